@@ -12,13 +12,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// From one time to the next at least: it takes some milliseconds.
 const REST: Duration = Duration::from_mins(1);
 
-/// Calls `give_back` some time after pods changed, and once more later, for what came to an end last.
+/// Calls `give_back` some time after the start and after pods changed, and once more later, for what came to an end
+/// last. A start takes more than what stays of it: the runtime tells first of all that happened while nobody listened.
 pub(crate) async fn when_quiet(mut changes: watch::Receiver<u64>, give_back: impl Fn()) {
     loop {
-        if changes.changed().await.is_err() {
-            // Nothing changes any more: the agent ends.
-            std::future::pending::<()>().await;
-        }
         let end = Instant::now() + LONGEST;
         loop {
             let quiet = (Instant::now() + QUIET).min(end);
@@ -29,6 +26,10 @@ pub(crate) async fn when_quiet(mut changes: watch::Receiver<u64>, give_back: imp
         give_back();
         sleep(REST).await;
         give_back();
+        if changes.changed().await.is_err() {
+            // Nothing changes any more: the agent ends.
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -53,16 +54,18 @@ mod tests {
             sleep(Duration::from_secs(seconds)).await;
             times.load(Ordering::Relaxed)
         };
-        assert_eq!(given(600).await, 0, "nothing happened");
-        changes.send_modify(|count| *count += 1);
-        assert_eq!(given(4).await, 0);
+        assert_eq!(given(4).await, 0, "it starts");
         assert_eq!(given(2).await, 1);
-        assert_eq!(given(600).await, 2);
+        assert_eq!(given(600).await, 2, "and once more, then nothing happened");
+        changes.send_modify(|count| *count += 1);
+        assert_eq!(given(4).await, 2);
+        assert_eq!(given(2).await, 3);
+        assert_eq!(given(600).await, 4);
         for _ in 0..29 {
             changes.send_modify(|count| *count += 1);
-            assert_eq!(given(1).await, 2);
+            assert_eq!(given(1).await, 4);
         }
         changes.send_modify(|count| *count += 1);
-        assert_eq!(given(2).await, 3);
+        assert_eq!(given(2).await, 5);
     }
 }

@@ -29,6 +29,7 @@ use crate::error::SyncError;
 use crate::image::Images;
 use crate::lives::Lives;
 use crate::metrics::Metrics;
+use crate::pod_setup::Met;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
 use model::log_layout::LogLayout;
@@ -143,7 +144,8 @@ impl PodRuntime {
         cancel: &CancellationToken,
     ) -> Result<Progress, SyncError> {
         let Situation { pod, status, .. } = *situation;
-        if self.meet_cgroup(pod, status).await? {
+        let met = self.meet_cgroup(pod, status).await?;
+        if met == Met::Ended {
             return Ok(Progress::Again);
         }
         self.actuated.catch_up().await;
@@ -174,8 +176,8 @@ impl PodRuntime {
         if actions.sandbox == SandboxPlan::None {
             return Ok(Progress::Done);
         }
-        if !is_kept {
-            // It may have gone with the last process in it.
+        // It may have gone with the last process in it.
+        if !is_kept && (met != Met::SeenTo || actions.kill_pod.is_some()) {
             self.make_cgroup(pod).await?;
         }
         // What fails here does not keep containers from starting.

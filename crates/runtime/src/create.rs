@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use futures_util::future::join;
 use k8s_openapi::api::core::v1::Container;
 use model::ids::ContainerId;
 use model::lists;
@@ -33,7 +34,7 @@ pub(crate) struct Made {
 }
 
 /// What all attempts to make a container have in common.
-struct Prepared {
+pub(crate) struct Prepared {
     /// The container into which it looks.
     target: Option<ContainerId>,
     image_ref: String,
@@ -51,14 +52,13 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         mut number: u32,
-        image: Ensured,
+        prepared: &Prepared,
     ) -> Result<Made, StartError> {
         let Starting { container, home, .. } = *starting;
-        let prepared = self.prepare(starting, image).await?;
         let mut names = 0;
         loop {
             names += 1;
-            let config = self.configure(starting, number, &prepared).await?;
+            let config = self.configure(starting, number, prepared).await?;
             let log_path = config.log_path.clone();
             let made =
                 self.parts.runtime.create_container(&home.sandbox, &config, &home.config).await;
@@ -92,8 +92,8 @@ impl PodRuntime {
     }
 
     /// What a container needs, whatever its number. It is made in upstream's order, so that one that is
-    /// refused leaves behind what it leaves there.
-    async fn prepare(
+    /// refused leaves behind what it leaves there; its files are made side by side.
+    pub(crate) async fn prepare(
         &self,
         starting: &Starting<'_>,
         image: Ensured,
@@ -105,8 +105,10 @@ impl PodRuntime {
         let (ips, node) = (&home.ips, &self.parts.node);
         let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };
         let envs = environment(pod, container, &sources).map_err(StartError::Config)?;
-        let mounts = self.mounts(pod, container, ips).await.map_err(StartError::Files)?;
-        let messages = self.message_directory(&home.config.pod_uid, container).await;
+        let mounts = self.mounts(pod, container, ips);
+        let messages = self.message_directory(&home.config.pod_uid, container);
+        let (mounts, messages) = join(mounts, messages).await;
+        let mounts = mounts.map_err(StartError::Files)?;
         let image_user = match image.seen {
             Some(image) => image.user,
             None => self.image_user(container).await?,
@@ -131,13 +133,18 @@ impl PodRuntime {
         };
         let mut config = container_config(pod, container, instance, &self.parts.node)
             .map_err(StartError::Config)?;
-        self.create_log_directory(&starting.logs()).await.map_err(|source| {
-            StartError::LogDirectory { container: container.name.clone(), source }
+        let logs = starting.logs();
+        let messages = async {
+            let directory = prepared.messages.as_deref()?;
+            self.message_mount(directory, container).await
+        };
+        let (logs, messages) = join(self.create_log_directory(&logs), messages).await;
+        logs.map_err(|source| {
+            let container = container.name.clone();
+            StartError::LogDirectory { container, source }
         })?;
         config.pid_target.clone_from(&prepared.target);
-        if let Some(directory) = &prepared.messages {
-            config.mounts.extend(self.message_mount(directory, container).await);
-        }
+        config.mounts.extend(messages);
         Ok(config)
     }
 

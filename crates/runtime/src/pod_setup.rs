@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use futures_util::future::join;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::chain::Chain;
 use model::ids::SandboxId;
@@ -26,43 +27,55 @@ use crate::user_namespaces::UserNamespaceError;
 /// More than a resolver file or a hosts file ever has.
 const LONGEST_FILE: u64 = 10 << 20;
 
+/// How a sync meets the cgroup of its pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// This agent saw to it before.
+    Before,
+    /// It was seen to just now.
+    SeenTo,
+    /// What ran outside of it was ended.
+    Ended,
+}
+
 impl PodRuntime {
-    /// Makes the pod's directories.
+    /// Makes the pod's directories, side by side.
     pub(crate) async fn make_directories(&self, pod: &Pod) -> Result<(), SyncError> {
-        let root = &self.parts.pods;
-        let uid = view::uid(pod);
-        for below in ["volumes", "plugins"] {
-            let below = Path::new(uid.as_str()).join(below);
-            let made = self.parts.files.create_directory(root, &below, 0o750).await;
-            if let Err(error) = made {
-                let message = format!("error making pod data directories: {}", Chain(&error));
-                self.pod_reporter(pod).event(Warning, "Failed", message);
-                return Err(SyncError::PodDirectory(error));
-            }
-        }
-        Ok(())
+        let (files, root, uid) = (&self.parts.files, &self.parts.pods, view::uid(pod));
+        let [volumes, plugins] =
+            ["volumes", "plugins"].map(|name| Path::new(uid.as_str()).join(name));
+        let made = join(
+            files.create_directory(root, &volumes, 0o750),
+            files.create_directory(root, &plugins, 0o750),
+        );
+        let (volumes, plugins) = made.await;
+        volumes.and(plugins).map_err(|error| {
+            let message = format!("error making pod data directories: {}", Chain(&error));
+            self.pod_reporter(pod).event(Warning, "Failed", message);
+            SyncError::PodDirectory(error)
+        })
     }
 
     /// Sees to a pod's cgroup when this agent meets the pod first. What runs without one is ended, to
-    /// run in it; answers whether that was so.
+    /// run in it.
     pub(crate) async fn meet_cgroup(
         &self,
         pod: &Pod,
         status: &PodStatus,
-    ) -> Result<bool, SyncError> {
-        let Some(cgroups) = &self.parts.cgroups else { return Ok(false) };
+    ) -> Result<Met, SyncError> {
+        let Some(cgroups) = &self.parts.cgroups else { return Ok(Met::Before) };
         if cgroups.knows(&status.uid) {
-            return Ok(false);
+            return Ok(Met::Before);
         }
         let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
         if runs && !cgroups.is_there(pod).await.map_err(SyncError::Cgroup)? {
             let name = view::pod_name(pod);
             info!(pod = %name, uid = %status.uid, "pod runs outside of its cgroup; stopping it");
             self.kill(pod, status, None).await?;
-            return Ok(true);
+            return Ok(Met::Ended);
         }
         self.make_cgroup(pod).await?;
-        Ok(false)
+        Ok(Met::SeenTo)
     }
 
     /// Makes the pod's cgroup, if it is not there.

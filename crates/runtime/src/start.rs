@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use futures_util::future::join;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::ContainerId;
 use model::labels;
@@ -177,11 +178,17 @@ impl PodRuntime {
     async fn made(&self, starting: &Starting<'_>, image: Ensured) -> Result<Made, StartError> {
         let latest = starting.latest();
         let logs = self.parts.logs.pod_logs.join(starting.logs());
-        let number = self.restart_count(latest, &logs).await;
-        let number = number.map_err(|source| StartError::Logs {
-            container: starting.container.name.clone(),
-            source,
-        })?;
+        let number = async {
+            let number = self.restart_count(latest, &logs).await;
+            let container = || starting.container.name.clone();
+            number.map_err(|source| StartError::Logs { container: container(), source })
+        };
+        if latest.is_none() {
+            // Only the logs tell, which are looked at while the rest is made.
+            let (number, prepared) = join(number, self.prepare(starting, image)).await;
+            return self.create(starting, number?, &prepared?).await;
+        }
+        let number = number.await?;
         let sandbox = &starting.home.sandbox;
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
             info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
@@ -193,7 +200,8 @@ impl PodRuntime {
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
-        self.create(starting, number, image).await
+        let prepared = self.prepare(starting, image).await?;
+        self.create(starting, number, &prepared).await
     }
 
     /// A container that another attempt made and that does not start goes, so that the next attempt

@@ -34,6 +34,8 @@ struct State {
     memory: BTreeMap<CgroupName, u64>,
     /// What was done, in this order.
     effects: Vec<String>,
+    /// How often it was looked whether one is there.
+    looks: usize,
 }
 
 impl MemoryCgroups {
@@ -54,6 +56,11 @@ impl MemoryCgroups {
     /// What was done since the last question: `create /a`, `update /a`, `remove /a`.
     pub fn effects(&self) -> Vec<String> {
         std::mem::take(&mut self.state().effects)
+    }
+
+    /// How often it was looked whether a cgroup is there, since the last question.
+    pub fn looks(&self) -> usize {
+        std::mem::take(&mut self.state().looks)
     }
 
     /// Makes a cgroup.
@@ -166,7 +173,8 @@ impl Cgroups for MemoryCgroups {
     }
 
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
-        let state = self.state();
+        let mut state = self.state();
+        state.looks += 1;
         if state.unseen.contains(name) {
             return Err(denied("open", name));
         }

@@ -47,11 +47,13 @@ async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
     let pod = forever();
     world.synced(&pod).await;
     assert_eq!(cgroups.effects(), ["update /kubepods/burstable", &format!("create {WEB}")]);
+    assert_eq!(cgroups.looks(), 1, "its sandbox does not wait for a second look");
     assert_eq!(cgroups.all()[&name(WEB)].cpu_shares, Some(2));
     let sandbox = world.runtime.sandbox_config(&world.sandbox(&pod).await).unwrap();
     assert_eq!(sandbox.cgroup_parent, WEB);
     assert!(!world.sync(&pod).await.unwrap());
     assert_eq!(cgroups.effects(), [""; 0], "a pod that is as specified costs nothing");
+    assert_eq!(cgroups.looks(), 0);
     let (other, _) = self::world(CgroupDriver::Systemd);
     other.synced(&pod).await;
     let sandbox = other.runtime.sandbox_config(&other.sandbox(&pod).await).unwrap();
