@@ -147,6 +147,16 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
+    /// Looks at every version of a pod until one is as `wanted` says: for what may be told for a moment only.
+    pub fn watch_pod<T>(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<T> {
+        self.node.explained(self.api().watch((PODS, name), what, PATIENCE, wanted))
+    }
+
     /// Waits until nothing is left, of which `left` says how much there is. It takes as long as it comes nearer: what
     /// many pods take is a matter of who else uses the machine.
     pub fn wait_none_left(

@@ -43,7 +43,9 @@ const OFF: &str = "upstream's is a defect: the state of a manager that is off, w
 const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, a kubelet has prepared claims that are \
      to be released; upstream writes one that says nothing";
 
-/// On every node.
+/// On every node, and in every play: the files are there when the agent has started and let a pod in, the conditions
+/// are told before the node is registered, and the rest is of each pod that runs and has no limit, and of each that has a
+/// network of its own.
 pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMIT,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
@@ -77,6 +79,13 @@ pub(crate) const OF_PODS: &[Known] = &[
         DEADLINE_AGAIN,
     ),
     // Now and then.
+    Known {
+        path: "/the node/node e2e/events/Normal NodeReady of -: *",
+        ours: "*, once",
+        upstream: "*",
+        why: "upstream's is a defect: it is told when a status is composed, again if that is done anew because it was not \
+              written, or from a node as it was seen before",
+    },
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",
