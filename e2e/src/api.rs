@@ -1,14 +1,18 @@
 //! A client of the API server for tests: objects are JSON, named by their paths.
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use futures_util::TryStreamExt;
 use hyper::Request;
+use kube::api::WatchEvent;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::time::timeout_at;
 
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -130,6 +134,42 @@ impl Api {
         }
     }
 
+    /// Looks at every version of an object, however short it is there, until `wanted` gives a value. The time begins
+    /// anew with each of them, up to ten times.
+    pub fn watch<T>(
+        &self,
+        (collection, name): (&str, &str),
+        what: &str,
+        time: Duration,
+        mut wanted: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<T> {
+        let path = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}");
+        let last = Instant::now() + 10 * time;
+        let (mut end, mut seen) = (Instant::now() + time, Value::Null);
+        self.runtime.block_on(async {
+            while Instant::now() < end {
+                let request = Request::get(&path).body(Vec::new()).context("make a request")?;
+                let events = self.client.request_events::<Value>(request).await;
+                let mut events = pin!(events.with_context(|| format!("watch {path}"))?);
+                // Whoever hears nothing for long hears nothing more; then it begins anew, with the object as it is.
+                while let Ok(Ok(Some(event))) = timeout_at(end.into(), events.try_next()).await {
+                    let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
+                        continue;
+                    };
+                    if let Some(value) = wanted(&object) {
+                        return Ok(value);
+                    }
+                    if version(&object) != version(&seen) {
+                        end = last.min(Instant::now() + time);
+                    }
+                    seen = object;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            bail!("{what}: not within {time:?}; last seen: {seen}")
+        })
+    }
+
     /// Waits until an object is gone.
     pub fn wait_gone(&self, path: &str, time: Duration) -> Result<()> {
         let gone = |object: Option<&Value>| object.is_none().then_some(());
@@ -145,6 +185,10 @@ pub(crate) async fn client(kubeconfig: &Path, answer: Option<Duration>) -> Resul
     let mut config = config.context("use the kubeconfig")?;
     config.read_timeout = answer;
     Client::try_from(config).context("make a client")
+}
+
+fn version(object: &Value) -> &Value {
+    &object["metadata"]["resourceVersion"]
 }
 
 /// The code with which the API server refused.

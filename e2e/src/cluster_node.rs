@@ -147,6 +147,33 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
+    /// Looks at every version of a pod until one is as `wanted` says: for what may be told for a moment only.
+    pub fn watch_pod<T>(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<T> {
+        self.node.explained(self.api().watch((PODS, name), what, PATIENCE, wanted))
+    }
+
+    /// Waits until nothing is left, of which `left` says how much there is. It takes as long as it comes nearer: what
+    /// many pods take is a matter of who else uses the machine.
+    pub fn wait_none_left(
+        &self,
+        path: &str,
+        what: &str,
+        mut left: impl FnMut(&Value) -> Option<usize>,
+    ) -> Result<()> {
+        let mut least = usize::MAX;
+        while least > 0 {
+            let what = if least == usize::MAX { what } else { &format!("{what}, {least} left") };
+            least =
+                self.wait_for(path, what, |object| left(object?).filter(|number| *number < least))?;
+        }
+        Ok(())
+    }
+
     /// Waits until the pods that a selector selects, such as `app=web`, are as `wanted` says.
     pub fn wait_for_pods<T>(
         &self,
@@ -154,8 +181,14 @@ impl ClusterNode {
         what: &str,
         mut wanted: impl FnMut(&[Value]) -> Option<T>,
     ) -> Result<T> {
-        let path = format!("{PODS}?labelSelector={}", selector.replace('=', "%3D"));
-        self.wait_for(&path, what, |list| wanted(list?["items"].as_array()?))
+        self.wait_for(&selected(selector), what, |list| wanted(list?["items"].as_array()?))
+    }
+
+    /// Waits until there is no pod any more that a selector selects.
+    pub fn wait_for_no_pods(&self, selector: &str) -> Result<()> {
+        self.wait_none_left(&selected(selector), &format!("no pod with {selector}"), |list| {
+            list["items"].as_array().map(Vec::len)
+        })
     }
 
     /// Waits until a pod runs and is ready.
@@ -293,6 +326,11 @@ impl DerefMut for ClusterNode {
     fn deref_mut(&mut self) -> &mut Plane {
         &mut self.plane
     }
+}
+
+/// Where the pods of the namespace are that a selector selects.
+fn selected(selector: &str) -> String {
+    format!("{PODS}?labelSelector={}", selector.replace('=', "%3D"))
 }
 
 /// A condition of an object; null if it has none of that type.

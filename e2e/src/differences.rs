@@ -10,8 +10,8 @@ use serde_json::Value;
 pub struct Known {
     /// Of which leaves.
     pub path: &'static str,
-    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing. Where nothing is right for both, the
-    /// leaf need not be there at all: not all differences are met each time.
+    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing. Where the same is right for both, be it
+    /// nothing, they need not be different: not all differences are met each time.
     pub ours: &'static str,
     /// What upstream's is, likewise.
     pub upstream: &'static str,
@@ -26,10 +26,15 @@ impl Known {
             && is_value(self.upstream, found.upstream)
     }
 
-    fn may_be_missing<'a>(&self, mut paths: impl Iterator<Item = &'a String>) -> bool {
-        is_value(self.ours, None)
-            && is_value(self.upstream, None)
-            && !paths.any(|path| fits(self.path, path, Some('/')))
+    /// Whether it is right that this was not met: what ours are is right for both.
+    fn need_not_be(&self, ours: &BTreeMap<String, String>, paths: &BTreeSet<&String>) -> bool {
+        let mut found = paths.iter().filter(|path| fits(self.path, path, Some('/'))).peekable();
+        let is_right = |value| is_value(self.ours, value) && is_value(self.upstream, value);
+        if found.peek().is_none() {
+            is_right(None)
+        } else {
+            found.all(|path| is_right(ours.get(*path)))
+        }
     }
 }
 
@@ -132,10 +137,8 @@ pub fn differences(
             None => found.push(one.to_string()),
         }
     }
-    let unmet = known
-        .iter()
-        .zip(met)
-        .filter(|(known, met)| !met && !known.may_be_missing(paths.iter().copied()));
+    let unmet =
+        known.iter().zip(met).filter(|(known, met)| !met && !known.need_not_be(ours, &paths));
     found.extend(unmet.map(|(known, _)| known.to_string()));
     found
 }
@@ -154,14 +157,14 @@ mod tests {
     fn differences_must_be_known_and_what_is_known_must_be_different() {
         let ours = leaves(&json!({ "a": { "x/y": 1 }, "list": ["p", "q"], "same": [] }));
         let upstream = leaves(&json!({ "a": { "x/y": 2 }, "list": ["p"], "same": [] }));
-        let all = [known("/list/*", "q", ""), known("/same", "*", "*")];
+        let all = [known("/list/*", "q", ""), known("/same", "[]", "[1]")];
         let found = differences(&ours, &upstream, &all);
         assert_eq!(found[0], "/a/x~1y\n    ours:       1\n    upstream's: 2");
         assert_eq!(found[1..], ["no such difference any more: /same (of a reason)"]);
     }
 
     #[test]
-    fn what_is_met_at_times_may_be_missing() {
+    fn what_is_met_at_times_need_not_be_different() {
         let none = BTreeMap::new();
         let one = leaves(&json!({ "events": { "done": "twice" } }));
         let met_at_times = known("/events/*", "", "*");
@@ -170,6 +173,13 @@ mod tests {
         // What is there for both is the same: nothing is known of it.
         assert_eq!(differences(&one, &one, &[met_at_times]).len(), 1);
         assert_eq!(differences(&none, &none, &[known("/events/*", "", "twice")]).len(), 1);
+        // The same may be right for both.
+        let once = leaves(&json!({ "events": { "done": "once" } }));
+        let again_at_times = known("/events/*", "once", "*");
+        assert!(differences(&once, &one, &[again_at_times]).is_empty());
+        assert!(differences(&once, &once, &[again_at_times]).is_empty());
+        assert_eq!(differences(&one, &one, &[again_at_times]).len(), 1);
+        assert_eq!(differences(&none, &none, &[again_at_times]).len(), 1);
     }
 
     #[test]

@@ -34,3 +34,4 @@ pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
 pub mod vm_told;
+mod whole;

@@ -16,6 +16,8 @@ use crate::plain::Plain;
 /// What was seen in the end.
 #[derive(Debug)]
 pub struct Seen {
+    /// What was played.
+    pub scenarios: Vec<&'static str>,
     /// By scenarios, then by objects.
     pub play: BTreeMap<String, BTreeMap<String, Value>>,
     /// The object of the node.
@@ -26,7 +28,7 @@ pub struct Seen {
 type Files = BTreeMap<String, &'static str>;
 
 /// The scenario that is of no pod.
-const NODE: &str = "the node";
+pub(crate) const NODE: &str = "the node";
 
 /// How long nothing new may be told until all is told: longer than events wait to be written.
 const QUIET: Duration = Duration::from_secs(3);
@@ -40,8 +42,8 @@ const LOGS: [(&str, &str); 2] = [("logs", "/var/log/pods"), ("links", "/var/log/
 /// What was seen of pods so far.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// What is played now.
-    scenario: &'static str,
+    /// What was played so far; the last one now.
+    scenarios: Vec<&'static str>,
     /// By the pods' names.
     pods: BTreeMap<String, Sight>,
 }
@@ -60,7 +62,11 @@ struct Sight {
 impl Record {
     /// Another scenario begins.
     pub(crate) fn begin(&mut self, scenario: &'static str) {
-        self.scenario = scenario;
+        self.scenarios.push(scenario);
+    }
+
+    fn scenario(&self) -> &'static str {
+        self.scenarios.last().copied().unwrap_or_default()
     }
 
     /// Whether a pod was looked at.
@@ -102,7 +108,7 @@ impl ClusterNode {
         object["metadata"]["managedFields"] = Value::Object(writers.collect());
         let mut record = self.record().borrow_mut();
         let called = called.to_owned();
-        let sight = Sight { scenario: record.scenario, called, object, files };
+        let sight = Sight { scenario: record.scenario(), called, object, files };
         record.pods.insert(name(pod).to_owned(), sight);
     }
 
@@ -145,7 +151,7 @@ impl ClusterNode {
         }
         add(NODE, "directories".to_owned(), "files", files);
         add(NODE, "packet filter".to_owned(), "rules", json!(self.chains()?));
-        Ok(Seen { play, node: self.node_object()? })
+        Ok(Seen { scenarios: record.scenarios.clone(), play, node: self.node_object()? })
     }
 
     /// The object of the node. Its address is another one each time.
@@ -163,8 +169,9 @@ impl ClusterNode {
         let all = wait::every(QUIET, what, PATIENCE, || {
             let mut all = self.api().list("/api/v1/events")?;
             all.retain(|event| event["source"]["component"] == "kubelet");
-            let is_quiet = all.len() == before;
-            before = all.len();
+            let times = all.iter().map(|event| event["count"].as_u64().unwrap_or(1)).sum();
+            let is_quiet = times == before;
+            before = times;
             Ok(if is_quiet { Ok(all) } else { Err(format!("{before} so far")) })
         })?;
         let mut told: BTreeMap<_, BTreeMap<String, (String, Times)>> = BTreeMap::new();

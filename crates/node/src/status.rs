@@ -23,6 +23,7 @@ use crate::decide::own_object::OwnObject;
 use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
 use crate::decide::reconcile::reconcile;
 use crate::decide::reports::Reports;
+use crate::decide::resources::tell_none;
 use crate::decide::settings::Settings;
 use crate::decide::startup::Startup;
 use crate::decide::status::{
@@ -225,8 +226,11 @@ impl StatusTask {
         let now = self.ports.clock.now();
         let known = self.known(&facts, &unwell);
         let mut node = old.clone();
-        if self.settings.register && self.reconciled != old.metadata.uid {
-            reconcile(&mut node, &node_object(known, now).0, &self.settings.own.former_devices);
+        if self.reconciled != old.metadata.uid {
+            tell_none(&mut node, self.settings.own.former_devices.iter());
+            if self.settings.register {
+                reconcile(&mut node, &node_object(known, now).0);
+            }
         }
         set_required_labels(&mut node, &self.settings);
         let mut events = set_status(&mut node, known, now);

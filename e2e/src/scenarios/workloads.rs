@@ -47,12 +47,6 @@ fn delete(cluster: &ClusterNode, path: &str) -> Result<()> {
     cluster.wait_gone(path, PATIENCE)
 }
 
-fn wait_for_none(cluster: &ClusterNode, selector: &str) -> Result<()> {
-    cluster.wait_for_pods(selector, &format!("no pod with {selector}"), |pods| {
-        pods.is_empty().then_some(())
-    })
-}
-
 // behaviour: API-16
 /// To many pods and back to none.
 pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
@@ -72,8 +66,9 @@ pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
         cluster.api().patch(&path, Patch::Merge, &json!({ "spec": { "replicas": replicas } }))
     };
     let ready = |replicas: usize| {
-        cluster.wait_for(&path, &format!("{replicas} pods are ready"), |web| {
-            (web?["status"]["readyReplicas"] == replicas).then_some(())
+        cluster.wait_none_left(&path, &format!("{replicas} pods are ready"), |web| {
+            let ready = web["status"]["readyReplicas"].as_u64().unwrap_or_default();
+            Some(replicas.abs_diff(usize::try_from(ready).ok()?))
         })
     };
     ready(1)?;
@@ -91,7 +86,7 @@ pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     }
     cluster.look_at_as(&all[0], "of-a-deployment")?;
     scale(0)?;
-    wait_for_none(cluster, "app=web")?;
+    cluster.wait_for_no_pods("app=web")?;
     delete(cluster, &path)
 }
 
@@ -131,7 +126,7 @@ pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     ready(2)?;
     ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not made anew");
     delete(cluster, &path)?;
-    wait_for_none(cluster, "app=collector")
+    cluster.wait_for_no_pods("app=collector")
 }
 
 // behaviour: API-18
@@ -177,7 +172,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
         // The pod goes with its job, and its logs with the pod.
         delete(cluster, &path)?;
-        wait_for_none(cluster, &format!("app={name}"))?;
+        cluster.wait_for_no_pods(&format!("app={name}"))?;
         let directory = log_directory(&pod);
         cluster.node().explained(wait::until(&format!("{directory} is gone"), CLEANED, || {
             let there = cluster.node().run("ls", &["/var/log/pods"])?;

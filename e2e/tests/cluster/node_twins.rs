@@ -209,11 +209,11 @@ impl World {
         Ok(Registered { node, lease, told })
     }
 
-    /// What becomes of devices that people have put into the object of a node, once an agent finds it.
+    /// What becomes of devices that are in the object of a node, once an agent finds it.
     fn devices(&self, agent: Agent, name: &str) -> Result<Value> {
         let (api, path) = (self.cluster.api(), format!("/api/v1/nodes/{name}"));
         api.create("/api/v1/nodes", &json!({ "metadata": { "name": name } }))?;
-        let amounts = json!({ "cpu": "1", "example.com/hand": "3" });
+        let amounts = json!({ "cpu": "1", "example.com/hand": "3", "example.com/plugin": "4" });
         let status = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
         api.patch(&format!("{path}/status"), Patch::Strategic, &status)?;
         let agent = self.spawn(agent, name, name)?;
@@ -223,9 +223,21 @@ impl World {
         let node = node.with_context(|| last_words(&agent))?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
-        let amounts =
-            ["capacity", "allocatable"].map(|key| node["status"][key]["example.com/hand"].clone());
-        Ok(json!(amounts))
+        let of_others = |key: &str| {
+            let mut amounts = node["status"][key].clone();
+            let amounts = amounts.as_object_mut().map(std::mem::take).unwrap_or_default();
+            let theirs = amounts.into_iter().filter(|(name, _)| name.starts_with("example.com/"));
+            Value::Object(theirs.collect())
+        };
+        Ok(json!([of_others("capacity"), of_others("allocatable")]))
+    }
+
+    /// The same of both agents, one after the other.
+    fn devices_of_both(&self, suffix: &str) -> Result<[Value; 2]> {
+        let both = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")];
+        let [theirs, ours] =
+            both.map(|(agent, name)| self.devices(agent, &format!("{name}{suffix}")));
+        Ok([theirs?, ours?])
     }
 
     /// What both agents make is the same.
@@ -261,14 +273,29 @@ fn last_words(agent: &Process) -> String {
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
+/// What the upstream kubelet notes of the devices of two plugins. It believes it by the checksum alone.
+const CHECKPOINT: &str = r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/plugin":["a","b"],"example.com/unseen":["c"]}},"Checksum":1669732244}"#;
+
 // behaviour: NODE-10, NODE-56
 #[test]
-fn devices_that_people_have_put_into_a_node_stay_as_with_upstream() -> Result<()> {
+fn devices_of_people_stay_and_those_of_plugins_are_none_as_with_upstream() -> Result<()> {
     let world = World::start()?;
-    let [theirs, ours] = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")]
-        .map(|(agent, name)| world.devices(agent, name));
-    let (theirs, ours) = (theirs?, ours?);
-    ensure!(theirs == json!(["3", "3"]), "upstream's: {theirs}");
+    let [theirs, ours] = world.devices_of_both("")?;
+    let stay = json!({ "example.com/hand": "3", "example.com/plugin": "4" });
+    ensure!(theirs == json!([stay, stay]), "upstream's: {theirs}");
+    ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
+    // Plugins have registered with the agent before; one of them the node does not say anything about.
+    let write = format!(
+        "mkdir -p /var/lib/kubelet/device-plugins && \
+         printf %s '{CHECKPOINT}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    );
+    let wrote = world.cluster.instance().run(&Command::new("sh").args(["-c", &write]))?;
+    ensure!(wrote.status.success(), "{wrote:?}");
+    let [theirs, ours] = world.devices_of_both("-later")?;
+    let none = json!({
+        "example.com/hand": "3", "example.com/plugin": "0", "example.com/unseen": "0",
+    });
+    ensure!(theirs == json!([none, none]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
     world.cluster.stop()
 }

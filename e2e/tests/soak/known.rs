@@ -26,12 +26,16 @@ const fn of_upstream(path: &'static str, why: &'static str) -> Known {
     Known { path, ours: "", upstream: "there", why }
 }
 
-const TOLD_AGAIN: &str =
-    "upstream's is a defect: nothing has changed, and it is told again with the next look";
+const DNS_AGAIN: &str = "upstream's is a defect: it is told when the configuration of a sandbox is composed, which each \
+     sync of the pod does again for its containers, the first one twice; none is made";
+const CONDITIONS_AGAIN: &str = "upstream's is a defect: a node that is composed tells its conditions as new, also those that \
+     its own parts need before the one that is registered";
+const DEADLINE_AGAIN: &str = "upstream's is a defect: it is told whenever the status of the pod is composed, from the sync that \
+     ends it to the last one";
 
 /// What happened once and is told once by ours.
-const fn told_again(path: &'static str) -> Known {
-    Known { path, ours: "*, once", upstream: "*, more than once", why: TOLD_AGAIN }
+const fn told_again(path: &'static str, why: &'static str) -> Known {
+    Known { path, ours: "*, once", upstream: "*, more than once", why }
 }
 
 const OFF: &str = "upstream's is a defect: the state of a manager that is off, which is to be deleted by hand before it \
@@ -39,7 +43,9 @@ const OFF: &str = "upstream's is a defect: the state of a manager that is off, w
 const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, a kubelet has prepared claims that are \
      to be released; upstream writes one that says nothing";
 
-/// On every node.
+/// On every node, and in every play: the files are there when the agent has started and let a pod in, the conditions
+/// are told before the node is registered, and the rest is of each pod that runs and has no limit, and of each that has a
+/// network of its own.
 pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMIT,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
@@ -49,8 +55,13 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root allocated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root pki*", NO_SERVER),
-    told_again("/*/pod */events/Warning MissingClusterDNS of -: *"),
-    told_again("/the node/node e2e/events/Normal NodeHas*"),
+    told_again("/*/pod */events/Warning MissingClusterDNS of -: *", DNS_AGAIN),
+    told_again(
+        "/the node/node e2e/events/Normal NodeHasSufficientMemory of -: *",
+        CONDITIONS_AGAIN,
+    ),
+    told_again("/the node/node e2e/events/Normal NodeHasNoDiskPressure of -: *", CONDITIONS_AGAIN),
+    told_again("/the node/node e2e/events/Normal NodeHasSufficientPID of -: *", CONDITIONS_AGAIN),
 ];
 
 const NOT_STARTED: Known = Known {
@@ -63,9 +74,18 @@ const NOT_STARTED: Known = Known {
 /// Of the scenarios with pods of the API server.
 pub(crate) const OF_PODS: &[Known] = &[
     NOT_STARTED,
-    told_again("/pods of all kinds/pod late/events/Normal DeadlineExceeded of -: *"),
-    told_again("/the node/node e2e/events/Normal NodeReady of -: *"),
+    told_again(
+        "/pods of all kinds/pod late/events/Normal DeadlineExceeded of -: *",
+        DEADLINE_AGAIN,
+    ),
     // Now and then.
+    Known {
+        path: "/the node/node e2e/events/Normal NodeReady of -: *",
+        ours: "*, once",
+        upstream: "*",
+        why: "upstream's is a defect: it is told when a status is composed, again if that is done anew because it was not \
+              written, or from a node as it was seen before",
+    },
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::events::NodeEvent;
 
 use super::configured::{labels, required_labels};
+use super::resources::tell_none;
 use super::settings::Settings;
 use super::status::{Known, set_status};
 
@@ -40,6 +41,7 @@ pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
         spec: Some(spec),
         status: None,
     };
+    tell_none(&mut node, own.former_devices.iter());
     let events = set_status(&mut node, known, now);
     (node, events)
 }

@@ -1,13 +1,10 @@
 //! What of a node that was there before becomes as it would have been made. Taints, the provider's id
 //! and labels of the user's own stay as they are: others may have changed them on purpose.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Node;
-use podspec::resources::is_extended;
 
 use super::object::ATTACH_DETACH;
-use super::resources::{is_huge_pages, none};
+use super::resources::{is_huge_pages, tell_none};
 
 /// Labels that are the node's own business.
 const DEFAULT_LABELS: [&str; 12] = [
@@ -26,13 +23,12 @@ const DEFAULT_LABELS: [&str; 12] = [
 ];
 
 /// Makes labels, annotation and resources of a node that was there before what they should be, given the one
-/// that would have been made, and the devices of an agent before this one. The rest of its status is set as with
-/// every look.
-pub fn reconcile(existing: &mut Node, wanted: &Node, former_devices: &BTreeSet<String>) {
+/// that would have been made. The rest of its status is set as with every look.
+pub fn reconcile(existing: &mut Node, wanted: &Node) {
     reconcile_annotation(existing, wanted);
     reconcile_labels(existing, wanted);
     drop_huge_pages(existing, wanted);
-    empty_devices(existing, wanted, former_devices);
+    empty_devices(existing, wanted);
 }
 
 fn reconcile_annotation(existing: &mut Node, wanted: &Node) {
@@ -74,18 +70,14 @@ fn drop_huge_pages(existing: &mut Node, wanted: &Node) {
     }
 }
 
-/// Of devices that the node has no longer there are none: all of them if the machine is another one, else those that
-/// plugins had told the former agent of. They are not left out: others see from it that it is the node who counts them.
-fn empty_devices(existing: &mut Node, wanted: &Node, former_devices: &BTreeSet<String>) {
-    let is_other_machine = is_other_machine(existing, wanted);
-    let is_gone =
-        |name: &str| is_extended(name) && (is_other_machine || former_devices.contains(name));
-    let Some(status) = &mut existing.status else { return };
-    for found in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
-        for (_, amount) in found.iter_mut().filter(|(name, _)| is_gone(name)) {
-            *amount = none();
-        }
+/// Of all devices there are none if the machine is another one.
+fn empty_devices(existing: &mut Node, wanted: &Node) {
+    if !is_other_machine(existing, wanted) {
+        return;
     }
+    let told = existing.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let all: Vec<String> = told.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    tell_none(existing, all.iter());
 }
 
 /// Whether a machine was made anew under the node's name.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use podspec::quantity::Quantity;
 use podspec::resources::{
@@ -63,8 +64,22 @@ fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
 }
 
 /// Nothing of a resource.
-pub fn none() -> ApiQuantity {
+fn none() -> ApiQuantity {
     ApiQuantity("0".to_owned())
+}
+
+/// There are none of these devices. They are not left out: others see from it that it is the node who counts them, and
+/// so does who lets pods in.
+pub fn tell_none<'a>(node: &mut Node, devices: impl Iterator<Item = &'a String> + Clone) {
+    let devices = devices.filter(|name| is_extended(name));
+    if devices.clone().next().is_none() {
+        return;
+    }
+    let status = node.status.get_or_insert_default();
+    for found in [&mut status.capacity, &mut status.allocatable] {
+        let found = found.get_or_insert_default();
+        found.extend(devices.clone().map(|name| (name.clone(), none())));
+    }
 }
 
 /// Whether it is a size of huge pages.

@@ -52,3 +52,22 @@ fn what_is_missing_is_named() {
     assert_eq!(missing(&some, true), ["memory", "ephemeral-storage"]);
     assert_eq!(missing(&some, false), ["memory"]);
 }
+
+// behaviour: NODE-56
+#[test]
+fn devices_that_a_former_agent_had_are_none_though_nobody_told_of_them() {
+    let devices = ["cpu", "example.com/nic", "nvidia.com/gpu"].map(str::to_owned);
+    let told = |node: &Node| {
+        let status = node.status.clone().unwrap_or_default();
+        (status.capacity.unwrap_or_default(), status.allocatable.unwrap_or_default())
+    };
+    let mut node = Node::default();
+    tell_none(&mut node, devices[..1].iter());
+    assert_eq!(node, Node::default(), "what is no device is not touched");
+    let status = node.status.get_or_insert_default();
+    status.capacity = Some(list(&[("cpu", "2"), ("nvidia.com/gpu", "4"), ("theirs.com/x", "1")]));
+    tell_none(&mut node, devices.iter());
+    let none = [("example.com/nic", "0"), ("nvidia.com/gpu", "0")];
+    let all = [&[("cpu", "2"), ("theirs.com/x", "1")][..], &none[..]].concat();
+    assert_eq!(told(&node), (list(&all), list(&none)));
+}

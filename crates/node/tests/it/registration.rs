@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 use testkit::cluster::Trouble;
 use testkit::cluster::node_api::NodeAsk;
@@ -245,8 +246,7 @@ async fn labels_that_pods_are_placed_by_are_the_machines_from_the_beginning() {
 async fn sizes_of_huge_pages_that_the_machine_lost_are_told_no_longer() {
     let world = World::new();
     let mut node = existing();
-    let amount =
-        |text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned());
+    let amount = |text: &str| Quantity(text.to_owned());
     let had = [("cpu", "64"), ("hugepages-1Gi", "1Gi"), ("example.com/x", "1")];
     let had = had.map(|(name, text)| (name.to_owned(), amount(text)));
     node.status.as_mut().unwrap().capacity = Some(had.into());
@@ -257,4 +257,37 @@ async fn sizes_of_huge_pages_that_the_machine_lost_are_told_no_longer() {
     let names: Vec<&str> = capacity.keys().map(String::as_str).collect();
     assert_eq!(names, ["cpu", "ephemeral-storage", "example.com/x", "memory", "pods"]);
     assert_eq!(capacity["cpu"].0, "2");
+}
+
+// behaviour: NODE-56
+#[tokio::test(start_paused = true)]
+async fn devices_of_a_former_agent_are_none_whoever_makes_the_node() {
+    let device = "example.com/x";
+    for (register, is_there) in [(true, false), (true, true), (false, true)] {
+        let world = World::new();
+        let mut node = existing();
+        let amount = Quantity("4".to_owned());
+        let had = [device, "example.com/by-hand"].map(|name| (name.to_owned(), amount.clone()));
+        node.status.as_mut().unwrap().capacity = Some(had.into());
+        if is_there {
+            world.api.put_node(node);
+        }
+        let mut settings = World::settings(|config| config.register_node = register);
+        settings.own.former_devices.insert(device.to_owned());
+        let _running = world.start_with(settings);
+        let status = world.node(is_ready).await.status.unwrap();
+        for found in [status.capacity.unwrap(), status.allocatable.unwrap()] {
+            let by_hand = found.get("example.com/by-hand").map(|amount| amount.0.as_str());
+            let expected = ("0", is_there.then_some("4"));
+            assert_eq!((found[device].0.as_str(), by_hand), expected, "{register} {is_there}");
+        }
+        // Once: what somebody says later stays.
+        let two = || Quantity("2".to_owned());
+        world.api.update_node(NAME, |node| {
+            let capacity = node.status.as_mut().unwrap().capacity.as_mut().unwrap();
+            capacity.insert(device.to_owned(), two());
+        });
+        let can_have = |node: &Node| node.status.clone()?.allocatable?.get(device).cloned();
+        world.node(|node| can_have(node) == Some(two())).await;
+    }
 }

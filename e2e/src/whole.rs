@@ -1,0 +1,124 @@
+//! Whether what was seen of a play is all that there should be: what is missing of both agents would be the same of
+//! both.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::node::NODE_NAME;
+use crate::seen::{NODE, Seen};
+
+/// Where something must be, of each pod.
+const OF_A_POD: [&str; 4] =
+    ["/object/metadata/managedFields", "/object/spec/containers", "/object/status", "/events"];
+
+/// The same, of the object of the node.
+const OF_ITS_OBJECT: [&str; 4] =
+    ["/metadata/labels", "/status/capacity", "/status/conditions", "/status/nodeInfo"];
+
+impl Seen {
+    /// Fails if nothing was seen of a scenario, of a part of a pod, or of a part of the node. A scenario has pods, and
+    /// of one of them at least the files.
+    pub fn ensure_whole(&self) -> Result<()> {
+        for scenario in &self.scenarios {
+            let pods = self.play.get(*scenario).with_context(|| format!("no pod of {scenario}"))?;
+            for (pod, parts) in pods {
+                for path in OF_A_POD {
+                    ensure!(is_there(parts.pointer(path)), "{scenario}: {pod}: nothing in {path}");
+                }
+            }
+            let has_files = pods.values().any(|parts| is_there(parts.get("files")));
+            let is_looked_at = pods.values().any(|parts| parts.get("files").is_some());
+            ensure!(has_files || !is_looked_at, "{scenario}: there are no files of any pod");
+        }
+        let agent = format!("node {NODE_NAME}");
+        let parts = [(&*agent, "events"), ("directories", "files"), ("packet filter", "rules")];
+        for (object, part) in parts {
+            let found = self.play.get(NODE).and_then(|all| all.get(object)?.get(part));
+            ensure!(is_there(found), "{object}: there are no {part}");
+        }
+        for path in OF_ITS_OBJECT {
+            ensure!(is_there(self.node.pointer(path)), "the object of the node: nothing in {path}");
+        }
+        Ok(())
+    }
+}
+
+fn is_there(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Object(map)) => !map.is_empty(),
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Null) | None => false,
+        Some(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    /// All that there should be, with something in the place of what is there.
+    fn seen_with(path: &str, value: Value) -> Seen {
+        let pod = json!({
+            "object": {
+                "metadata": { "managedFields": { "kubelet Update status": "wrote" } },
+                "spec": { "containers": [{ "name": "main" }] },
+                "status": { "phase": "Running" },
+            },
+            "events": { "Normal Started": "once" },
+            "files": { "logs main": "there" },
+        });
+        let mut all = json!({
+            "play": {
+                "a taint": { "pod never": pod },
+                "the node": {
+                    "node e2e": { "events": { "Normal Starting": "once" } },
+                    "directories": { "files": { "root pods": "there" } },
+                    "packet filter": { "rules": { "iptables mangle": 1 } },
+                },
+            },
+            "node": {
+                "metadata": { "labels": { "a": "b" } },
+                "status": { "capacity": { "cpu": "2" }, "conditions": [{}], "nodeInfo": { "a": "b" } },
+            },
+        });
+        if let Some(place) = all.pointer_mut(path) {
+            *place = value;
+        }
+        let play = from_value(all["play"].take()).unwrap();
+        Seen { scenarios: vec!["a taint"], play, node: all["node"].take() }
+    }
+
+    #[test]
+    fn what_is_whole_has_something_in_every_place() {
+        seen_with("/", Value::Null).ensure_whole().unwrap();
+        // Files of a pod that does not last are not looked at.
+        let mut seen = seen_with("/", Value::Null);
+        let pod = seen.play.get_mut("a taint").and_then(|pods| pods.get_mut("pod never"));
+        pod.and_then(Value::as_object_mut).unwrap().remove("files");
+        seen.ensure_whole().unwrap();
+    }
+
+    #[test]
+    fn where_nothing_was_seen_there_is_nothing_to_compare() {
+        let pod = "/play/a taint/pod never";
+        let rows = [
+            (format!("{pod}/object/metadata/managedFields"), json!({})),
+            (format!("{pod}/object/spec/containers"), json!([])),
+            (format!("{pod}/object/status"), json!({})),
+            (format!("{pod}/events"), Value::Null),
+            (format!("{pod}/files"), json!({})),
+            ("/play/the node/node e2e".to_owned(), json!({})),
+            ("/play/the node/directories/files".to_owned(), json!({})),
+            ("/play/the node/packet filter/rules".to_owned(), json!({})),
+            ("/node/status/conditions".to_owned(), json!([])),
+        ];
+        for (path, nothing) in rows {
+            assert!(seen_with(&path, nothing).ensure_whole().is_err(), "{path}");
+        }
+        let mut without_pods = seen_with("/", Value::Null);
+        without_pods.play.remove("a taint");
+        assert!(without_pods.ensure_whole().is_err());
+    }
+}
