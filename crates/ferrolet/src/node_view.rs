@@ -183,10 +183,13 @@ impl NodeView {
         }
     }
 
-    /// How the pod is, by what was observed of it.
+    /// How the pod is, by what was observed of it. Its last status stays, whatever appears of it later.
     pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, outlook: &Outlook<'_>) {
         let publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.reader.get(&observed.uid);
+        if previous.as_ref().is_some_and(|previous| previous.finished) {
+            return;
+        }
         let none = BTreeMap::new();
         let pending = self.resizes.pending(&observed.uid);
         let facts = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };

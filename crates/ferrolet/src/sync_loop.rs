@@ -350,6 +350,8 @@ impl SyncLoop {
                 self.working.remove(&uid);
                 self.forget_resize(&uid);
                 self.parts.remains.forgotten(&uid);
+                // What was told of it holds no more, also if it starts over.
+                self.parts.view.hide(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
                     let is_static = view::is_static(&pod);
@@ -360,7 +362,6 @@ impl SyncLoop {
                     self.look_after_all(Trigger::PodsAdded).await;
                     return;
                 }
-                self.parts.view.hide(&uid);
                 self.parts.directories.remove(&uid).await;
                 self.parts.remains.ended(&uid);
                 self.tell_static();

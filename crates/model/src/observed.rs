@@ -304,6 +304,11 @@ impl PodStatus {
         self.has_ready_sandbox() || self.maybe_running().next().is_some()
     }
 
+    /// Whether something of the pod is known to live.
+    pub fn lives(&self) -> bool {
+        self.has_ready_sandbox() || self.running().next().is_some()
+    }
+
     /// Whether a sandbox is live.
     pub fn has_ready_sandbox(&self) -> bool {
         self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)

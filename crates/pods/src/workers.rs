@@ -271,9 +271,30 @@ impl WorkersTask {
                 }
             }
         }
-        if let Some(uid) = asked.filter(|uid| !self.running.contains_key(uid)) {
-            self.times.came_to_nothing(&uid);
+        if let Some(uid) = asked.as_ref().filter(|uid| !self.running.contains_key(*uid)) {
+            self.times.came_to_nothing(uid);
         }
+        self.end_what_appeared(asked.as_ref());
+    }
+
+    /// Ends what lives of a pod whose worker is finished, or of any such pod.
+    fn end_what_appeared(&mut self, of: Option<&PodUid>) {
+        let has_appeared = |uid: &&PodUid| self.workers.is_finished(uid) && self.lives_again(uid);
+        let appeared: Vec<PodUid> = match of {
+            Some(uid) => Some(uid).filter(has_appeared).into_iter().cloned().collect(),
+            None => self.workers.uids().filter(has_appeared).cloned().collect(),
+        };
+        for uid in appeared {
+            warn!(%uid, "something of a pod appeared after its end; stopping it");
+            self.step(Event::Appeared(uid));
+        }
+    }
+
+    /// Whether something of a pod lives that was not there when it was seen to have ended.
+    fn lives_again(&self, uid: &PodUid) -> bool {
+        let ended = self.last.get(uid).map(|last| last.ended);
+        let seen = ended.and_then(|ended| self.parts.statuses.known_since(uid, ended));
+        seen.is_some_and(|seen| seen.is_ok_and(|status| status.lives()))
     }
 
     fn tell(&self, news: News) {
@@ -448,6 +469,7 @@ async fn run(
     cancel: CancellationToken,
 ) -> Ran {
     let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
+    let seen_since = last.as_ref().map(|last| last.ended);
     // Biased in all selects: a cancellation comes at most once and ends the job.
     let status = tokio::select! {
         biased;
@@ -486,7 +508,8 @@ async fn run(
             outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
         },
     };
-    synced.into()
+    // It starts and ends nothing: what was seen since the pod had ended still counts.
+    Ran { seen_since, ..Ran::from(synced) }
 }
 
 /// Ends a pod, and looks whether it has ended: a container may have appeared after the status was

@@ -227,6 +227,49 @@ async fn a_pod_that_has_finished_is_not_woken_again() {
     assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 3);
 }
 
+// behaviour: WRK-35
+#[tokio::test(start_paused = true)]
+async fn what_appears_of_a_pod_that_has_finished_is_found_by_whoever_looks() {
+    let mut bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 20).await;
+    bench.news().await;
+    bench.looks.remains("a");
+    bench.sync("a").await;
+    bench.desired(["a"]).await;
+    assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it lives");
+    bench.looks.life("a", bench.stamps.next());
+    bench.sync("a").await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.jobs()[3..], ["terminate a 1", "clean up a"]);
+    // Also when nobody was told of it.
+    bench.looks.life("a", bench.stamps.next());
+    bench.desired(["a"]).await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.jobs()[5..], ["terminate a 1", "clean up a"]);
+}
+
+// behaviour: WRK-35
+#[tokio::test(start_paused = true)]
+async fn what_appears_of_a_pod_that_is_cleaned_up_after_is_not_missed() {
+    let mut bench = Bench::without_looks();
+    bench.looks.look("a", bench.stamps.next());
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.looks.look("a", bench.stamps.next());
+    bench.script("clean up a", [Act::Takes(seconds(5))]);
+    bench.kill("a", 20).await;
+    assert_eq!(bench.after(seconds(1)).await.len(), 2);
+    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.after(seconds(1)).await[2..], ["clean up a"]);
+    bench.looks.life("a", bench.stamps.next());
+    bench.sync("a").await;
+    assert_eq!(bench.after(seconds(1)).await.len(), 3);
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.nth(4).await.0[3], "terminate a 1");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
     let bench = Bench::new();

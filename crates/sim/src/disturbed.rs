@@ -37,6 +37,8 @@ struct Quiet<'a> {
     capped: Capped,
     /// Pods that were seen to start over.
     starting_over: BTreeSet<PodUid>,
+    /// Images that were not there when they were first fetched.
+    missed: BTreeSet<String>,
 }
 
 impl<'a> Quiet<'a> {
@@ -55,9 +57,8 @@ impl<'a> Quiet<'a> {
         for one in &before.containers {
             capped.take(&Event::Container(Arc::new(one.clone()), None));
         }
-        let over = BTreeSet::new();
-        let starting_over = BTreeSet::new();
-        let mut quiet = Self { before, wanted, latest, ready, over, capped, starting_over };
+        let (over, starting_over, missed) = Default::default();
+        let mut quiet = Self { before, wanted, latest, ready, over, capped, starting_over, missed };
         let starts_over = before.containers.iter().filter(|one| quiet.is_the_end_of_all(one));
         quiet.starting_over = starts_over.map(|one| one.uid.clone()).collect();
         let over = wanted.keys().filter(|uid| !before.lives(uid) || quiet.has_ended(uid));
@@ -164,14 +165,18 @@ impl<'a> Quiet<'a> {
         }
     }
 
-    /// An image that went is fetched again for a container that is started again.
-    fn pulls(&self, pull: &ImagePull) -> Option<String> {
+    /// An image that went is fetched again for a container that is started again. Several may find that it went
+    /// and fetch it one after the other, when it is there already.
+    fn pulls(&mut self, pull: &ImagePull) -> Option<String> {
         let ImagePull { image, is_there } = pull;
+        if !is_there {
+            self.missed.insert(image.clone());
+        }
         let may_start = |(uid, pod): (&PodUid, &Arc<PodPlan>)| {
             let mut users = pod.all().filter(|container| container.image == image);
             users.any(|container| self.has_its_turn(&(uid.clone(), container.name.into())))
         };
-        let may = !is_there && self.wanted.iter().any(may_start);
+        let may = self.missed.contains(image) && self.wanted.iter().any(may_start);
         (!may).then(|| format!("it fetches {image}, which nobody waits for"))
     }
 

@@ -149,6 +149,11 @@ fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
         let is_found = found(&before, vec![event.clone()], &asking(Policy::Always));
         assert_eq!(is_found, expected, "{event:?}");
     }
+    let twice = |image| vec![pull(image, false), pull(image, true)];
+    assert!(!found(&before, twice(image), &asking(Policy::Always)), "two found that it went");
+    let runs = Event::Container(Arc::new(instance("b", 1, Running)), None);
+    let late = vec![pull(image, false), runs, pull(image, true)];
+    assert!(found(&before, late, &asking(Policy::Always)), "nobody waits for it any more");
     // Whose containers have ended for good may end.
     let stop = || Event::StopSandboxAsked("s".into());
     let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));

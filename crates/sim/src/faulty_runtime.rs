@@ -480,6 +480,9 @@ impl Runtime for FaultyRuntime {
         let answer = self.call(call, work).await;
         // Who cannot see that it has ended tries to end it again.
         self.stop_told(id.as_str(), &answer);
+        if answer.is_ok() {
+            self.outside.record(Event::Told(id.clone()));
+        }
         Ok(answer?.by(&self.outside.clock))
     }
 

@@ -57,6 +57,8 @@ pub enum Event {
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.
     Looked(ContainerId, bool),
+    /// The agent was told how a container is.
+    Told(ContainerId),
     /// The agent looks at the runtime, and that goes wrong somehow.
     LookSpoilt,
     /// It has its answer, or does not wait for it any more.
@@ -89,6 +91,8 @@ pub enum Event {
     CgroupWritten(CgroupWrite),
     /// A container is in another state than before.
     Container(Arc<Instance>, Option<ContainerState>),
+    /// There is a sandbox that was not there before, with this number.
+    Numbered(SandboxId, u32),
     /// A sandbox is in another state than before.
     Sandbox(SandboxId, PodUid, SandboxState),
 }

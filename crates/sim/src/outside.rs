@@ -231,6 +231,9 @@ impl Outside {
                     let pod = state.trace.short(sandbox.pod_uid.as_str()).to_owned();
                     let short = format!("s{number}({pod}#{})", sandbox.attempt);
                     state.trace.name(sandbox.id.as_str(), short);
+                    if old.is_none() {
+                        news.push(Event::Numbered(sandbox.id.clone(), sandbox.attempt));
+                    }
                     news.push(Event::Sandbox(sandbox.id, sandbox.pod_uid, sandbox.state));
                 }
             }

@@ -146,7 +146,9 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
             return None;
         }
     }
-    let ran = snapshot.containers.iter().any(|one| one.uid == *uid);
+    // It has run also if caps have taken all that showed it.
+    let ran = snapshot.containers.iter().any(|one| one.uid == *uid)
+        || pod.all().any(|container| snapshot.is_capped(uid, container.name));
     if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
         // Its sandbox died under it, and it gets no other: what has not run by then never will.
         return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());

@@ -210,6 +210,19 @@ fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
 }
 
 #[test]
+fn a_pod_that_has_lost_its_sandbox_gets_no_other_when_caps_took_all_that_ran() {
+    let mut gone = snapshot(vec![], &[false]);
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
+    gone.capped = [("u".into(), "a".into()), ("u".into(), "b".into())].into();
+    assert_eq!(problem(&gone, pod(Policy::Never)), None);
+    assert!(problem(&gone, pod(Policy::Always)).is_some(), "it gets another");
+    gone.sandboxes[0].ready = true;
+    assert_eq!(problem(&gone, pod(Policy::Never)), None, "it has another");
+    gone.capped = [("other".into(), "a".into())].into();
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "nothing was taken from it");
+}
+
+#[test]
 fn a_clock_that_was_set_moves_a_deadline() {
     let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let all = vec![instance("a", 0, Running), instance("b", 0, Running)];

@@ -64,6 +64,34 @@ async fn a_pod_that_appears_in_the_runtime_and_that_nobody_wants_is_ended() {
     world.one_runs("web").await;
 }
 
+// behaviour: WRK-35
+#[tokio::test(start_paused = true)]
+async fn what_appears_of_a_pod_that_has_finished_is_ended_and_changes_nothing_that_is_told() {
+    let world = World::new();
+    world.write_manifest("job", "Never", "[exit, \"3\"]");
+    let agent = world.start();
+    let ended = |world: &World| {
+        let ran = !world.runtime.containers().is_empty();
+        let ended = world.live_sandboxes() == 0 && world.pod_cgroups().is_empty();
+        (ran && ended).then_some(())
+    };
+    world.until("it ended", ended).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let told = || agent.pods().pods().remove(0).status.unwrap();
+    let before = told();
+    assert_eq!(before.phase.as_deref(), Some("Failed"));
+    // A call that was given up and took effect late.
+    let sandbox = world.runtime.sandboxes().remove(0);
+    let mut late = world.runtime.sandbox_config(&sandbox.id).unwrap();
+    late.attempt += 1;
+    world.runtime.run_pod_sandbox(&late).await.unwrap();
+    assert_eq!(world.live_sandboxes(), 1);
+    world.until("it ended again", ended).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(told(), before);
+    assert_eq!(world.runtime.containers().len(), 1, "nothing was started");
+}
+
 // behaviour: WRK-21
 #[tokio::test(start_paused = true)]
 async fn while_the_runtime_says_that_it_is_not_ready_pods_are_left_as_they_are() {

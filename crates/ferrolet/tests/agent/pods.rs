@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ferrolet::wiring::Agent;
 use model::observed::ContainerState;
 use model::ports::events::EventType;
 use testkit::runtime::{Fault, Method, Rule};
@@ -175,4 +176,36 @@ async fn a_pod_that_has_finished_runs_again_when_its_manifest_goes_and_comes_bac
     world.files.write("/manifests/job.yaml", manifest("[exit, \"0\"]").replace("main", "other"));
     let created = |world: &World| (world.runtime.count(Method::CreateContainer) > 0).then_some(());
     world.until("it runs again", created).await;
+}
+
+// behaviour: WRK-36
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_of_the_earlier_life_of_a_pod_that_starts_over() {
+    let world = World::new();
+    // Not all of it ever runs, and it takes a while to end.
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: job, uid: fixed}\nspec:\n  \
+                    restartPolicy: Never\n  initContainers:\n  \
+                    - {name: side, restartPolicy: Always, image: \"ferrolet.test/workload:1\", \
+                    args: [trap, TERM, --exit, \"0\", --delay, 5s]}\n  \
+                    - {name: init, image: \"ferrolet.test/workload:1\", args: [exit, \"0\"]}\n  \
+                    containers:\n  - {name: main, image: \"elsewhere.test/far:1\"}\n";
+    world.files.write("/manifests/job.yaml", manifest);
+    let agent = world.start();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.one_runs("job").await;
+    world.remove_manifest("job");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.files.write("/manifests/job.yaml", manifest);
+    world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let told = |agent: &Agent| {
+        let status = agent.pods().pods().remove(0).status.unwrap();
+        status.container_statuses.as_ref().unwrap()[0].state.clone().unwrap()
+    };
+    let main = told(&agent);
+    assert!(main.waiting.is_some(), "it has not run: {main:?}");
+    agent.stop().await;
+    let agent = world.start();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(told(&agent), main);
 }

@@ -3,12 +3,14 @@
 //! ```text
 //!             update                  deleted, killed,           all ended            cleaned up
 //!  (unknown) ────────> [waiting] ──> syncing ───────> terminating ───────> terminated ─────────> finished
-//!                   (static pods of     ^  │ finished by itself ^                                    │
-//!                    the same name)     └──┘────────────────────┘                    forgotten <─────┘
+//!                   (static pods of     ^  │ finished by itself ^                                  │ │
+//!                    the same name)     └──┘────────────────────┤      something of it appeared    │ │
+//!                                                               └──────────────────────────────────┘ │
+//!                                                                                    forgotten <─────┘
 //! ```
 //!
-//! A pod only moves forward. At most one job runs for a pod; whatever is asked meanwhile is merged
-//! into the next one. A grace only ever shrinks.
+//! A pod only moves forward; what appears of it when it has finished is ended in its turn. At most one job
+//! runs for a pod; whatever is asked meanwhile is merged into the next one. A grace only ever shrinks.
 
 mod working;
 
@@ -84,6 +86,8 @@ pub enum Event {
     Ended(PodUid, Outcome),
     /// The wait of a pod is over.
     Due(PodUid),
+    /// Something of a pod lives whose worker was finished: a call that was given up took effect late.
+    Appeared(PodUid),
     /// These pods are wanted; no others.
     Desired(BTreeSet<PodUid>),
 }
@@ -92,7 +96,9 @@ impl Event {
     /// The pod it is about, if it is about one.
     pub fn pod(&self) -> Option<&PodUid> {
         match self {
-            Self::Asked(uid, _) | Self::Ended(uid, _) | Self::Due(uid) => Some(uid),
+            Self::Asked(uid, _) | Self::Ended(uid, _) | Self::Due(uid) | Self::Appeared(uid) => {
+                Some(uid)
+            }
             Self::Desired(_) => None,
         }
     }
@@ -232,6 +238,7 @@ impl Workers {
             Event::Asked(uid, update) => self.asked(&uid, update, &mut commands),
             Event::Ended(uid, outcome) => self.ended(&uid, outcome, &mut commands),
             Event::Due(uid) => self.asked(&uid, Update::Sync, &mut commands),
+            Event::Appeared(uid) => self.appeared(&uid, &mut commands),
             Event::Desired(desired) => self.desired(&desired, &mut commands),
         }
         commands
@@ -260,6 +267,11 @@ impl Workers {
     /// Whether the pod has a worker.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.known.contains_key(uid)
+    }
+
+    /// Whether the pod's worker is finished.
+    pub fn is_finished(&self, uid: &PodUid) -> bool {
+        self.known.get(uid).is_some_and(|worker| worker.stage == Stage::Finished)
     }
 
     /// The pods that have a worker.
@@ -423,6 +435,19 @@ impl Workers {
         let name = worker.name.clone();
         commands.push(Command::Finished(uid.clone()));
         self.leave_queue(uid, &name, commands);
+    }
+
+    /// Ends what appeared of a pod that had ended, as what nobody wants; others of its name wait for that.
+    fn appeared(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(worker) = self.known.get_mut(uid) else { return };
+        if worker.stage != Stage::Finished {
+            return;
+        }
+        worker.stage = Stage::Terminating { grace: LEAST_GRACE };
+        if worker.target.holds_its_name() {
+            self.queues.entry(worker.name.clone()).or_default().push_front(uid.clone());
+        }
+        self.wake(uid, false, commands);
     }
 
     /// Gives the name free; the next static pod of it starts.

@@ -462,7 +462,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(found("4")),
         (uid.clone(), 0i64..50).prop_map(|(uid, grace)| update(&deleted(static_pod(uid), grace))),
         (any_uid.clone(), outcome).prop_map(|(uid, outcome)| ended(uid, outcome)),
-        any_uid.prop_map(|uid| Event::Due(uid.into())),
+        any_uid.clone().prop_map(|uid| Event::Due(uid.into())),
+        any_uid.prop_map(|uid| Event::Appeared(uid.into())),
         proptest::collection::vec(uid, 0..3).prop_map(|uids| desired(&uids)),
     ]
 }
@@ -491,6 +492,13 @@ proptest! {
                     Some(pod) if pod.busy => pod.busy = false,
                     _ => continue,
                 }
+            }
+            // What appeared of a pod that has finished is ended in its turn: the only way back.
+            if let Event::Appeared(uid) = &event
+                && let Some(pod) = watched.get_mut(uid)
+                && pod.stage == 4
+            {
+                pod.stage = 2;
             }
             for command in workers.step(event) {
                 match command {
@@ -542,3 +550,6 @@ mod states;
 
 #[path = "worker_counts_tests.rs"]
 mod counts;
+
+#[path = "worker_appeared_tests.rs"]
+mod appeared;

@@ -140,6 +140,14 @@ impl Looks {
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
+    /// A look that began then and shows a sandbox that lives.
+    pub(super) fn life(&self, uid: &str, began: Stamp) {
+        let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
+        let sandboxes = vec![sandbox];
+        let status = Some(Arc::new(PodStatus { sandboxes, ..PodStatus::empty(uid.into()) }));
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
+    }
+
     /// A look that begins now, as a relist would make.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {

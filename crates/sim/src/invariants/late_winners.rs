@@ -9,14 +9,15 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{Event, Instance, Maker, Record, Removed};
 
-/// What was made and never started, and that the agent has looked at, is started, or removed to make way.
-/// An agent that has not seen it asks for its number, and hears that it is taken.
+/// What was made and never started, and that the agent has seen, is started, or removed to make way.
+/// An agent that has not seen it, also because the answer got lost, asks for its number and hears that it is
+/// taken, or for another.
 #[derive(Debug, Default)]
 pub(super) struct LateWinnersAreUsed {
     /// The instance with the highest number of each name.
     latest: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
-    /// Those that this agent has looked at.
-    looked_at: BTreeSet<ContainerId>,
+    /// Those that this agent has seen.
+    seen: BTreeSet<ContainerId>,
     /// Those that were to be removed.
     asked: BTreeSet<ContainerId>,
 }
@@ -40,7 +41,7 @@ impl LateWinnersAreUsed {
             return Ok(());
         };
         let waits = latest.state == Some(ContainerState::Created)
-            && self.looked_at.contains(&latest.id)
+            && self.seen.contains(&latest.id)
             && !self.asked.contains(&latest.id);
         if waits && latest.attempt != maker.attempt {
             return Err(format!("number {} is made while {} waits", maker.attempt, latest.id));
@@ -56,10 +57,10 @@ impl Invariant for LateWinnersAreUsed {
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
-            Event::AgentStarted(_) => self.looked_at.clear(),
+            Event::AgentStarted(_) => self.seen.clear(),
             Event::Container(one, _) => self.changed(one),
-            Event::Looked(id, _) => {
-                self.looked_at.insert(id.clone());
+            Event::Told(id) => {
+                self.seen.insert(id.clone());
             }
             Event::RemoveAsked(Removed::Container(id), _) => {
                 self.asked.insert(id.clone());
@@ -87,8 +88,8 @@ mod tests {
             let (uid, name) = ("u".into(), Some("a".into()));
             Event::MakeAsked(Maker { uid, name, attempt: number })
         };
-        let looked = || Event::Looked("a3".into(), false);
-        let waits = || vec![container("a", 3, Created, Created), looked()];
+        let told = || Event::Told("a3".into());
+        let waits = || vec![container("a", 3, Created, Created), told()];
         let remove = || Event::RemoveAsked(Removed::Container("a3".into()), "never-started");
         let gone = || with(container("a", 3, Created, Created), |one| one.state = None);
         let rows = [
@@ -102,7 +103,9 @@ mod tests {
             (vec![container("a", 5, Exited, Running), make(6)], None),
             // Another agent has not seen it yet.
             (vec![Event::AgentStarted(2), make(4)], None),
-            (vec![Event::AgentStarted(2), looked(), make(4)], sentence),
+            (vec![Event::AgentStarted(2), told(), make(4)], sentence),
+            // Nor has one that lost the answer.
+            (vec![Event::AgentStarted(2), Event::Looked("a3".into(), false), make(4)], None),
         ];
         for (events, expected) in rows {
             let all = waits().into_iter().chain(events.clone());

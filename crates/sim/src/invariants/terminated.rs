@@ -30,6 +30,8 @@ pub(super) struct TerminatedStays {
     unwanted: BTreeMap<PodUid, Duration>,
     /// Whose containers and sandboxes are, by their ids.
     owners: BTreeMap<String, PodUid>,
+    numbers: BTreeMap<SandboxId, u32>,
+    /// Those with the highest number: what was made late may have a lower one, and is collected.
     newest: BTreeMap<PodUid, SandboxId>,
     asked: BTreeSet<ContainerId>,
     /// Instances that ended by themselves and for good, by name.
@@ -119,7 +121,11 @@ impl TerminatedStays {
     fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid) {
         let is_new = self.owners.insert(id.to_string(), uid.clone()).is_none();
         if is_new {
-            self.newest.insert(uid.clone(), id.clone());
+            let number = |id: &SandboxId| self.numbers.get(id).copied().unwrap_or(0);
+            let is_newest = |newest: &SandboxId| number(newest) <= number(id);
+            if self.newest.get(uid).is_none_or(is_newest) {
+                self.newest.insert(uid.clone(), id.clone());
+            }
             self.by_this_agent.remove(uid);
         }
     }
@@ -194,6 +200,9 @@ impl Invariant for TerminatedStays {
                 self.unwanted.insert(uid.clone(), record.at);
             }
             Event::Container(one, was) => self.changed(one, *was),
+            Event::Numbered(id, number) => {
+                self.numbers.insert(id.clone(), *number);
+            }
             Event::Sandbox(id, uid, _) => self.sandbox_changed(id, uid),
             Event::StopAsked(id, _) => self.asked_to_stop(id),
             Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,

@@ -132,6 +132,14 @@ fn ending_a_pod_again_that_has_terminated_is_found() {
         let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
         assert_eq!(broken(all), None, "{excuse:?}");
     }
+    for (number, expected) in [(0, None), (2, SENTENCE)] {
+        // One that came late and has a lower number is stopped once more when it is collected.
+        let numbered = [Event::Numbered("s".into(), 1), Event::Numbered("late".into(), number)];
+        let stop = || Event::StopSandboxAsked("late".into());
+        let ended_too = [sandbox("late", true), stop(), Event::SandboxStopped("late".into())];
+        let all = numbered.into_iter().chain(ended()).chain(stopped()).chain(ended_too);
+        assert_eq!(broken(all.chain([stop()])), expected, "{number}");
+    }
     let under_way = ended().chain([Event::LookSpoilt]).chain(stopped()).chain([ask()]);
     assert_eq!(broken(under_way), None);
     let over = [Event::LookSpoilt, Event::SpoiltLookOver];

@@ -1,0 +1,58 @@
+//! What appears of pods that have finished.
+
+use super::*;
+
+/// A pod that runs, ends when it is asked to and is cleaned up after.
+fn finishes(pod: &Pod) -> Vec<Event> {
+    let done = || Event::Ended(view::uid(pod), Outcome::Done);
+    vec![create(pod), done(), kill(pod, None), done(), done()]
+}
+
+// behaviour: WRK-35
+#[test]
+fn what_appears_of_a_pod_that_has_finished_is_ended_as_what_nobody_wants() {
+    let pod = api_pod("a");
+    let appeared = || Event::Appeared("a".into());
+    let mut workers = Workers::default();
+    play(&mut workers, finishes(&pod));
+    assert!(workers.is_finished(&"a".into()) && !workers.may_run(&"a".into()));
+    let story = vec![appeared(), appeared(), update(&pod)];
+    assert_eq!(play(&mut workers, story), ["terminate a 1"], "it is not synced");
+    assert!(!workers.is_finished(&"a".into()) && workers.may_run(&"a".into()));
+    let story = vec![ended("a", Outcome::Done), ended("a", Outcome::Done), desired(&["a"])];
+    assert_eq!(play(&mut workers, story), ["terminated a", "clean a", "finished a"]);
+    // As often as something does.
+    assert_eq!(play(&mut workers, vec![appeared()]), ["terminate a 1"]);
+    let mut unfinished: Vec<Event> = runs(&pod).into();
+    unfinished.extend([appeared(), kill(&pod, None), appeared(), ended("a", Outcome::Done)]);
+    unfinished.extend([appeared(), ended("a", Outcome::Done)]);
+    assert_eq!(tell(unfinished), tell(finishes(&pod)), "who is at work sees it");
+    assert_eq!(tell(vec![appeared()]), [""; 0], "what has no worker is a stranger");
+}
+
+// behaviour: WRK-10, WRK-35
+#[test]
+fn a_pod_that_comes_again_waits_for_what_appeared_of_its_earlier_life() {
+    let pod = static_pod("a");
+    let mut workers = Workers::default();
+    play(&mut workers, finishes(&pod));
+    let story = vec![Event::Appeared("a".into()), create(&pod), desired(&["a"])];
+    assert_eq!(play(&mut workers, story), ["terminate a 1"]);
+    let done = || ended("a", Outcome::Done);
+    let story = vec![done(), done(), desired(&["a"]), create(&pod)];
+    let expected = ["terminated a", "clean a", "finished a", "forgotten a", "sync a"];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+// behaviour: WRK-18, WRK-35
+#[test]
+fn a_static_pod_waits_for_what_appeared_of_another_of_its_name() {
+    let (old, new) = (static_pod("old"), static_pod("new"));
+    let mut workers = Workers::default();
+    play(&mut workers, finishes(&old));
+    let story = vec![Event::Appeared("old".into()), create(&new)];
+    assert_eq!(play(&mut workers, story), ["terminate old 1"]);
+    let story = vec![ended("old", Outcome::Done), ended("old", Outcome::Done)];
+    let expected = ["terminated old", "clean old", "finished old", "sync new"];
+    assert_eq!(play(&mut workers, story), expected);
+}
