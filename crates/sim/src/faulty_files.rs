@@ -82,7 +82,11 @@ impl HostFiles for FaultyFiles {
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        self.reading("list", directory, self.outside.files.entries(directory)).await
+        let entries =
+            self.reading("list", directory, self.outside.files.entries(directory)).await?;
+        let names = entries.iter().map(|entry| entry.name.clone()).collect();
+        self.outside.record(Event::Listed(directory.to_owned(), names));
+        Ok(entries)
     }
 
     async fn read_version(

@@ -2,6 +2,7 @@
 //! containers and sandboxes, and what people and fate did. Times count from the beginning and are those
 //! of a steady clock.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub enum Event {
     MakeAsked(Maker),
     /// The container that is asked for next has a directory of logs, and this is the highest number in it.
     LogsLeft(PathBuf, Option<u32>),
+    /// The agent was told what a directory has.
+    Listed(PathBuf, Vec<OsString>),
     /// The agent could not read a directory.
     Unread(PathBuf),
     /// The agent asked for a container to start.

@@ -16,6 +16,7 @@ mod numbers;
 mod on_record;
 mod one_live;
 mod one_self;
+mod read_pods;
 pub(crate) mod removals;
 mod removed;
 mod terminated;

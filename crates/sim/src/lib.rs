@@ -23,6 +23,7 @@ mod faulty_looks;
 mod faulty_runtime;
 mod faulty_segments;
 mod faulty_web;
+mod goings;
 pub mod history;
 pub mod invariants;
 mod life;

@@ -113,6 +113,18 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "sidecars.get(number + 2)",
     },
     Mutation {
+        name: "a sidecar gets its whole grace however long it has waited",
+        file: "crates/runtime/src/kill.rs",
+        find: "            budget.spend(begun.elapsed());\n        }\n",
+        replace: "            budget.spend(begun.elapsed() * 0);\n        }\n",
+    },
+    Mutation {
+        name: "a hook takes nothing of the grace",
+        file: "crates/runtime/src/kill.rs",
+        find: "        budget.spend(begun.elapsed());\n        if ",
+        replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
+    },
+    Mutation {
         name: "what comes after an init container starts beside it",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",

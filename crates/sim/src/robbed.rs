@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use model::ids::{ContainerId, PodUid};
 
+use crate::goings::Goings;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::invariants::caps::CAPS;
 
 /// Finds pods that came back while something of them was being removed, which was gone only later, perhaps
 /// long after the agent had given the removal up. Until then the pod looks as if it had run, and an agent
 /// that sees it finished is right; it does not know that this will vanish. Whether such a pod runs again is
-/// left to chance.
+/// left to chance, until the agent hears that nobody wants it.
 #[derive(Debug, Default)]
 pub(crate) struct Robbed {
+    goings: Goings,
     wanted: BTreeSet<PodUid>,
     /// Whose containers and sandboxes are, by their ids.
     pods: BTreeMap<String, PodUid>,
@@ -27,13 +29,15 @@ impl Robbed {
     /// Takes the next records in.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
+            for uid in self.goings.heard(&record.event) {
+                self.losers.remove(&uid);
+            }
             match &record.event {
                 Event::Wanted(uid, _) => {
                     self.wanted.insert(uid.clone());
                 }
                 Event::Unwanted(uid) => {
                     self.wanted.remove(uid);
-                    self.losers.remove(uid);
                 }
                 Event::RemoveAsked(Removed::Container(id), _) => self.asked(id.as_str()),
                 Event::RemoveAsked(Removed::Sandbox(id), _) => self.asked(id.as_str()),
@@ -67,9 +71,11 @@ impl Robbed {
 }
 
 /// Finds containers of which a cap took the last instance: of those nobody knows that they ran, and whoever looks
-/// after them next may let them run again.
+/// after them next may let them run again. Where the agent has heard that nobody wants their pod, they do so when it
+/// comes back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Capped {
+    goings: Goings,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     taken: BTreeSet<(PodUid, Arc<str>)>,
 }
@@ -84,11 +90,12 @@ impl Capped {
 
     /// Takes an event in.
     pub(crate) fn take(&mut self, event: &Event) {
+        let gone = self.goings.heard(event);
+        self.taken.retain(|(of, _)| !gone.contains(of));
         match event {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::Unwanted(uid) => self.taken.retain(|(of, _)| of != uid),
             Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 let Some(one) = self.containers.get(id) else { return };
                 let has_newer = self.containers.values().any(|other| {
@@ -123,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::history::Thing;
-    use crate::plan::{Plan, What};
+    use crate::plan::{Plan, Policy, What};
 
     fn exited() -> Event {
         let one = Instance {
@@ -151,6 +158,7 @@ mod tests {
         let pod = plan.expect("every plan has pods");
         let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
         let unwanted = || Event::Unwanted("u".into());
+        let read = || Event::OriginRead(pod.origin());
         let thing = |kind: &str, id: &str| Thing { kind: kind.to_owned(), id: id.to_owned() };
         let (asked, gone) = (
             || Event::RemoveAsked(Removed::Container("c".into()), "pod-is-gone"),
@@ -163,7 +171,12 @@ mod tests {
             (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone()], true),
             (vec![wanted(), exited(), unwanted(), asked(), gone(), wanted()], false),
             (vec![wanted(), exited(), asked(), gone()], false),
-            (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted()], false),
+            // The agent does not look before somebody wants it again.
+            (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted()], true),
+            (
+                vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted(), read()],
+                false,
+            ),
             (
                 vec![wanted(), sandbox(), unwanted(), asked_sandbox(), wanted(), gone_sandbox()],
                 true,
@@ -186,12 +199,18 @@ mod tests {
             Event::Container(Arc::new(one), None)
         };
         let goes = |rule| Event::RemoveAsked(Removed::Container("c".into()), rule);
+        let pod = Arc::new(crate::settled::tests::pod(Policy::Always));
+        let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
+        let gone = || Event::Unwanted("u".into());
+        let read = || Event::OriginRead(pod.origin());
         let rows = [
             (vec![exited(), goes("per-container-cap")], 1),
             (vec![exited(), goes("node-cap-oldest")], 1),
             (vec![exited(), newer(), goes("node-cap-share")], 0),
             (vec![exited(), goes("pod-is-gone")], 0),
-            (vec![exited(), goes("per-container-cap"), Event::Unwanted("u".into())], 0),
+            (vec![wanted(), exited(), goes("per-container-cap"), gone()], 1),
+            (vec![wanted(), exited(), goes("per-container-cap"), gone(), read()], 0),
+            (vec![wanted(), exited(), goes("per-container-cap"), gone(), wanted(), read()], 1),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
             let mut capped = Capped::default();

@@ -122,8 +122,10 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     if let Some(uid) = wanted.keys().find(is_astray) {
         return Some(format!("{uid} lives and has no cgroup"));
     }
+    // One that is never restarted gets no other sandbox for the one that it lost, whatever its containers say.
+    let may_be_over = |pod: &PodPlan| pod.may_finish() || pod.policy == Policy::Never;
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
-        pod.may_finish() && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
+        may_be_over(pod) && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
     };
     wanted.iter().filter(|(uid, pod)| !is_excused(uid, pod)).find_map(|(uid, pod)| {
         unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))
@@ -250,12 +252,20 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     if pod.init.iter().any(|init| !init.sidecar && failed(init)) && !snapshot.lives(uid) {
         return Init::UnderWay;
     }
-    for init in &pod.init {
+    let last = pod.init.iter().rposition(ran);
+    for (number, init) in pod.init.iter().enumerate() {
         // It may start over, whatever came of it.
         if snapshot.is_capped(uid, init.name) {
             return Init::UnderWay;
         }
         let latest = snapshot.latest(uid, init.name);
+        // Who has one after it in the sandbox has ended there, or that would have broken their order. A call that was
+        // given up may have made another since, or have removed it.
+        let is_passed = !init.sidecar && last.is_some_and(|last| number < last);
+        let may_run = |one: &Instance| one.state != Some(ContainerState::Created);
+        if is_passed && !latest.is_some_and(may_run) {
+            continue;
+        }
         let restarts = |code| init.sidecar || (code != 0 && init.restarts(pod.policy, code));
         match state_of(snapshot, latest, init, restarts) {
             Err(why) => return Init::Wrong(why),

@@ -204,6 +204,14 @@ fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
     gone.robbed.insert("u".into());
     assert_eq!(problem(&gone, pod(Policy::Never)), None);
     assert!(problem(&gone, pod(Policy::Always)).is_some(), "it never finishes");
+    let lasting = || {
+        let mut pod = pod(Policy::Never);
+        let (policy, action) = (Policy::Always, Action::RestartAll);
+        pod.containers[0].extras.rule = Some(RestartRule { policy, action });
+        pod
+    };
+    assert_eq!(problem(&gone, lasting()), None, "it gets no other sandbox");
+    assert!(problem(&snapshot(vec![], &[false]), lasting()).is_some(), "nothing took its remains");
     let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
     live.robbed.insert("u".into());
     assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
@@ -247,6 +255,31 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
     assert_eq!(problem(&seen, finished), None, "nothing is left to run");
     let same = snapshot(containers(), &[true]);
     assert!(problem(&same, pod).is_some(), "a and b have run, and ended long ago");
+}
+
+#[test]
+fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
+    let failed = |sandbox: &str| Instance {
+        sandbox: sandbox.into(),
+        exit_code: 1,
+        ..instance("j", 0, Exited)
+    };
+    let late = || instance("i", 1, Created);
+    let rows = [
+        (false, vec![failed("s")], None),
+        (false, vec![failed("s"), late()], None),
+        (false, vec![late()], Some("p (u): i is Some(Created)")),
+        (true, vec![failed("s"), late()], Some("p (u): i is Some(Created)")),
+        (false, vec![], Some("p (u): i has not run")),
+        (false, vec![failed("old")], Some("p (u): i has not run")),
+        (true, vec![failed("s")], Some("p (u): i has not run")),
+    ];
+    for (sidecar, containers, expected) in rows {
+        let first = ContainerPlan { sidecar, ..container("i") };
+        let pod = PodPlan { init: vec![first, container("j")], ..pod(Policy::OnFailure) };
+        let found = problem(&snapshot(containers.clone(), &[true]), pod);
+        assert_eq!(found.as_deref(), expected, "{sidecar} {containers:?}");
+    }
 }
 
 #[test]

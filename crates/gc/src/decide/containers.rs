@@ -143,12 +143,12 @@ fn why_kept(
         _ if !is_old_enough(candidate.since, least, facts.now) => {
             Some(("too-young", Detail::default().with("minimumAge", Input::Span(least))))
         }
-        // Its worker may just be starting it, and to remove what runs is to kill it.
-        (ContainerState::Created, PodState::Known(WorkerState { terminated: false, .. }))
-            if is_newest =>
-        {
-            Some(("may-be-starting", Detail::default()))
-        }
+        // Its worker may just be starting it, or is about to come, and to remove what runs is to kill it. Nor does
+        // what never ran take the place of what did, by which the worker goes.
+        (
+            ContainerState::Created,
+            PodState::Given | PodState::Known(WorkerState { terminated: false, .. }),
+        ) if is_newest => Some(("may-be-starting", Detail::default())),
         _ => None,
     }
 }

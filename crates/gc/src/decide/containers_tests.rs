@@ -260,6 +260,10 @@ fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
     assert_eq!(rules(&items), ["per-container-cap", "may-be-starting"]);
     let ended = Pods::ready().terminated(&["a"]);
     assert_eq!(removed(&[created(1)], &ended, &zero), ["a/x/1"]);
+    let given = Pods::ready().set("a", PodState::Given);
+    assert_eq!(removed(&[created(1)], &given, &zero), [""; 0]);
+    let one = policy(HOUR, Some(1), None);
+    assert_eq!(removed(&[created(1), dead("a", "x", 0)], &given, &one), [""; 0], "it ran");
 }
 
 // behaviour: GC-33

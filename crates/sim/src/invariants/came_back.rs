@@ -1,14 +1,13 @@
 //! What is left of pods that came back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::PodUid;
 
 use super::Invariant;
+use super::read_pods::ReadPods;
 use crate::history::{Event, Record, Removed};
-use crate::plan::PodPlan;
 
 /// Rules by which something of a pod goes because nobody wants the pod.
 pub(super) const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
@@ -20,16 +19,14 @@ const KNOWN_AFTER: Duration = Duration::from_secs(10);
 /// decided before, and however long what came first has taken.
 #[derive(Debug, Default)]
 pub(super) struct RemainsOfReturned {
-    /// Those that are wanted, and since when this agent has read so.
-    wanted: BTreeMap<PodUid, (Arc<PodPlan>, Option<Duration>)>,
+    read: ReadPods,
     /// Whose containers and sandboxes are, by their ids.
     owners: BTreeMap<String, PodUid>,
 }
 
 impl RemainsOfReturned {
     fn removed(&self, id: &str, rule: &str, now: Duration) -> Result<(), String> {
-        let wanted = self.owners.get(id).and_then(|uid| self.wanted.get(uid));
-        match wanted.and_then(|(_, read)| *read) {
+        match self.owners.get(id).and_then(|uid| self.read.since(uid)) {
             Some(read) if now > read + KNOWN_AFTER => {
                 Err(format!("{id} goes by {rule}, and its pod is read to be wanted since {read:?}"))
             }
@@ -44,19 +41,8 @@ impl Invariant for RemainsOfReturned {
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
+        self.read.take(record);
         match &record.event {
-            Event::Wanted(uid, pod) => {
-                let read = self.wanted.get(uid).and_then(|(_, read)| *read);
-                self.wanted.insert(uid.clone(), (Arc::clone(pod), read));
-            }
-            Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
-            Event::AgentStarted(_) => {
-                self.wanted.values_mut().for_each(|(_, read)| *read = None);
-            }
-            Event::OriginRead(origin) => {
-                let theirs = self.wanted.values_mut().filter(|(pod, _)| pod.origin() == *origin);
-                theirs.for_each(|(_, read)| *read = read.or(Some(record.at)));
-            }
             Event::Container(one, _) => {
                 self.owners.insert(one.id.to_string(), one.uid.clone());
             }

@@ -1,17 +1,24 @@
 //! Graces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid};
+use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Record};
-use crate::plan::PodPlan;
+use crate::history::{Event, Instance, Record};
+use crate::plan::{ContainerPlan, Hook, PodPlan};
 
 /// The least that the runtime is told.
 const LEAST: Duration = Duration::from_secs(2);
+
+/// How much of a second each of a hook and of waiting for one's turn may leave uncounted, together.
+const UNCOUNTED: Duration = Duration::from_secs(2);
+
+/// How soon after the others have ended it is a sidecar's turn.
+const NEXT: Duration = Duration::from_secs(1);
 
 /// A sidecar gets what the others leave of it, and whoever has a hook what that leaves, which may be more at
 /// the next try: then all of it is there again. Where all start over they do so without a grace, whatever they get
@@ -19,48 +26,187 @@ const LEAST: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
-    containers: BTreeMap<ContainerId, (PodUid, Arc<str>)>,
+    unwanted: BTreeSet<PodUid>,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
     asked: BTreeMap<ContainerId, Duration>,
+    /// When the last of what comes before sidecars was asked to end, of pods that nobody wants, in a try of which
+    /// nothing has failed so far.
+    before_sidecars: BTreeMap<PodUid, Duration>,
+}
+
+impl GraceShrinks {
+    fn stop_asked(
+        &mut self,
+        id: &ContainerId,
+        grace: Duration,
+        at: Duration,
+    ) -> Result<(), String> {
+        let one = self.containers.get(id);
+        let pod = one.and_then(|one| self.pods.get(&one.uid));
+        let plan = one.and_then(|one| pod?.container(&one.name));
+        if let (Some(one), Some(pod), Some(plan)) = (one, pod, plan) {
+            let most = most(pod, plan, one);
+            if grace > most {
+                return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
+            }
+            self.has_waited(pod, plan, one, (grace, at))?;
+            if !plan.sidecar && self.ends_at_once(pod, &one.uid) {
+                self.before_sidecars.insert(one.uid.clone(), at);
+            }
+        }
+        let varies = plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
+        let starts_over = pod.is_some_and(|pod| pod.restarts_all());
+        match self.asked.insert(id.clone(), grace) {
+            Some(before) if before < grace && !varies && !(starts_over && before <= LEAST) => {
+                Err(format!("{id} gets {grace:?} after {before:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what is asked to end is asked so with all of its pod: it is not one that shall start again, nor one whose
+    /// end is the end of its pod, which has its whole grace then.
+    fn ends_at_once(&self, pod: &PodPlan, uid: &PodUid) -> bool {
+        let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.post_start.is_none());
+        let is_lost = |one: &Instance| one.state == Some(ContainerState::Unknown);
+        let has_lost = self.containers.values().any(|one| one.uid == *uid && is_lost(one));
+        self.unwanted.contains(uid) && is_plain && !has_lost
+    }
+
+    /// Whether a sidecar whose turn comes when the others have ended gets no more than they left.
+    fn has_waited(
+        &self,
+        pod: &PodPlan,
+        plan: &ContainerPlan,
+        sidecar: &Instance,
+        (grace, at): (Duration, Duration),
+    ) -> Result<(), String> {
+        let before = self.before_sidecars.get(&sidecar.uid).filter(|_| plan.sidecar);
+        let others = self.containers.values().filter(|one| {
+            one.uid == sidecar.uid && pod.containers.iter().any(|plan| *plan.name == *one.name)
+        });
+        let ended = others.filter_map(|one| one.finished).max();
+        let (Some(before), Some(ended)) = (before, ended) else { return Ok(()) };
+        let took = at.saturating_sub(*before);
+        let most = Duration::from_secs(pod.grace) + UNCOUNTED;
+        if at <= ended + NEXT && grace > LEAST && grace + took >= most {
+            let id = &sidecar.id;
+            return Err(format!("sidecar {id} gets {grace:?} when the others took {took:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// The most that a container may get: a hook that takes its time leaves the rest.
+fn most(pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> Duration {
+    let runs = one.state == Some(ContainerState::Running);
+    let hook = match plan.extras.pre_stop {
+        Some(Hook::Sleep(seconds)) if runs => seconds,
+        _ => 0,
+    };
+    Duration::from_secs(pod.grace.saturating_sub(hook)).max(LEAST)
 }
 
 impl Invariant for GraceShrinks {
     fn sentence(&self) -> &'static str {
-        "the grace of a container is at most its pod's and only shrinks"
+        "the grace of a container is at most its pod's, less what came before its turn, and only shrinks"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
             Event::Wanted(uid, pod) => {
                 self.pods.insert(uid.clone(), Arc::clone(pod));
+                self.unwanted.remove(uid);
+                self.before_sidecars.remove(uid);
                 // A pod that is wanted again has its whole grace again.
                 let containers = &self.containers;
-                self.asked.retain(|id, _| containers.get(id).is_none_or(|(of, _)| of != uid));
+                self.asked.retain(|id, _| containers.get(id).is_none_or(|one| one.uid != *uid));
+            }
+            Event::Unwanted(uid) => {
+                self.unwanted.insert(uid.clone());
+            }
+            // Then there is another try.
+            Event::AgentStarted(_) | Event::StopFailed(_) | Event::LookSpoilt => {
+                self.before_sidecars.clear();
             }
             Event::Container(one, _) => {
-                let whose = (one.uid.clone(), Arc::clone(&one.name));
-                self.containers.insert(one.id.clone(), whose);
+                self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::StopAsked(id, grace) => {
-                let whose = self.containers.get(id);
-                let pod = whose.and_then(|(uid, _)| self.pods.get(uid));
-                let plan = whose.and_then(|(_, name)| pod?.container(name));
-                let varies =
-                    plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
-                let starts_over = pod.is_some_and(|pod| pod.restarts_all());
-                let most = pod.map(|pod| Duration::from_secs(pod.grace).max(LEAST));
-                if most.is_some_and(|most| *grace > most) {
-                    return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
-                }
-                if let Some(before) = self.asked.insert(id.clone(), *grace)
-                    && before < *grace
-                    && !varies
-                    && !(starts_over && before <= LEAST)
-                {
-                    return Err(format!("{id} gets {grace:?} after {before:?}"));
-                }
-            }
+            Event::StopAsked(id, grace) => return self.stop_asked(id, *grace, record.at),
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+
+    use super::*;
+    use crate::invariants::tests::{container, pod, seconds, wanted, with};
+    use crate::plan::Policy;
+
+    /// Whether the invariant holds over events at their seconds.
+    fn holds(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
+        let mut invariant = GraceShrinks::default();
+        let records = events.into_iter().map(|(at, event)| Record { at: seconds(at), event });
+        records.into_iter().all(|record| invariant.read(&record).is_ok())
+    }
+
+    fn stop(id: &str, grace: u64) -> Event {
+        Event::StopAsked(id.into(), seconds(grace))
+    }
+
+    #[test]
+    fn a_sidecar_that_gets_more_than_the_others_left_is_found() {
+        let runs = |name| container(name, 0, Running, Created);
+        let gone = || Event::Unwanted("u".into());
+        let ends = |at| {
+            with(container("a", 0, Exited, Running), |one| {
+                one.finished = Some(seconds(at));
+            })
+        };
+        // The others took from 100 to 112.
+        let found = |between: Vec<(u64, Event)>, at: u64, grace: u64| {
+            let first = [(1, wanted(Policy::Always)), (2, runs("side")), (2, runs("a"))];
+            let end = [(112, ends(112)), (at, stop("side0", grace))];
+            !holds(first.into_iter().chain(between).chain(end))
+        };
+        let plain = || vec![(90, gone()), (100, stop("a0", 30))];
+        let with_one = |at, event| [plain(), vec![(at, event)]].concat();
+        assert!(found(plain(), 112, 20) && !found(plain(), 112, 19), "seconds are counted whole");
+        assert!(!found(plain(), 130, 2), "the least");
+        assert!(!found(plain(), 120, 30), "another try");
+        for again in [
+            Event::StopFailed("a0".into()),
+            Event::LookSpoilt,
+            Event::AgentStarted(2),
+            wanted(Policy::Always),
+        ] {
+            assert!(!found(with_one(105, again.clone()), 112, 30), "{again:?}");
+        }
+        assert!(!found(with_one(110, stop("a0", 30)), 112, 28), "it was asked again");
+        let still_wanted = vec![(100, stop("a0", 30))];
+        assert!(!found(still_wanted, 112, 30), "it may have been one container that had to end");
+        let lost = container("a", 1, Unknown, Running);
+        assert!(!found([vec![(50, lost)], plain()].concat(), 112, 30));
+        let mut hooked = (*pod(Policy::Always)).clone();
+        hooked.containers[0].extras.post_start = Some(Hook::Sleep(1));
+        let hooked = Event::Wanted("u".into(), Arc::new(hooked));
+        assert!(!found([vec![(50, hooked)], plain()].concat(), 112, 30));
+    }
+
+    #[test]
+    fn a_container_that_gets_what_its_hook_took_is_found() {
+        let mut hooked = (*pod(Policy::Always)).clone();
+        hooked.containers[0].extras.pre_stop = Some(Hook::Sleep(12));
+        let hooked = || Event::Wanted("u".into(), Arc::new(hooked.clone()));
+        let found = |state, grace| {
+            let first = [(1, hooked()), (2, container("a", 0, state, Created))];
+            !holds(first.into_iter().chain([(100, stop("a0", grace))]))
+        };
+        assert!(found(Running, 19) && !found(Running, 18));
+        assert!(!found(Exited, 30), "no hook runs in it");
     }
 }

@@ -1,15 +1,9 @@
 //! Images.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use model::ids::PodUid;
-
 use super::Invariant;
+use super::read_pods::ReadPods;
 use super::removals::PATIENCE;
 use crate::history::{Event, ImageRemoval, Record};
-use crate::plan::PodPlan;
 
 /// An image stays that a container uses, that is pinned, by the runtime or by the operator, or that is
 /// just being fetched or made a container of.
@@ -43,13 +37,12 @@ impl Invariant for UsedImagesStay {
 pub(super) struct ImagesOfPodsStay {
     /// Whether they are.
     keeps: bool,
-    /// The pods that are wanted, and since when this agent has read of this version.
-    wanted: BTreeMap<PodUid, (Arc<PodPlan>, Option<Duration>)>,
+    read: ReadPods,
 }
 
 impl ImagesOfPodsStay {
     pub(super) fn new(keeps: bool) -> Self {
-        Self { keeps, wanted: BTreeMap::new() }
+        Self { keeps, read: ReadPods::default() }
     }
 }
 
@@ -59,30 +52,18 @@ impl Invariant for ImagesOfPodsStay {
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
-        match &record.event {
-            Event::Wanted(uid, pod) => {
-                self.wanted.insert(uid.clone(), (Arc::clone(pod), None));
-            }
-            Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
-            Event::AgentStarted(_) => {
-                self.wanted.values_mut().for_each(|(_, read)| *read = None);
-            }
-            Event::OriginRead(origin) => {
-                let theirs = self.wanted.values_mut().filter(|(pod, _)| pod.origin() == *origin);
-                theirs.for_each(|(_, read)| *read = read.or(Some(record.at)));
-            }
-            Event::ImageRemovalAsked(ImageRemoval { id, names, .. }) if self.keeps => {
-                let names_it = |(pod, read): &&(Arc<PodPlan>, Option<Duration>)| {
-                    let is_known = read.is_some_and(|read| record.at >= read + PATIENCE);
-                    is_known && pod.all().any(|one| names.iter().any(|name| name == one.image))
-                };
-                if let Some((pod, _)) = self.wanted.values().find(names_it) {
-                    return Err(format!("{id} goes, and {} names it", pod.name));
-                }
-            }
-            _ => {}
+        self.read.take(record);
+        let removal = match &record.event {
+            Event::ImageRemovalAsked(removal) if self.keeps => removal,
+            _ => return Ok(()),
+        };
+        let ImageRemoval { id, names, .. } = removal;
+        let mut known = self.read.as_they_are().filter(|(_, read)| record.at >= *read + PATIENCE);
+        let names_it = |one: &str| names.iter().any(|name| name == one);
+        match known.find(|(pod, _)| pod.all().any(|one| names_it(one.image))) {
+            Some((pod, _)) => Err(format!("{id} goes, and {} names it", pod.name)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -331,7 +331,9 @@ fn a_start_long_after_the_pod_was_wanted_is_found() {
 
 #[test]
 fn a_grace_that_grows_is_found() {
-    let sentence = Some("the grace of a container is at most its pod's and only shrinks");
+    let sentence = Some(
+        "the grace of a container is at most its pod's, less what came before its turn, and only shrinks",
+    );
     let stop = |grace| Event::StopAsked("a0".into(), seconds(grace));
     let stop_sidecar = |grace| Event::StopAsked("side0".into(), seconds(grace));
     let rows = [

@@ -1,0 +1,99 @@
+//! When an agent hears that a pod is not wanted any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::ids::PodUid;
+use podspec::Origin;
+
+use crate::history::Event;
+
+/// How often a manifest is missed before an agent believes that it is gone.
+const MISSED: usize = 2;
+
+/// Hears of it with the agent. For an agent that does not look meanwhile, a pod that comes back was never gone: the
+/// page of a URL is asked for now and then, and a notice of a directory may be lost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Goings {
+    origins: BTreeMap<PodUid, Origin>,
+    /// Those that nobody wants, which the agent does not believe yet, and how often it has missed them.
+    unheard: BTreeMap<PodUid, usize>,
+}
+
+impl Goings {
+    /// Takes an event in; the pods that the agent believes to be gone by it.
+    pub(crate) fn heard(&mut self, event: &Event) -> BTreeSet<PodUid> {
+        let Self { origins, unheard } = self;
+        match event {
+            Event::Wanted(uid, pod) => {
+                origins.insert(uid.clone(), pod.origin());
+                unheard.remove(uid);
+            }
+            Event::Unwanted(uid) => drop(unheard.insert(uid.clone(), 0)),
+            Event::OriginRead(read) => {
+                let theirs = unheard.iter_mut().filter(|(uid, _)| origins.get(*uid) == Some(read));
+                theirs.for_each(|(_, missed)| *missed = MISSED);
+            }
+            Event::Listed(directory, names) => {
+                let is_missed = |uid: &PodUid| {
+                    let Some(Origin::File(path)) = origins.get(uid) else { return false };
+                    let is_there = names.iter().any(|name| *path == directory.join(name));
+                    path.parent() == Some(directory) && !is_there
+                };
+                let missed = unheard.iter_mut().filter(|(uid, _)| is_missed(uid));
+                missed.for_each(|(_, missed)| *missed += 1);
+            }
+            _ => {}
+        }
+        let heard = unheard.extract_if(.., |_, missed| *missed >= MISSED);
+        heard.map(|(uid, _)| uid).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::plan::{PodPlan, Policy, URL};
+    use crate::settled::tests::pod;
+
+    #[test]
+    fn an_agent_hears_that_a_pod_is_gone_by_looking_where_it_was() {
+        let wanted = |on_page| {
+            Event::Wanted("u".into(), Arc::new(PodPlan { on_page, ..pod(Policy::Always) }))
+        };
+        let gone = || Event::Unwanted("u".into());
+        let page = || Event::OriginRead(Origin::Url(URL.to_owned()));
+        let file = |name| Event::OriginRead(Origin::File(PodPlan::path_of(name)));
+        let listed = |directory: &str, name: &str| {
+            Event::Listed(PathBuf::from(directory), vec![name.into()])
+        };
+        let there = || listed("/manifests", "p.yaml");
+        let not_there = || listed("/manifests", "q.yaml");
+        let elsewhere = || listed("/logs", "q.yaml");
+        let rows = [
+            // Whether it is on the page, what happens since, whether it is heard in the end.
+            (true, vec![gone(), page()], true),
+            (true, vec![page(), gone()], false),
+            (true, vec![gone(), wanted(true), page()], false),
+            (true, vec![gone(), not_there(), not_there()], false),
+            (false, vec![gone(), not_there()], false),
+            (false, vec![gone(), not_there(), not_there()], true),
+            (false, vec![gone(), there(), there()], false),
+            (false, vec![gone(), elsewhere(), elsewhere()], false),
+            (false, vec![not_there(), gone(), not_there()], false),
+            (false, vec![gone(), not_there(), wanted(false), not_there()], false),
+            // Something else is in its place.
+            (false, vec![gone(), file("p")], true),
+            (false, vec![gone(), file("q")], false),
+            (false, vec![gone(), page()], false),
+        ];
+        for (on_page, events, expected) in rows {
+            let mut goings = Goings::default();
+            assert!(goings.heard(&wanted(on_page)).is_empty());
+            let heard = events.iter().map(|event| goings.heard(event)).last();
+            assert_eq!(heard.is_some_and(|heard| !heard.is_empty()), expected, "{events:?}");
+        }
+    }
+}

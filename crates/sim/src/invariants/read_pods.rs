@@ -1,0 +1,95 @@
+//! Which pods an agent has read of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::PodUid;
+
+use crate::history::{Event, Record};
+use crate::plan::PodPlan;
+
+/// The pods that are wanted, and since when the agent of the moment has read so.
+#[derive(Debug, Default)]
+pub(super) struct ReadPods(BTreeMap<PodUid, ReadPod>);
+
+#[derive(Debug)]
+struct ReadPod {
+    plan: Arc<PodPlan>,
+    /// Since when it was read, in whatever version.
+    since: Option<Duration>,
+    /// Since when it was read as it is wanted now.
+    as_it_is: Option<Duration>,
+}
+
+impl ReadPods {
+    /// Takes the next record in.
+    pub(super) fn take(&mut self, Record { at, event }: &Record) {
+        match event {
+            Event::Wanted(uid, plan) => {
+                let since = self.since(uid);
+                let pod = ReadPod { plan: Arc::clone(plan), since, as_it_is: None };
+                self.0.insert(uid.clone(), pod);
+            }
+            Event::Unwanted(uid) => drop(self.0.remove(uid)),
+            Event::AgentStarted(_) => {
+                self.0.values_mut().for_each(|pod| (pod.since, pod.as_it_is) = (None, None));
+            }
+            Event::OriginRead(origin) => {
+                for pod in self.0.values_mut().filter(|pod| pod.plan.origin() == *origin) {
+                    pod.since = pod.since.or(Some(*at));
+                    pod.as_it_is = pod.as_it_is.or(Some(*at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Since when the agent has read that a pod is wanted, in whatever version.
+    pub(super) fn since(&self, uid: &PodUid) -> Option<Duration> {
+        self.0.get(uid).and_then(|pod| pod.since)
+    }
+
+    /// The pods that the agent has read of as they are wanted now, and since when.
+    pub(super) fn as_they_are(&self) -> impl Iterator<Item = (&PodPlan, Duration)> {
+        self.0.values().filter_map(|pod| Some((&*pod.plan, pod.as_it_is?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invariants::tests::{pod, seconds, wanted};
+    use crate::plan::Policy;
+
+    #[test]
+    fn an_agent_knows_the_pods_that_it_has_read_of_while_they_were_wanted() {
+        let read = || Event::OriginRead(pod(Policy::Never).origin());
+        let other = || Event::OriginRead(podspec::Origin::File(PodPlan::path_of("other")));
+        let again = || wanted(Policy::Never);
+        let gone = || Event::Unwanted("u".into());
+        let restart = || Event::AgentStarted(2);
+        let rows = [
+            // What happens, a second each; since when it is read at all, and as it is.
+            (vec![again()], None, None),
+            (vec![again(), read(), read()], Some(1), Some(1)),
+            (vec![again(), other()], None, None),
+            (vec![read(), again()], None, None),
+            (vec![again(), read(), again()], Some(1), None),
+            (vec![again(), read(), again(), read()], Some(1), Some(3)),
+            (vec![again(), read(), gone()], None, None),
+            (vec![again(), read(), gone(), again()], None, None),
+            (vec![again(), read(), restart()], None, None),
+            (vec![again(), read(), restart(), read()], Some(3), Some(3)),
+        ];
+        for (events, since, as_it_is) in rows {
+            let mut pods = ReadPods::default();
+            for (at, event) in (0..).zip(events.clone()) {
+                pods.take(&Record { at: seconds(at), event });
+            }
+            assert_eq!(pods.since(&"u".into()), since.map(seconds), "{events:?}");
+            let known = pods.as_they_are().map(|(_, since)| since).next();
+            assert_eq!(known, as_it_is.map(seconds), "{events:?}");
+        }
+    }
+}
