@@ -67,7 +67,7 @@ fn devices_that_a_former_agent_had_are_none_though_nobody_told_of_them() {
     let status = node.status.get_or_insert_default();
     status.capacity = Some(list(&[("cpu", "2"), ("nvidia.com/gpu", "4"), ("theirs.com/x", "1")]));
     tell_none(&mut node, devices.iter());
-    let none = [("example.com/nic", "0"), ("nvidia.com/gpu", "0")];
-    let all = [&[("cpu", "2"), ("theirs.com/x", "1")][..], &none[..]].concat();
-    assert_eq!(told(&node), (list(&all), list(&none)));
+    let empty = [("example.com/nic", "0"), ("nvidia.com/gpu", "0")];
+    let all = [&[("cpu", "2"), ("theirs.com/x", "1")][..], &empty[..]].concat();
+    assert_eq!(told(&node), (list(&all), list(&empty)));
 }
