@@ -61,6 +61,8 @@ impl<'a> Quiet<'a> {
         let mut quiet = Self { before, wanted, latest, ready, over, capped, starting_over, missed };
         let starts_over = before.containers.iter().filter(|one| quiet.is_the_end_of_all(one));
         quiet.starting_over = starts_over.map(|one| one.uid.clone()).collect();
+        let between = wanted.keys().filter(|uid| quiet.is_between_two_starts(uid));
+        quiet.starting_over.extend(between.cloned().collect::<Vec<_>>());
         let over = wanted.keys().filter(|uid| !before.lives(uid) || quiet.has_ended(uid));
         quiet.over = over.cloned().collect();
         quiet
@@ -108,6 +110,17 @@ impl<'a> Quiet<'a> {
         let rule = plan.and_then(|plan| plan.extras.rule);
         let has_ended = one.state == Some(ContainerState::Exited);
         has_ended && rule.is_some_and(|rule| rule.restarts_all(one.exit_code))
+    }
+
+    /// Whether a pod starts over, and what ended for that was removed already, as all of it is at first.
+    fn is_between_two_starts(&self, uid: &PodUid) -> bool {
+        let instance = |name: &str| self.latest.get(&(uid.clone(), name.into()));
+        let Some(pod) = self.wanted.get(uid) else { return false };
+        let is_gone =
+            |one: &ContainerPlan| one.extras.restarts_all() && instance(one.name).is_none();
+        let has_run_before =
+            |one: &ContainerPlan| instance(one.name).is_some_and(|latest| latest.attempt > 0);
+        pod.all().any(is_gone) && pod.all().any(has_run_before)
     }
 
     /// Of a pod that is wanted only what is beyond a cap goes, what is older than another one, and what is in the

@@ -73,6 +73,14 @@ fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
     assert!(disturbs(&before, ends(3), Extras::default()));
     let starts_over = snapshot(vec![instance("a", 0, Running), ended(137)], &[true]);
     assert!(!disturbs(&starts_over, None, ruled()));
+    let between = |attempt| {
+        let mut running = instance("a", attempt, Running);
+        running.id = "a0".into();
+        snapshot(vec![running], &[true])
+    };
+    assert!(!disturbs(&between(1), None, ruled()), "the other was removed");
+    assert!(disturbs(&between(0), None, ruled()), "the other has not run yet");
+    assert!(disturbs(&between(1), None, Extras::default()), "it does not start over");
 }
 
 #[test]
