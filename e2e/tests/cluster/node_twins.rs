@@ -285,11 +285,11 @@ fn devices_of_people_stay_and_those_of_plugins_are_none_as_with_upstream() -> Re
     ensure!(theirs == json!([stay, stay]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
     // Plugins have registered with the agent before; one of them the node does not say anything about.
-    let write = format!(
+    let script = format!(
         "mkdir -p /var/lib/kubelet/device-plugins && \
          printf %s '{CHECKPOINT}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
     );
-    let wrote = world.cluster.instance().run(&Command::new("sh").args(["-c", &write]))?;
+    let wrote = world.cluster.instance().run(&Command::new("sh").args(["-c", &script]))?;
     ensure!(wrote.status.success(), "{wrote:?}");
     let [theirs, ours] = world.devices_of_both("-later")?;
     let none = json!({

@@ -2,8 +2,8 @@
 
 use e2e::differences::Known;
 
-const HUGE: &str =
-    "upstream's is a defect: that memory has no limit is told as a number of the kernel";
+const HUGE: &str = "upstream's is a defect: that memory has no limit is told as a number of the kernel, once it has heard \
+     back that the pod is Running";
 const OWN_FILES: &str =
     "promised in docs/gc.md, docs/resize.md and docs/standalone.md: what is ours alone is there";
 const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files, which stop nobody from starting \
@@ -14,7 +14,7 @@ const NO_SERVER: &str =
 const NO_LIMIT: Known = Known {
     path: "/*/pod */object/status/resources/limits/memory",
     ours: "",
-    upstream: "9007199254740988Ki",
+    upstream: "|9007199254740988Ki",
     why: HUGE,
 };
 
@@ -44,8 +44,8 @@ const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, 
      to be released; upstream writes one that says nothing";
 
 /// On every node, and in every play: the files are there when the agent has started and let a pod in, the conditions
-/// are told before the node is registered, and the rest is of each pod that runs and has no limit, and of each that has a
-/// network of its own.
+/// are told before the node is registered, and of name servers each pod tells that has a network of its own. Whether
+/// one tells that it has no limit depends on when it is looked at.
 pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMIT,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
