@@ -276,9 +276,14 @@ impl PodStatus {
         containers.chain(self.older.iter().map(Instance::from))
     }
 
-    /// The newest instance of a container of the pod's specification.
+    /// The newest instance of a container of the pod's specification; the one that runs where newer ones were
+    /// made and never started. Nobody makes another while one runs: those came of calls that were given up.
     pub fn latest(&self, name: &str) -> Option<&ContainerStatus> {
-        self.containers.iter().find(|container| &*container.name == name)
+        let mut instances = self.containers.iter().filter(|container| &*container.name == name);
+        let newest = instances.clone().next()?;
+        let is_past_made = |one: &&ContainerStatus| one.state != ContainerState::Created;
+        let started = instances.find(is_past_made);
+        Some(started.filter(|one| one.state == ContainerState::Running).unwrap_or(newest))
     }
 
     /// The newest instance of a container that has ended.

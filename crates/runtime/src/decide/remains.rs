@@ -59,6 +59,8 @@ fn older<'a>(pod: &'a Pod, status: &'a PodStatus) -> impl Iterator<Item = &'a Co
     let others = view::init_containers(pod).iter().chain(view::containers(pod));
     let names = others.map(|container| &container.name).chain(ephemeral);
     names.flat_map(|name| {
-        status.containers.iter().filter(move |instance| *instance.name == **name).skip(1)
+        let latest = status.latest(name).map(|latest| &latest.id);
+        let instances = status.containers.iter().filter(move |one| *one.name == **name);
+        instances.filter(move |one| Some(&one.id) != latest)
     })
 }

@@ -141,6 +141,23 @@ fn an_older_instance_that_lives_is_ended_and_one_that_never_started_goes() {
     assert_eq!(actions.start.len(), 0);
 }
 
+// behaviour: ACT-48
+#[test]
+fn what_runs_stays_where_something_newer_was_made_and_never_started() {
+    let inits = vec![sidecar("side")];
+    let pod = with_inits(pod("Always", vec![container("a")]), inits);
+    let observed = in_live_sandbox(vec![
+        instance("late-side", "side", Created, 0),
+        instance("side", "side", Running, 0),
+        instance("late-a", "a", Created, 0),
+        instance("a", "a", Running, 0),
+        instance("old", "a", Exited, 1),
+    ]);
+    let actions = actions(&pod, &observed);
+    assert_eq!((kills(&actions), removals(&actions)), (vec![], vec!["late-side", "late-a"]));
+    assert_eq!(actions.start.len(), 0);
+}
+
 fn ephemeral(name: &str) -> EphemeralContainer {
     EphemeralContainer { name: name.to_owned(), ..EphemeralContainer::default() }
 }
