@@ -119,6 +119,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "            budget.spend(begun.elapsed() * 0);\n        }\n",
     },
     Mutation {
+        name: "a hook takes nothing of the grace",
+        file: "crates/runtime/src/kill.rs",
+        find: "        budget.spend(begun.elapsed());\n        if ",
+        replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
+    },
+    Mutation {
         name: "what comes after an init container starts beside it",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",
