@@ -80,16 +80,17 @@ impl Syncer {
         self.view.publish(pod, status, &outlook);
     }
 
-    /// Remembers why containers did not start, until they do.
-    fn remember(&self, uid: &PodUid, error: Option<&SyncError>) {
+    /// Remembers why containers did not start, until they do. Answers whether some did not before.
+    fn remember(&self, uid: &PodUid, error: Option<&SyncError>) -> bool {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.remove(uid);
+        let before = failures.remove(uid).is_some();
         if let Some(SyncError::StartContainers(failed)) = error {
             let waiting = failed.iter().map(|(name, error)| {
                 (name.clone(), Waiting { reason: error.label(), message: error.message() })
             });
             failures.insert(uid.clone(), waiting.collect());
         }
+        before
     }
 
     /// Whether a pod has not yet what it was given; people hear when it has.
@@ -206,9 +207,13 @@ impl PodSyncer for Syncer {
         };
         match self.pod_runtime.sync(&situation, cancel).await {
             Ok(progress) => {
-                self.remember(&status.uid, None);
+                let waited = self.remember(&status.uid, None);
                 if progress == Progress::Nothing {
                     debug!(pod = %name, uid = %status.uid, "pod is as specified");
+                    if waited {
+                        // Nobody waits any more, and nothing starts that would tell so.
+                        self.publish(pod, status, outlook);
+                    }
                 }
                 let again = match progress {
                     Progress::Resized => {

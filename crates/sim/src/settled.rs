@@ -139,7 +139,8 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
-        if over && snapshot.lives(uid) {
+        // What holds it up may have ended just now, and it has its grace from then on.
+        if over && snapshot.lingers(uid) {
             return Some("it lives after its deadline".to_owned());
         }
         // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.

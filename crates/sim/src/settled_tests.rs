@@ -179,6 +179,9 @@ fn a_pod_has_ended_some_time_after_its_deadline() {
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
     assert_eq!(problem(&live, until(900)), None, "its time is up, and it is about to end");
     assert!(problem(&live, until(100)).is_some());
+    let mut ending = live;
+    ending.ending.insert(ending.containers[0].id.clone(), ending.at);
+    assert_eq!(problem(&ending, until(100)), None, "it was held up, and has its grace now");
 }
 
 #[test]

@@ -137,6 +137,10 @@ fn why_kept(
         // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
         // a source that is late must find all that is its own.
         (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
+        // Its worker ends it, with what is left of its grace: to end it beside that could only give it more.
+        (ContainerState::Unknown, PodState::Known(WorkerState { terminated: false, .. })) => {
+            Some(("may-be-running", Detail::default()))
+        }
         _ if candidate.end_is_unknown && age_counts(candidate.state, facts) => {
             Some(("exit-time-unknown", Detail::default()))
         }

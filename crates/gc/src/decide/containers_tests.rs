@@ -249,6 +249,21 @@ fn one_made_exactly_at_the_cut_off_is_old_enough() {
     assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no least age");
 }
 
+// behaviour: GC-111
+#[test]
+fn what_may_run_is_left_to_the_worker_of_its_pod() {
+    let unknown = |n| Container { state: ContainerState::Unknown, ..dead("a", "x", n) };
+    let zero = policy(HOUR, Some(0), None);
+    let items = decide(&[unknown(1), dead("a", "x", 0)], &live(), &zero);
+    assert_eq!(rules(&items), ["per-container-cap", "may-be-running"]);
+    for state in [PodState::Given, PodState::Gone] {
+        let pods = Pods::ready().set("a", state);
+        assert_eq!(removed(&[unknown(1)], &pods, &zero), ["a/x/1"], "{state:?}");
+    }
+    let ended = Pods::ready().terminated(&["a"]);
+    assert_eq!(removed(&[unknown(1)], &ended, &zero), ["a/x/1"], "its worker is done");
+}
+
 // behaviour: GC-31, GC-32
 #[test]
 fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
@@ -388,7 +403,7 @@ proptest! {
     #[test]
     fn caps_hold_afterwards((listed, pods) in nodes(), policy in policies(), aggressive: bool) {
         let items = plan(&listed, &pods, &policy, aggressive);
-        let outside = ["running", "too-young", "may-be-starting"];
+        let outside = ["running", "too-young", "may-be-starting", "may-be-running"];
         let unheard = |item: &Item| {
             use crate::decide::PodStates as _;
             let uid = &item.owner.as_ref().unwrap().uid;

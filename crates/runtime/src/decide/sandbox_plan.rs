@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
 use model::observed::{ContainerState, PodStatus, SandboxStatus};
-use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy};
+use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, restarts_after};
 use podspec::{SandboxFit, live_beside_newest, sandbox_fit, view};
 
 use super::actions::{ContainerStart, PodActions, Role, SandboxPlan};
@@ -94,7 +94,10 @@ fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &PodStatus) 
     let succeeded = status
         .latest(&container.name)
         .is_some_and(|latest| latest.state == ContainerState::Exited && latest.exit_code == 0);
-    succeeded && restart_policy(pod, container) == RestartPolicy::OnFailure
+    // A rule may want it again all the same: the pod has not finished then, and would wait for ever.
+    let for_good = restart_policy(pod, container) == RestartPolicy::OnFailure
+        && !restarts_after(pod, container, 0);
+    succeeded && for_good
 }
 
 /// Whether a regular container was made, which shows that init containers had done their work.

@@ -125,8 +125,16 @@ impl Invariant for GraceShrinks {
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
             }
+            Event::AgentStarted(_) => {
+                self.before_sidecars.clear();
+                // It knows nothing of an end that was called off before the agent before it had read of that.
+                let (containers, unwanted) = (&self.containers, &self.unwanted);
+                self.asked.retain(|id, _| {
+                    containers.get(id).is_none_or(|one| unwanted.contains(&one.uid))
+                });
+            }
             // Then there is another try.
-            Event::AgentStarted(_) | Event::StopFailed(_) | Event::LookSpoilt => {
+            Event::StopFailed(_) | Event::LookSpoilt => {
                 self.before_sidecars.clear();
             }
             Event::Container(one, _) => {

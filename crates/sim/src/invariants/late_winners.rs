@@ -20,10 +20,24 @@ pub(super) struct LateWinnersAreUsed {
     seen: BTreeSet<ContainerId>,
     /// Those that were to be removed.
     asked: BTreeSet<ContainerId>,
+    /// What the agent is about to start, and its pod: what it sees of the pod meanwhile counts when that is over.
+    starting: BTreeMap<ContainerId, PodUid>,
+    pods: BTreeMap<ContainerId, PodUid>,
 }
 
 impl LateWinnersAreUsed {
+    fn told(&mut self, id: &ContainerId) {
+        let pod = self.pods.get(id);
+        if !self.starting.values().any(|starting| Some(starting) == pod) {
+            self.seen.insert(id.clone());
+        }
+    }
+
     fn changed(&mut self, one: &Arc<Instance>) {
+        self.pods.insert(one.id.clone(), one.uid.clone());
+        if one.state != Some(ContainerState::Created) {
+            self.starting.remove(&one.id);
+        }
         let key = (one.uid.clone(), Arc::clone(&one.name));
         let before = self.latest.get(&key);
         if one.state.is_none() {
@@ -57,11 +71,17 @@ impl Invariant for LateWinnersAreUsed {
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
-            Event::AgentStarted(_) => self.seen.clear(),
-            Event::Container(one, _) => self.changed(one),
-            Event::Told(id) => {
-                self.seen.insert(id.clone());
+            Event::AgentStarted(_) => {
+                self.seen.clear();
+                self.starting.clear();
             }
+            Event::StartAsked(id) => {
+                if let Some(pod) = self.pods.get(id) {
+                    self.starting.insert(id.clone(), pod.clone());
+                }
+            }
+            Event::Container(one, _) => self.changed(one),
+            Event::Told(id) => self.told(id),
             Event::RemoveAsked(Removed::Container(id), _) => {
                 self.asked.insert(id.clone());
             }
@@ -89,6 +109,9 @@ mod tests {
             Event::MakeAsked(Maker { uid, name, attempt: number })
         };
         let told = || Event::Told("a3".into());
+        let other = || container("b", 0, Created, Created);
+        let start_other = || Event::StartAsked("b0".into());
+        let runs = || container("b", 0, Running, Created);
         let waits = || vec![container("a", 3, Created, Created), told()];
         let remove = || Event::RemoveAsked(Removed::Container("a3".into()), "never-started");
         let gone = || with(container("a", 3, Created, Created), |one| one.state = None);
@@ -106,6 +129,12 @@ mod tests {
             (vec![Event::AgentStarted(2), told(), make(4)], sentence),
             // Nor has one that lost the answer.
             (vec![Event::AgentStarted(2), Event::Looked("a3".into(), false), make(4)], None),
+            // Nor one that has made up its mind, and just starts another container of the pod.
+            (vec![Event::AgentStarted(2), other(), start_other(), told(), make(4)], None),
+            (
+                vec![Event::AgentStarted(2), other(), start_other(), runs(), told(), make(4)],
+                sentence,
+            ),
         ];
         for (events, expected) in rows {
             let all = waits().into_iter().chain(events.clone());

@@ -27,12 +27,16 @@ pub(super) struct NumbersAdvance {
 
 impl NumbersAdvance {
     fn make_asked(&mut self, maker: &Maker) -> Result<(), String> {
-        let (Some((directory, logged)), Some(name)) = (self.logs.take(), &maker.name) else {
-            return Ok(());
-        };
-        let is_read = !self.unread.remove(&directory);
+        let logs = self.logs.take();
+        let Some(name) = &maker.name else { return Ok(()) };
         let key = (maker.uid.clone(), Arc::clone(name));
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
+        if is_alone && logs.as_ref().is_none_or(|(_, logged)| logged.is_none()) {
+            // Nothing is left that has a number: they begin anew.
+            self.highest.remove(&key);
+        }
+        let Some((directory, logged)) = logs else { return Ok(()) };
+        let is_read = !self.unread.remove(&directory);
         match logged.min(self.highest.get(&key).copied()) {
             Some(used) if is_alone && is_read && used >= maker.attempt => {
                 Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
@@ -152,6 +156,13 @@ mod tests {
         }
         let unused = [container("a", 4, Created, Created), gone(4), logs(Some(4)), make(4)];
         assert_eq!(broken(ended().chain(none()).chain(unused)), None, "it never started");
+        let anew = [logs(None), make(0), container("a", 0, Created, Created), gone(0)];
+        let anew = || anew.clone().into_iter();
+        let again = [logs(Some(0)), make(0)];
+        let begun = broken(ended().chain(none()).chain(anew()).chain(again.clone()));
+        assert_eq!(begun, None, "numbers began anew");
+        let ran = [container("a", 0, Running, Created), gone(0)].into_iter().chain(again);
+        assert_eq!(broken(ended().chain(none()).chain(anew()).chain(ran)), SENTENCE);
         // The pod was gone, with its logs, and is back.
         let back = [Event::Unwanted("u".into()), container("a", 0, Created, Created), gone(0)];
         let back = || back.clone().into_iter();

@@ -21,6 +21,10 @@ impl Endings {
                     let until = self.0.entry(id.clone()).or_insert(Duration::MAX);
                     *until = (*until).min(at.saturating_add(*grace));
                 }
+                // Nobody has ended it then: it has its time when it is asked again.
+                Event::StopFailed(id) => {
+                    self.0.remove(&ContainerId::from(id.as_str()));
+                }
                 // Another one knows nothing of it: it asks again, or lets the container live.
                 Event::AgentStarted(_) => self.0.clear(),
                 _ => {}
@@ -43,12 +47,14 @@ mod tests {
         let record = |at, event| Record { at: Duration::from_secs(at), event };
         let asked =
             |at, grace| record(at, Event::StopAsked("c".into(), Duration::from_secs(grace)));
+        let failed = |at| record(at, Event::StopFailed("c".to_owned()));
         let restart = |at| record(at, Event::AgentStarted(2));
         let rows = [
             (vec![], None),
             (vec![asked(10, 60)], Some(70)),
             (vec![asked(10, 60), asked(50, 60)], Some(70)),
             (vec![asked(10, 60), asked(20, 2)], Some(22)),
+            (vec![asked(10, 60), failed(20), asked(50, 60)], Some(110)),
             (vec![asked(10, 60), restart(30)], None),
             (vec![asked(10, 60), restart(30), asked(50, 60)], Some(110)),
         ];

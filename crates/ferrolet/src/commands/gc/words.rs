@@ -79,6 +79,7 @@ const RULES: &[(&str, &str)] = &[
     ("exit-time-unknown", "when it ended could not be read"),
     ("source-not-ready", "not every source of pods was heard yet"),
     ("may-be-starting", "it may be about to start"),
+    ("may-be-running", "it may run, and the worker of its pod ends it"),
     ("within-caps", "{perContainer} of each container and {inAll} on the node may stay"),
     ("within-caps", "{perContainer} of each container may stay"),
     ("within-caps", "{inAll} on the node may stay"),

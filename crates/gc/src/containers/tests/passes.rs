@@ -44,7 +44,7 @@ async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
 async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
-    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);
@@ -61,7 +61,7 @@ async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
-    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);

@@ -89,6 +89,11 @@ fn succeeded_containers_stay_down_in_a_new_sandbox_when_only_failures_restart() 
     assert_eq!(starts(&both_succeeded), [(Role::Regular, 1, StartReason::NewSandbox)]);
     let none_failed = actions(&by_pod, &status(dead(), ended(0, 0)));
     assert_eq!((none_failed.sandbox, none_failed.start.len()), (SandboxPlan::None, 0));
+    // Unless a rule wants it again, whatever its policy says.
+    let ruled = with_policy(with_rule(container("a"), "Restart", vec![0]), "OnFailure");
+    let by_rule = pod("OnFailure", vec![ruled, container("b")]);
+    let both_succeeded = actions(&by_rule, &status(dead(), ended(0, 0)));
+    assert_eq!(starts(&both_succeeded), [(Role::Regular, 0, StartReason::NewSandbox)]);
 }
 
 // behaviour: ACT-11
