@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
@@ -153,6 +154,34 @@ impl Syncer {
         Some(error)
     }
 
+    /// What comes after a sync in which all worked that was to be done.
+    fn synced(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        outlook: Outlook<'_>,
+        (progress, deadline): (Progress, Option<Timestamp>),
+    ) -> Synced {
+        let waited = self.remember(&status.uid, None);
+        if progress == Progress::Nothing {
+            debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
+            if waited {
+                // Nobody waits any more, and nothing starts that would tell so.
+                self.publish(pod, status, outlook);
+            }
+        }
+        let again = match progress {
+            Progress::Resized => {
+                self.looks.mark(&status.uid, [()]);
+                Some(self.clock.now())
+            }
+            Progress::Again => Some(self.clock.now()),
+            Progress::Nothing | Progress::Done => deadline,
+        };
+        let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+        Synced { outcome, acted: progress != Progress::Nothing }
+    }
+
     /// When to try again after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
@@ -206,26 +235,7 @@ impl PodSyncer for Syncer {
             sizes: &sizes,
         };
         match self.pod_runtime.sync(&situation, cancel).await {
-            Ok(progress) => {
-                let waited = self.remember(&status.uid, None);
-                if progress == Progress::Nothing {
-                    debug!(pod = %name, uid = %status.uid, "pod is as specified");
-                    if waited {
-                        // Nobody waits any more, and nothing starts that would tell so.
-                        self.publish(pod, status, outlook);
-                    }
-                }
-                let again = match progress {
-                    Progress::Resized => {
-                        self.looks.mark(&status.uid, [()]);
-                        Some(self.clock.now())
-                    }
-                    Progress::Again => Some(self.clock.now()),
-                    Progress::Nothing | Progress::Done => deadline,
-                };
-                let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
-                Synced { outcome, acted: progress != Progress::Nothing }
-            }
+            Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
