@@ -72,14 +72,18 @@ fn regular_pass_does_as_planned(node: &Node) -> Result<()> {
 #[test]
 fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Result<()> {
     let mut node = Node::start()?;
-    for name in ["a", "b", "c"] {
-        node.write_manifest(&format!("{name}.yaml"), &ended(name))?;
-    }
     // However full the disk of this machine is.
     node.configure("imageGCHighThresholdPercent: 100")?;
     node.start_agent_with_flags(&[OLD, "--maximum-dead-containers=1"])?;
-    for name in ["a", "b", "c"] {
-        node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+    // The agent passes when the oldest is old enough, which alone is within the cap; and again some seconds later,
+    // when the others are, so that there is time to plan.
+    for pods in [&["a"][..], &["b", "c"]] {
+        for name in pods {
+            node.write_manifest(&format!("{name}.yaml"), &ended(name))?;
+        }
+        for name in pods {
+            node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+        }
     }
     let young = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
     ensure!(ids(&young, "remove").is_empty(), "{young:#}");
