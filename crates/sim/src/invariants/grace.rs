@@ -206,6 +206,19 @@ mod tests {
     }
 
     #[test]
+    fn a_grace_that_grows_is_found_unless_a_new_agent_knows_of_no_end() {
+        let runs = || container("a", 0, Running, Created);
+        let (gone, restart) = (|| Event::Unwanted("u".into()), || Event::AgentStarted(2));
+        let grows = |between: Vec<Event>| {
+            let first = [wanted(Policy::Always), runs()].into_iter().chain(between);
+            !holds((1..).zip(first.chain([stop("a0", 30)])))
+        };
+        assert!(!grows(vec![stop("a0", 30)]) && grows(vec![stop("a0", 2)]));
+        assert!(!grows(vec![stop("a0", 2), restart()]), "the pod is wanted again");
+        assert!(grows(vec![gone(), stop("a0", 2), restart()]), "it ends all the same");
+    }
+
+    #[test]
     fn a_container_that_gets_what_its_hook_took_is_found() {
         let mut hooked = (*pod(Policy::Always)).clone();
         hooked.containers[0].extras.pre_stop = Some(Hook::Sleep(12));
