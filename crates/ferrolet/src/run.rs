@@ -63,6 +63,9 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 /// Where the journal of removals is, below the root directory.
 pub(crate) const JOURNAL: &str = "ferrolet/journal";
 
+/// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
+const LAST_AGENT: Duration = Duration::from_secs(3);
+
 /// How many operations on files are under way at a time. Without a bound of ours a thousand pods that
 /// start together make hundreds of threads, each of which leaves memory behind.
 const FILE_THREADS: usize = 16;
@@ -75,7 +78,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let node_name = node_name(args.hostname_override.as_deref())?;
     hostfs::lay_out(&args.root_dir)
         .with_context(|| format!("set up the root directory {}", args.root_dir.display()))?;
-    let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
+    let _lock = hostfs::claim_within(&args.root_dir.join("ferrolet"), LAST_AGENT)
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {
         warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");

@@ -4,24 +4,51 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// Makes a directory for the agent alone and takes it: a second agent with the same directory would
 /// fight the first over every pod. Held until the answer is dropped, or the process ends.
 pub fn claim(directory: &Path) -> io::Result<Claim> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let path = directory.join("lock");
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    let file = lock_file(directory)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Claim { _file: file }),
-        Err(Errno::WOULDBLOCK) => {
-            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another agent uses it"))
-        }
+        Err(Errno::WOULDBLOCK) => Err(in_use()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same, and waits for whoever has it: a process that was killed has what it had until the kernel has cleared
+/// it away.
+pub fn claim_within(directory: &Path, patience: Duration) -> io::Result<Claim> {
+    match claim(directory) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+        answer => return answer,
+    }
+    let file = lock_file(directory)?;
+    let (free, when_free) = mpsc::channel();
+    // The kernel tells when it is free, and only somebody who does nothing else. Who has it then and is not waited
+    // for any more lets it go.
+    thread::spawn(move || {
+        let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+        drop(free.send(locked.map(|()| Claim { _file: file })));
+    });
+    let claimed = when_free.recv_timeout(patience).map_err(|_| in_use())?;
+    Ok(claimed?)
+}
+
+fn lock_file(directory: &Path) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let path = directory.join("lock");
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+fn in_use() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "another agent uses it")
 }
 
 /// A directory that is taken.
@@ -32,7 +59,7 @@ pub struct Claim {
 
 #[cfg(test)]
 mod tests {
-    use super::claim;
+    use super::*;
 
     #[test]
     fn a_directory_is_taken_once_and_again_when_it_was_let_go() {
@@ -43,5 +70,20 @@ mod tests {
         assert_eq!(error.to_string(), "another agent uses it");
         drop(held);
         claim(&directory).unwrap();
+    }
+
+    #[test]
+    fn whoever_waits_takes_a_directory_when_it_is_let_go() {
+        let root = tempfile::tempdir().unwrap();
+        let held = claim(root.path()).unwrap();
+        let error = claim_within(root.path(), Duration::from_millis(10)).unwrap_err();
+        assert_eq!(error.to_string(), "another agent uses it");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| claim_within(root.path(), Duration::from_mins(1)));
+            drop(held);
+            waits.join().unwrap().unwrap();
+        });
+        // The one that did not wait any longer has let it go too.
+        claim_within(root.path(), Duration::from_mins(1)).unwrap();
     }
 }

@@ -49,7 +49,7 @@ use model::ports::files::{
 use model::verdict::{Subject, Verdict};
 
 pub use addresses::{HostAddresses, by_default_route};
-pub use claim::{Claim, claim};
+pub use claim::{Claim, claim, claim_within};
 pub use device_checkpoint::device_checkpoint;
 pub use identity::{identity, uptime};
 pub use kernel_settings::{KernelSettings, in_user_namespace};

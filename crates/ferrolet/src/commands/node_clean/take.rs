@@ -4,17 +4,15 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use hostfs::Claim;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::time::{sleep, timeout};
+use tokio::task::spawn_blocking;
 
 use crate::commands::agent::AgentClient;
 
 /// How long an agent may take to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Takes the root directory, if an agent ever used it. An agent that holds it is asked to stop if
 /// `force` says so.
@@ -36,18 +34,14 @@ pub(super) async fn take(
         bail!("an agent uses {}: stop it first, or let --force ask it to stop", root_dir.display());
     }
     ask_to_stop(agent).await.context("ask the agent to stop")?;
-    let waiting = async {
-        loop {
-            match hostfs::claim(&directory) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => sleep(LOOK).await,
-                result => return result,
-            }
+    let claimed = spawn_blocking(move || hostfs::claim_within(&directory, PATIENCE)).await?;
+    match claimed {
+        Ok(claim) => Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            bail!("the agent was asked to stop, but did not within {PATIENCE:?}")
         }
-    };
-    let claim = timeout(PATIENCE, waiting)
-        .await
-        .map_err(|_| anyhow!("the agent was asked to stop, but did not within {PATIENCE:?}"))?;
-    claim.map(Some).with_context(|| format!("use {}", root_dir.display()))
+        Err(error) => Err(error).with_context(|| format!("use {}", root_dir.display())),
+    }
 }
 
 /// Sends SIGTERM to whoever listens on the agent's socket.
