@@ -17,6 +17,7 @@ mod value;
 pub use node_labels::node_label_problems;
 pub use parse::FlagError;
 pub use set::FlagSet;
+pub use value::integer;
 pub(crate) use value::parse_bool;
 
 /// How the value of a flag is written.

@@ -61,9 +61,7 @@ fn single(syntax: Syntax, text: &str) -> Result<Value, String> {
         Syntax::Bool => {
             parse_bool(text).map(Value::Bool).ok_or_else(|| "expected true or false".to_owned())
         }
-        Syntax::Integer => {
-            parse_integer(text).map(Value::from).ok_or_else(|| "expected an integer".to_owned())
-        }
+        Syntax::Integer => integer(text).map(Value::from),
         Syntax::Number => text
             .parse::<f64>()
             .ok()
@@ -97,6 +95,11 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// A whole number, as a flag gives it; refused in a sentence.
+pub fn integer(text: &str) -> Result<i64, String> {
+    parse_integer(text).ok_or_else(|| "expected an integer".to_owned())
 }
 
 /// A whole number; a prefix can give another base, and underscores may group the digits.

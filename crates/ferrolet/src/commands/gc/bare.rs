@@ -43,7 +43,7 @@ pub struct Caps {
         long,
         value_name = "COUNT",
         default_value_t = 1,
-        value_parser = integer,
+        value_parser = config::flags::integer,
         allow_negative_numbers = true,
         requires = "container_runtime_endpoint"
     )]
@@ -54,7 +54,7 @@ pub struct Caps {
         long,
         value_name = "COUNT",
         default_value_t = -1,
-        value_parser = integer,
+        value_parser = config::flags::integer,
         allow_negative_numbers = true,
         requires = "container_runtime_endpoint"
     )]
@@ -75,11 +75,6 @@ pub struct Caps {
         requires = "container_runtime_endpoint"
     )]
     pub container_links_dir: PathBuf,
-}
-
-/// A count, refused in the words of `ferrolet run`.
-fn integer(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| "expected an integer".to_owned())
 }
 
 /// Limits that nobody told us: those of an agent that is not told otherwise.
