@@ -229,14 +229,19 @@ impl Caller {
 async fn refused(answer: Response<Body>, about: Option<(&'static str, String)>) -> ApiError {
     let status = answer.status();
     let retry_after = answer.headers().get(header::RETRY_AFTER);
-    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY));
+    let retry_after = retry_after.and_then(|value| retry_after_of(value.to_str().ok()?));
     let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect();
     let body = timeout(ANSWER, body).await.ok().and_then(Result::ok);
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
     let is_proof = refusal.is_about(about.as_ref());
     meaning((status, is_proof), retry_after, refusal.message)
+}
+
+/// How long to wait, from the text of the header.
+fn retry_after_of(text: &str) -> Option<Duration> {
+    let seconds = text.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY))
 }
 
 fn meaning(
@@ -266,6 +271,23 @@ fn meaning(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // behaviour: NODE-36, STW-34
+    #[test]
+    fn whoever_is_told_to_wait_for_long_asks_again_before_it_is_taken_for_dead() {
+        let rows = [
+            ("0", Some(0)),
+            (" 7 ", Some(7)),
+            ("30", Some(30)),
+            ("31", Some(30)),
+            ("86400", Some(30)),
+            ("-1", None),
+            ("Tue, 17 Nov 2026 06:00:00 GMT", None),
+        ];
+        for (text, seconds) in rows {
+            assert_eq!(retry_after_of(text), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
 
     #[test]
     fn answers_mean_what_the_api_says_they_mean() {
