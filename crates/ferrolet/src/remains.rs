@@ -132,16 +132,18 @@ impl Remains {
         self.cgroups.everything();
     }
 
-    /// These pods are given by sources.
+    /// These pods are given by sources; so are those that could not be read.
     pub(crate) fn known<'a>(
         &self,
         given: impl Iterator<Item = (&'a PodUid, &'a Arc<Pod>)>,
+        unread: &BTreeSet<PodUid>,
         sources_ready: bool,
     ) {
         let has_deadline =
             |pod: &Pod| view::spec(pod).is_some_and(|spec| spec.active_deadline_seconds.is_some());
         let mut told = self.known.told();
-        told.given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod))).collect();
+        let given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod)));
+        told.given = given.chain(unread.iter().map(|uid| (uid.clone(), false))).collect();
         let Told { given, refused, .. } = &mut *told;
         refused.retain(|uid| given.contains_key(uid));
         let before = std::mem::replace(&mut told.sources_ready, sources_ready);

@@ -249,7 +249,7 @@ impl SyncLoop {
     /// Tells whoever looks after remains which pods there are.
     fn tell_known(&self) {
         let sources = &self.parts.sources;
-        self.parts.remains.known(sources.pods(), sources.all_ready());
+        self.parts.remains.known(sources.pods(), &sources.unread(), sources.all_ready());
     }
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
@@ -402,8 +402,9 @@ impl SyncLoop {
     }
 
     async fn end_if_stranger(&mut self, uid: PodUid) {
-        let (wanted, working) = (self.is_wanted(&uid), self.working.contains(&uid));
-        if is_stranger(wanted, working, self.parts.sources.all_ready())
+        let is_told = self.is_wanted(&uid) || self.parts.sources.is_unread(&uid);
+        let working = self.working.contains(&uid);
+        if is_stranger(is_told, working, self.parts.sources.all_ready())
             && let Some(name) = self.parts.cache.live(&uid)
         {
             self.end(uid, name).await;
@@ -437,6 +438,7 @@ impl SyncLoop {
         let mut known = self.working.clone();
         known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
         known.extend(self.parts.cache.all_live().into_keys());
+        known.extend(self.parts.sources.unread());
         self.parts.directories.keep_only(&known).await;
         self.parts.allocations.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {
@@ -474,7 +476,8 @@ impl SyncLoop {
 
     async fn look_after_the_others(&mut self) {
         self.passes.stir();
-        let live = self.parts.cache.all_live();
+        let mut live = self.parts.cache.all_live();
+        live.retain(|uid, _| !self.parts.sources.is_unread(uid));
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {
             let (name, is_static) = (view::pod_name(pod), view::is_static(pod));

@@ -13,9 +13,11 @@ mod problem;
 mod refusal;
 mod sources;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
 use tokio::sync::watch;
 
 pub use refusal::{Refusal, RefusalList, RefusalWatch};
@@ -27,6 +29,9 @@ pub type PodList = Arc<Vec<Arc<Pod>>>;
 /// The latest set of a source; `None` until it was read for the first time.
 pub type PodSetWatch = watch::Receiver<Option<PodList>>;
 
+/// Pods of which a source knows only that they are there.
+pub type UnreadWatch = watch::Receiver<Arc<BTreeSet<PodUid>>>;
+
 /// All that a source tells.
 #[derive(Debug, Clone)]
 pub struct SourceWatch {
@@ -34,4 +39,7 @@ pub struct SourceWatch {
     pub pods: PodSetWatch,
     /// What is wrong with manifests.
     pub refusals: RefusalWatch,
+    /// Pods that could not be understood, and of which nothing was before: not to be run, and not unwanted either.
+    /// None for a source without such pods.
+    pub unread: Option<UnreadWatch>,
 }

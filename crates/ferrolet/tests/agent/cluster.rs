@@ -142,6 +142,57 @@ async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
     world.until("now it does", |world| running(world, "web").is_none().then_some(())).await;
 }
 
+// behaviour: API-36
+#[tokio::test(start_paused = true)]
+async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    api.make(sleeper("other"));
+    let agent = world.start();
+    ready(&world, &api, "web").await;
+    ready(&world, &api, "other").await;
+    let before = running(&world, "web");
+    agent.stop().await;
+    api.garble(&named("web"), true);
+    api.delete(&named("other"), Duration::ZERO);
+    let _agent = world.start();
+    world
+        .until("the other one ends", |world| running(world, "other").is_none().then_some(()))
+        .await;
+    let dead = before.clone().unwrap().id;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(running(&world, "web"), before);
+    // Nobody starts it again, and nobody clears it away.
+    world.runtime.kill_container(&dead, 1);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(running(&world, "web"), None);
+    assert!(world.runtime.containers().iter().any(|one| one.id == dead));
+    api.garble(&named("web"), false);
+    let again = |world: &World| running(world, "web").filter(|one| one.id != dead);
+    let runs = world.until("it can be understood", again).await;
+    api.garble(&named("web"), true);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(running(&world, "web"), Some(runs), "as it was understood last");
+    api.delete(&named("web"), Duration::ZERO);
+    world.until("it is gone", |world| running(world, "web").is_none().then_some(())).await;
+}
+
+// behaviour: API-36
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_never_understood_ends_when_it_is_gone() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    let agent = world.start();
+    ready(&world, &api, "web").await;
+    agent.stop().await;
+    api.garble(&named("web"), true);
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(running(&world, "web").is_some());
+    api.delete(&named("web"), Duration::ZERO);
+    world.until("it is gone", |world| world.runtime.containers().is_empty().then_some(())).await;
+}
+
 // behaviour: API-7, STW-35
 #[tokio::test(start_paused = true)]
 async fn without_the_api_server_pods_run_and_restart_and_afterwards_it_hears_of_it() {

@@ -1,6 +1,6 @@
 //! What the API server says of the pods of this node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -25,14 +25,24 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct ApiPods {
     pods: BTreeMap<PodUid, Entry>,
+    /// Those that could not be understood, and of which nothing was before. They are there all the same: nobody may
+    /// take what runs of them for unwanted.
+    unread: BTreeSet<PodUid>,
     /// What a list told so far that is not at its end.
-    listing: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    listing: Option<Listing>,
     /// How many lists were told to their ends.
     listings: u64,
     /// Counts changes.
     number: u64,
     /// Whether what containers say of their own restarts means nothing.
     drops_restart_rules: bool,
+}
+
+/// A list that is not at its end.
+#[derive(Debug, Default)]
+struct Listing {
+    pods: BTreeMap<PodUid, Arc<Pod>>,
+    unread: BTreeSet<PodUid>,
 }
 
 /// What a change came to.
@@ -42,6 +52,8 @@ pub struct Heard {
     pub changed: bool,
     /// Whether the pods that are to be run are others, or others of their kind.
     pub wanted: bool,
+    /// Whether others are there that could not be understood.
+    pub unread: bool,
 }
 
 impl ApiPods {
@@ -50,45 +62,61 @@ impl ApiPods {
     pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> Heard {
         match (change, &mut self.listing) {
             (Change::Restarted, listing) => {
-                *listing = Some(BTreeMap::new());
+                *listing = Some(Listing::default());
                 Heard::default()
             }
             (Change::Applied(pod), Some(listing)) => {
-                listing.insert(view::uid(&pod), pod);
+                let uid = view::uid(&pod);
+                listing.unread.remove(&uid);
+                listing.pods.insert(uid, pod);
                 Heard::default()
             }
             (Change::Unread(uid), Some(listing)) => {
                 // As it was: it is not gone.
                 if let Some(known) = self.pods.get(&uid) {
-                    listing.entry(uid).or_insert_with(|| Arc::clone(&known.copy));
+                    listing.pods.entry(uid).or_insert_with(|| Arc::clone(&known.copy));
+                } else if !listing.pods.contains_key(&uid) {
+                    listing.unread.insert(uid);
                 }
                 Heard::default()
             }
-            (Change::Unread(_), None) => Heard::default(),
+            (Change::Unread(uid), None) => {
+                let unread = !self.pods.contains_key(&uid) && self.unread.insert(uid);
+                Heard { unread, ..Heard::default() }
+            }
             (Change::Gone(uid), Some(listing)) => {
-                listing.remove(&uid);
+                listing.unread.remove(&uid);
+                listing.pods.remove(&uid);
                 Heard::default()
             }
             (Change::Complete, listing) => {
                 let all = listing.take().unwrap_or_default();
                 self.replace(all)
             }
-            (Change::Applied(pod), None) => self.apply(pod),
-            (Change::Gone(uid), None) => self.remove(&uid),
+            (Change::Applied(pod), None) => {
+                let unread = self.unread.remove(&view::uid(&pod));
+                Heard { unread, ..self.apply(pod) }
+            }
+            (Change::Gone(uid), None) => {
+                let unread = self.unread.remove(&uid);
+                Heard { unread, ..self.remove(&uid) }
+            }
         }
     }
 
-    fn replace(&mut self, all: BTreeMap<PodUid, Arc<Pod>>) -> Heard {
+    fn replace(&mut self, Listing { pods: all, unread }: Listing) -> Heard {
         let first = !self.is_complete();
         self.listings += 1;
-        let mut heard = Heard { changed: first, wanted: first };
+        let others = unread != self.unread;
+        self.unread = unread;
+        let mut heard = Heard { changed: first, wanted: first, unread: others };
         let gone: Vec<PodUid> =
             self.pods.keys().filter(|uid| !all.contains_key(*uid)).cloned().collect();
         let gone = gone.iter().map(|uid| self.remove(uid)).collect::<Vec<_>>();
         let came = all.into_values().map(|pod| self.apply(pod)).collect::<Vec<_>>();
         for one in gone.into_iter().chain(came) {
-            heard =
-                Heard { changed: heard.changed || one.changed, wanted: heard.wanted || one.wanted };
+            heard.changed |= one.changed;
+            heard.wanted |= one.wanted;
         }
         heard
     }
@@ -107,7 +135,8 @@ impl ApiPods {
         let runs = self.as_run(&pod);
         let same = before.filter(|before| same_specification(&before.wanted, &runs));
         let is_mirror = view::is_mirror(&pod);
-        let heard = Heard { changed: true, wanted: same.is_none() && !is_mirror };
+        let wanted = same.is_none() && !is_mirror;
+        let heard = Heard { changed: true, wanted, unread: false };
         let wanted = same.map_or(runs, |same| Arc::clone(&same.wanted));
         self.number += 1;
         self.pods.insert(uid, Entry { copy: pod, wanted, number: self.number });
@@ -132,7 +161,7 @@ impl ApiPods {
     fn remove(&mut self, uid: &PodUid) -> Heard {
         let Some(gone) = self.pods.remove(uid) else { return Heard::default() };
         self.number += 1;
-        Heard { changed: true, wanted: !view::is_mirror(&gone.copy) }
+        Heard { changed: true, wanted: !view::is_mirror(&gone.copy), unread: false }
     }
 
     /// How many changes there were.
@@ -154,6 +183,11 @@ impl ApiPods {
     pub fn wanted(&self) -> Vec<Arc<Pod>> {
         let entries = self.pods.values().filter(|entry| !view::is_mirror(&entry.copy));
         entries.map(|entry| Arc::clone(&entry.wanted)).collect()
+    }
+
+    /// The pods of which only that is known that they are there.
+    pub fn unread(&self) -> &BTreeSet<PodUid> {
+        &self.unread
     }
 
     /// The mirrors of static pods.

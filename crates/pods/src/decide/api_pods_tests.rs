@@ -4,9 +4,9 @@ use testkit::pods::pod;
 
 use super::*;
 
-const NOTHING: Heard = Heard { changed: false, wanted: false };
-const TOLD: Heard = Heard { changed: true, wanted: false };
-const WANTED: Heard = Heard { changed: true, wanted: true };
+const NOTHING: Heard = Heard { changed: false, wanted: false, unread: false };
+const TOLD: Heard = Heard { changed: true, wanted: false, unread: false };
+const WANTED: Heard = Heard { changed: true, wanted: true, unread: false };
 
 fn at(name: &str, version: u32) -> Arc<Pod> {
     Arc::new(
@@ -157,7 +157,7 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     all.hear(Change::Restarted);
     all.hear(Change::Unread("uid-of-a".into()));
     all.hear(Change::Unread("uid-of-c".into()));
-    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(all.hear(Change::Complete), Heard { unread: true, ..WANTED });
     assert_eq!(names(&all.wanted()), ["a"]);
     let newer = at("a", 5);
     all.hear(Change::Restarted);
@@ -165,6 +165,35 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     all.hear(Change::Unread("uid-of-a".into()));
     all.hear(Change::Complete);
     assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that was understood");
+}
+
+// behaviour: API-36
+#[test]
+fn a_pod_that_was_never_understood_is_there_all_the_same() {
+    let mut all = ApiPods::default();
+    let unread = |all: &ApiPods| all.unread().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let others = |heard| Heard { unread: true, ..heard };
+    all.hear(Change::Restarted);
+    for name in ["a", "b", "c"] {
+        all.hear(Change::Unread(format!("uid-of-{name}").into()));
+    }
+    all.hear(Change::Gone("uid-of-b".into()));
+    all.hear(Change::Applied(at("c", 3)));
+    assert_eq!(unread(&all), [""; 0], "not before the end of the list");
+    assert_eq!(all.hear(Change::Complete), others(WANTED));
+    assert_eq!((names(&all.wanted()), unread(&all)), (vec!["c"], vec!["uid-of-a".to_owned()]));
+    // It comes, becomes readable, and goes.
+    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), others(NOTHING));
+    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "that is known");
+    assert_eq!(all.hear(Change::Applied(at("d", 4))), others(WANTED));
+    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "as it was");
+    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), others(NOTHING));
+    assert_eq!(unread(&all), [""; 0]);
+    // All are told anew.
+    all.hear(Change::Unread("uid-of-e".into()));
+    all.hear(Change::Restarted);
+    all.hear(Change::Complete);
+    assert_eq!(unread(&all), [""; 0]);
 }
 
 // behaviour: API-5

@@ -3,6 +3,7 @@
 //! They come with their defaults and their uids, and are told as they are. Before all of them were told
 //! once, nothing is: nobody may take a pod of the API for one that is gone.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -30,6 +31,8 @@ struct Told {
     state: Arc<Mutex<ApiPods>>,
     /// Read by the merged sources.
     pods: watch::Sender<Option<PodList>>,
+    /// Read by the merged sources.
+    unread: watch::Sender<Arc<BTreeSet<PodUid>>>,
     /// Counts changes; read by those who have [`ApiCopies`].
     changes: watch::Sender<u64>,
     /// Nothing of the API is refused here; kept open for who listens.
@@ -50,10 +53,11 @@ pub fn api_source(node: String, api: Arc<dyn PodApi>) -> (ApiSource, SourceWatch
     let state = Arc::<Mutex<ApiPods>>::default();
     let (pods, told_pods) = watch::channel(None);
     let (refusals, told_refusals) = watch::channel(RefusalList::default());
+    let (unread, told_unread) = watch::channel(Arc::default());
     let (changes, heard_changes) = watch::channel(0);
     let copies = ApiCopies { state: Arc::clone(&state), changes: heard_changes };
-    let told = Told { state, pods, changes, _refusals: refusals };
-    let watch = SourceWatch { pods: told_pods, refusals: told_refusals };
+    let told = Told { state, pods, unread, changes, _refusals: refusals };
+    let watch = SourceWatch { pods: told_pods, refusals: told_refusals, unread: Some(told_unread) };
     (ApiSource { node, api, told }, watch, copies)
 }
 
@@ -80,7 +84,12 @@ impl Sink<Arc<Pod>, PodUid> for Told {
         let mut state = lock(&self.state);
         let heard = state.hear(change);
         let (number, wanted) = (state.number(), heard.wanted.then(|| state.wanted()));
+        let unread = heard.unread.then(|| state.unread().clone());
         drop(state);
+        // Before the pods: who has heard all of them must know who is not among them.
+        if let Some(unread) = unread {
+            self.unread.send_replace(Arc::new(unread));
+        }
         // Who compares with what was answered must know that all was told.
         if heard.changed || is_end {
             self.changes.send_replace(number);

@@ -114,7 +114,7 @@ pub fn file_source(
         pods,
         refusals,
     };
-    (source, SourceWatch { pods: told_pods, refusals: told_refusals })
+    (source, SourceWatch { pods: told_pods, refusals: told_refusals, unread: None })
 }
 
 impl FileSource {

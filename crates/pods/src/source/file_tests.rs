@@ -41,7 +41,7 @@ impl Bench {
             last_good: "/state".into(),
             clock: Arc::new(VirtualClock::new()),
         };
-        let (source, SourceWatch { pods, refusals }) =
+        let (source, SourceWatch { pods, refusals, .. }) =
             file_source(settings, Arc::clone(&files) as _);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));

@@ -102,7 +102,7 @@ pub fn http_source(
         pods,
         refusals,
     };
-    (source, SourceWatch { pods: told_pods, refusals: told_refusals })
+    (source, SourceWatch { pods: told_pods, refusals: told_refusals, unread: None })
 }
 
 impl HttpSource {

@@ -37,7 +37,7 @@ impl Bench {
             last_good: "/state".into(),
             clock: Arc::new(VirtualClock::new()),
         };
-        let (source, SourceWatch { pods, refusals }) =
+        let (source, SourceWatch { pods, refusals, .. }) =
             http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));

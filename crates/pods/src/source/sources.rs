@@ -1,5 +1,6 @@
 //! All sources as one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::select_all;
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use tokio::sync::watch::error::RecvError;
 
-use super::{Refusal, SourceWatch};
+use super::{Refusal, SourceWatch, UnreadWatch};
 use crate::decide::merge::Changes;
 use crate::decide::sources::Merged;
 
@@ -40,7 +41,7 @@ impl Sources {
     }
 
     /// Waits until something is new. The first set of a source is, even if it is empty; so are other
-    /// [`Sources::refusals`], with no change of pods. `None` when a source ended. Nothing is lost when
+    /// [`Sources::refusals`] and [`Sources::unread`], with no change of pods. `None` when a source ended. Nothing is lost when
     /// the wait is given up.
     pub async fn changed(&mut self) -> Option<SourceChange> {
         loop {
@@ -55,8 +56,11 @@ impl Sources {
             let (news, index, _) = select_all(waits).await;
             let (source, watch) = &mut self.watches[index];
             match news.ok()? {
-                News::Refusals => {
-                    watch.refusals.borrow_and_update();
+                News::Others => {
+                    watch.refusals.mark_unchanged();
+                    if let Some(unread) = &mut watch.unread {
+                        unread.mark_unchanged();
+                    }
                     let changes = Changes::default();
                     return Some(SourceChange { source: *source, changes, refused: Vec::new() });
                 }
@@ -73,6 +77,21 @@ impl Sources {
     /// Whether every source was heard. Before that nobody knows which pods are unwanted.
     pub fn all_ready(&self) -> bool {
         self.merged.all_told()
+    }
+
+    /// Whether it is known of a pod only that it is there: it is not run, and not unwanted either.
+    pub fn is_unread(&self, uid: &PodUid) -> bool {
+        self.all_unread().any(|unread| unread.contains(uid))
+    }
+
+    /// The pods of which only that is known.
+    pub fn unread(&self) -> BTreeSet<PodUid> {
+        self.all_unread().flat_map(Arc::unwrap_or_clone).collect()
+    }
+
+    fn all_unread(&self) -> impl Iterator<Item = Arc<BTreeSet<PodUid>>> {
+        let all = self.watches.iter().filter_map(|(_, watch)| watch.unread.as_ref());
+        all.map(|unread| Arc::clone(&unread.borrow()))
     }
 
     /// A pod that is wanted, as far as [`Sources::changed`] has told.
@@ -109,7 +128,8 @@ impl Sources {
 /// Of what there is news.
 enum News {
     Pods,
-    Refusals,
+    /// What is refused, or could not be understood.
+    Others,
 }
 
 async fn news(watch: &mut SourceWatch) -> Result<News, RecvError> {
@@ -117,7 +137,15 @@ async fn news(watch: &mut SourceWatch) -> Result<News, RecvError> {
     tokio::select! {
         biased;
         changed = watch.pods.changed() => changed.map(|()| News::Pods),
-        changed = watch.refusals.changed() => changed.map(|()| News::Refusals),
+        changed = watch.refusals.changed() => changed.map(|()| News::Others),
+        changed = unread_changed(&mut watch.unread) => changed.map(|()| News::Others),
+    }
+}
+
+async fn unread_changed(unread: &mut Option<UnreadWatch>) -> Result<(), RecvError> {
+    match unread {
+        Some(unread) => unread.changed().await,
+        None => future::pending().await,
     }
 }
 

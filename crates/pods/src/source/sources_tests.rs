@@ -16,7 +16,10 @@ struct Teller {
 fn teller() -> (Teller, SourceWatch) {
     let (pods, told_pods) = watch::channel(None);
     let (refusals, told_refusals) = watch::channel(RefusalList::default());
-    (Teller { pods, refusals }, SourceWatch { pods: told_pods, refusals: told_refusals })
+    (
+        Teller { pods, refusals },
+        SourceWatch { pods: told_pods, refusals: told_refusals, unread: None },
+    )
 }
 
 fn two() -> (Teller, Teller, Sources) {

@@ -2,7 +2,7 @@
 
 mod backup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ struct State {
     uids: u64,
     pods: BTreeMap<PodName, Arc<Pod>>,
     nodes: BTreeMap<String, String>,
+    /// Those that whoever follows cannot understand.
+    garbled: BTreeSet<PodName>,
     is_away: bool,
     /// Counts how often those who follow must begin anew.
     expired: u64,
@@ -96,6 +98,17 @@ impl MemoryPods {
         self.update(name, |pod| {
             pod.metadata.deletion_timestamp = Some(at);
             pod.metadata.deletion_grace_period_seconds = Some(seconds);
+        });
+    }
+
+    /// From now on nobody who follows can understand a pod, or they can again.
+    pub fn garble(&self, name: &PodName, is_garbled: bool) {
+        self.shared.change(|state| {
+            if is_garbled {
+                state.garbled.insert(name.clone());
+            } else {
+                state.garbled.remove(name);
+            }
         });
     }
 
@@ -216,17 +229,21 @@ impl PodApi for MemoryPods {
             state.followers += 1;
             state.followers
         };
-        let mut told: Option<(u64, BTreeMap<PodUid, Arc<Pod>>)> = None;
+        let mut told: Option<(u64, There)> = None;
         loop {
             changed.mark_unchanged();
             let (is_told, expired, there) = {
                 let state = self.shared.state();
-                let of_node = |pod: &&Arc<Pod>| {
+                let of_node = |pod: &Arc<Pod>| {
                     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
                 };
-                let there = state.pods.values().filter(of_node);
-                let there: BTreeMap<PodUid, Arc<Pod>> =
-                    there.map(|pod| (uid_of(pod), Arc::clone(pod))).collect();
+                let there = state.pods.iter().filter(|(_, pod)| of_node(pod));
+                let there: There = there
+                    .map(|(name, pod)| {
+                        let understood = !state.garbled.contains(name);
+                        (uid_of(pod), understood.then(|| Arc::clone(pod)))
+                    })
+                    .collect();
                 (!state.is_away && number > state.deaf, state.expired, there)
             };
             if is_told {
@@ -270,27 +287,28 @@ impl PodApi for MemoryPods {
 }
 
 /// Tells what is there and was not told.
-fn tell(
-    told: Option<&BTreeMap<PodUid, Arc<Pod>>>,
-    there: &BTreeMap<PodUid, Arc<Pod>>,
-    sink: &dyn Sink<Arc<Pod>, PodUid>,
-) {
+/// Pods as whoever follows hears of them: nothing but that they are there, if they cannot be understood.
+type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
+
+fn tell(told: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
+    let tell_one = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
+        let unread = || Change::Unread(uid.clone());
+        sink.hear(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
+    };
     let Some(told) = told else {
         sink.hear(Change::Restarted);
-        for pod in there.values() {
-            sink.hear(Change::Applied(Arc::clone(pod)));
-        }
+        there.iter().for_each(tell_one);
         sink.hear(Change::Complete);
         return;
     };
     for uid in told.keys().filter(|uid| !there.contains_key(*uid)) {
         sink.hear(Change::Gone(uid.clone()));
     }
-    let is_told =
-        |uid: &PodUid, pod: &Arc<Pod>| told.get(uid).is_some_and(|told| Arc::ptr_eq(told, pod));
-    for (_, pod) in there.iter().filter(|(uid, pod)| !is_told(uid, pod)) {
-        sink.hear(Change::Applied(Arc::clone(pod)));
-    }
+    let is_told = |uid: &PodUid, pod: &Option<Arc<Pod>>| {
+        told.get(uid)
+            .is_some_and(|told| told.as_ref().map(Arc::as_ptr) == pod.as_ref().map(Arc::as_ptr))
+    };
+    there.iter().filter(|(uid, pod)| !is_told(uid, pod)).for_each(tell_one);
 }
 
 #[async_trait]
