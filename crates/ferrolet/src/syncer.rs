@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
+use crate::decide::after_sync::{AfterSync, after_sync};
 use crate::held_up::held_up;
 use crate::node_view::{NodeView, Outlook};
 use crate::resize_message::resize_message;
@@ -163,23 +164,18 @@ impl Syncer {
         (progress, deadline): (Progress, Option<Timestamp>),
     ) -> Synced {
         let waited = self.remember(&status.uid, None);
-        if progress == Progress::Nothing {
+        let AfterSync { synced, tell, look } =
+            after_sync(progress, waited, deadline, self.clock.now());
+        if !synced.acted {
             debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
-            if waited {
-                // Nobody waits any more, and nothing starts that would tell so.
-                self.publish(pod, status, outlook);
-            }
         }
-        let again = match progress {
-            Progress::Resized => {
-                self.looks.mark(&status.uid, [()]);
-                Some(self.clock.now())
-            }
-            Progress::Again => Some(self.clock.now()),
-            Progress::Nothing | Progress::Done => deadline,
-        };
-        let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
-        Synced { outcome, acted: progress != Progress::Nothing }
+        if tell {
+            self.publish(pod, status, outlook);
+        }
+        if look {
+            self.looks.mark(&status.uid, [()]);
+        }
+        synced
     }
 
     /// When to try again after a failure.

@@ -1,0 +1,76 @@
+//! What comes after a sync in which all worked that was to be done.
+
+use jiff::Timestamp;
+use pods::decide::requeue::Retry;
+use pods::decide::worker::Outcome;
+use pods::workers::Synced;
+use runtime::Progress;
+
+/// What is done then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AfterSync {
+    /// What the worker hears.
+    pub(crate) synced: Synced,
+    /// Whether it is told anew how the pod is.
+    pub(crate) tell: bool,
+    /// Whether the pod is looked at closely.
+    pub(crate) look: bool,
+}
+
+/// What comes after a sync of a pod that may end at a time, where somebody waited before or nobody did.
+pub(crate) fn after_sync(
+    progress: Progress,
+    waited: bool,
+    deadline: Option<Timestamp>,
+    now: Timestamp,
+) -> AfterSync {
+    let again = match progress {
+        Progress::Resized | Progress::Again => Some(now),
+        Progress::Nothing | Progress::Done => deadline,
+    };
+    let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+    let acted = progress != Progress::Nothing;
+    AfterSync {
+        synced: Synced { outcome, acted },
+        // Nobody waits any more, and nothing starts that would tell so.
+        tell: waited && !acted,
+        look: progress == Progress::Resized,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_looked_at_again_when_there_is_more_to_do_or_its_time_is_up() {
+        let (now, end) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
+        let rows = [
+            (Progress::Nothing, None, None, false),
+            (Progress::Nothing, Some(end), Some(end), false),
+            (Progress::Done, None, None, false),
+            (Progress::Done, Some(end), Some(end), false),
+            (Progress::Again, None, Some(now), false),
+            (Progress::Again, Some(end), Some(now), false),
+            (Progress::Resized, Some(end), Some(now), true),
+        ];
+        for (progress, deadline, again, look) in rows {
+            let after = after_sync(progress, false, deadline, now);
+            let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+            let synced = Synced { outcome, acted: progress != Progress::Nothing };
+            assert_eq!(after, AfterSync { synced, tell: false, look }, "{progress:?} {deadline:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_to_wait_whom_nobody_starts() {
+        let tells =
+            |progress, waited| after_sync(progress, waited, None, Timestamp::UNIX_EPOCH).tell;
+        assert!(tells(Progress::Nothing, true));
+        assert!(!tells(Progress::Nothing, false));
+        // What was done is seen, and told then.
+        for progress in [Progress::Done, Progress::Again, Progress::Resized] {
+            assert!(!tells(progress, true), "{progress:?}");
+        }
+    }
+}
