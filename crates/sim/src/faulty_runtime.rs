@@ -20,8 +20,9 @@ use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
+use crate::acting::Acting;
 use crate::clock::Timed;
-use crate::history::{Event, Maker, Removed};
+use crate::history::{Acted, Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::{Fault, KEPT};
@@ -299,6 +300,7 @@ impl Runtime for FaultyRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let maker = Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt };
         self.asked(Event::MakeAsked(maker.clone()));
+        let _acting = Acting::new(&self.outside, Acted::Pod(maker.uid.clone()));
         let pod = self.outside.short(config.pod_uid.as_str());
         let call = Call::new(Method::RunPodSandbox, format!("{pod}#{}", config.attempt));
         let config = config.clone();
@@ -367,6 +369,7 @@ impl Runtime for FaultyRuntime {
         let highest = self.outside.highest_log(&logs);
         self.asked(Event::LogsLeft(logs, highest));
         self.asked(Event::MakeAsked(maker.clone()));
+        let _acting = Acting::new(&self.outside, Acted::Pod(maker.uid.clone()));
         let place = self.outside.short(sandbox.as_str());
         let object = format!("{}#{} in {place}", config.name, config.attempt);
         let call = Call::new(Method::CreateContainer, object);
@@ -383,6 +386,7 @@ impl Runtime for FaultyRuntime {
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.asked(Event::StartAsked(id.clone()));
+        let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
@@ -391,6 +395,7 @@ impl Runtime for FaultyRuntime {
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.asked(Event::StopAsked(id.clone(), grace));
+        let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
@@ -437,6 +442,7 @@ impl Runtime for FaultyRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
+        let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
         let mut call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
         call.deadline = timeout.map_or(COMMAND_DEADLINE, |timeout| DEADLINE + timeout);
         let (id, command) = (id.clone(), command.to_vec());
@@ -495,6 +501,7 @@ impl Runtime for FaultyRuntime {
 
     async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
         let _wanted = WantedImage::new(&self.outside, image);
+        let _acting = Acting::new(&self.outside, Acted::Any);
         self.asked(Event::PullAsked(image_pull(&self.outside, image)));
         let call = Call::new(Method::PullImage, image);
         let image = image.to_owned();

@@ -58,6 +58,10 @@ pub enum Event {
     Unread(PathBuf),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
+    /// The agent does something for somebody, and waits for the answer.
+    Acts(Acted),
+    /// It has its answer, or does not wait for it any more.
+    HasActed(Acted),
     /// The agent asked how a container is, and it may have run then.
     Looked(ContainerId, bool),
     /// The agent was told how a container is.
@@ -98,6 +102,17 @@ pub enum Event {
     Numbered(SandboxId, u32),
     /// A sandbox is in another state than before.
     Sandbox(SandboxId, PodUid, SandboxState),
+}
+
+/// For whom the agent does something.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Acted {
+    /// A pod.
+    Pod(PodUid),
+    /// The pod of a container.
+    Container(ContainerId),
+    /// Any pod: of an image nobody says for whom it is.
+    Any,
 }
 
 /// Something that may be removed, as the journal knows it.

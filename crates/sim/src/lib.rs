@@ -14,6 +14,7 @@
 //! - what is simulated is the agent as it is wired for real, on the ports of `model`;
 //! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
 
+mod acting;
 mod clock;
 pub mod disturbed;
 mod faulty;

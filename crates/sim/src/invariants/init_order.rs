@@ -9,6 +9,7 @@ use model::observed::ContainerState;
 use podspec::Origin;
 
 use super::Invariant;
+use super::caps::CAPS;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
@@ -31,6 +32,9 @@ pub(super) struct InitOrder {
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// When the last container of a sandbox was to go so that all of them start over.
     reset: BTreeMap<SandboxId, Duration>,
+    /// Containers of which a cap took the last instance in the sandbox. It may be the one by whose end all start
+    /// over: a worker that has not seen it yet does not know.
+    capped: BTreeSet<(SandboxId, Arc<str>)>,
     /// When the first container of a pod that ends was asked to.
     ending: BTreeMap<PodUid, Duration>,
 }
@@ -57,6 +61,24 @@ impl InitOrder {
             }
         }
         Ok(())
+    }
+
+    fn asked_to_go(&mut self, id: &ContainerId, rule: &'static str, at: Duration) {
+        let Some(one) = self.containers.get(id) else { return };
+        if rule == START_OVER {
+            self.reset.insert(one.sandbox.clone(), at);
+        } else if CAPS.contains(&rule) && self.is_last(one) {
+            self.reset.remove(&one.sandbox);
+            self.capped.insert((one.sandbox.clone(), Arc::clone(&one.name)));
+        }
+    }
+
+    fn is_last(&self, one: &Instance) -> bool {
+        let mut others = self.containers.values().filter(|other| other.state.is_some());
+        !others.any(|other| {
+            (&other.sandbox, &other.name) == (&one.sandbox, &one.name)
+                && other.attempt > one.attempt
+        })
     }
 
     fn origin_read(&mut self, origin: &Origin) {
@@ -124,6 +146,8 @@ impl Invariant for InitOrder {
             }
             Event::AgentStarted(_) => {
                 self.ending.clear();
+                let capped = &self.capped;
+                self.reset.retain(|sandbox, _| capped.iter().all(|(of, _)| of != sandbox));
                 self.strangers = self.pods.keys().cloned().collect();
             }
             Event::OriginRead(origin) => self.origin_read(origin),
@@ -134,14 +158,13 @@ impl Invariant for InitOrder {
                 }
             }
             Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
-            Event::RemoveAsked(Removed::Container(id), START_OVER) => {
-                if let Some(one) = self.containers.get(id) {
-                    self.reset.insert(one.sandbox.clone(), record.at);
-                }
+            Event::RemoveAsked(Removed::Container(id), rule) => {
+                self.asked_to_go(id, rule, record.at);
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if is_new && one.started.is_some() {
+                    self.capped.remove(&(one.sandbox.clone(), Arc::clone(&one.name)));
                     self.starts(one)?;
                 }
                 self.containers.insert(one.id.clone(), Arc::clone(one));
@@ -154,11 +177,11 @@ impl Invariant for InitOrder {
 
 #[cfg(test)]
 mod tests {
-    use model::observed::ContainerState::{Created, Running};
+    use model::observed::ContainerState::{Created, Exited, Running};
 
     use super::*;
     use crate::invariants::tests::{
-        IN_ORDER, a_while, broken, container, initialized, pod, seconds, wanted,
+        IN_ORDER, a_while, broken, container, initialized, pod, seconds, wanted, with,
     };
     use crate::plan::Policy;
 
@@ -185,6 +208,49 @@ mod tests {
             let first = [wanted(Policy::Always)].into_iter().chain(running).chain(a_while());
             let first = first.chain([Event::AgentStarted(2)]).chain(events.clone());
             assert_eq!(broken(first.chain([stop("a0"), stop("side0")])), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_lost_the_end_by_which_all_start_over_need_not_know_of_it() {
+        let removed = |id: &str, rule| Event::RemoveAsked(Removed::Container(id.into()), rule);
+        let over = || removed("i0", START_OVER);
+        let capped = |id| removed(id, "node-cap-oldest");
+        let again = || Event::AgentStarted(2);
+        let ran = |number| {
+            [container("a", number, Running, Created), container("a", number, Exited, Running)]
+        };
+        let gone = |number| with(container("a", number, Exited, Exited), |one| one.state = None);
+        let ran_again =
+            || ran(1).into_iter().map(|one| with(one, |one| one.started = Some(seconds(50))));
+        let rows = [
+            (vec![over()], Some(IN_ORDER)),
+            (vec![over(), again()], Some(IN_ORDER)),
+            (vec![over(), again(), capped("a0"), gone(0)], None),
+            // Its worker was in the middle of it.
+            (vec![capped("a0"), gone(0), over()], Some(IN_ORDER)),
+            (vec![capped("a0"), gone(0), over(), again()], None),
+            // It has run since.
+            (
+                [capped("a0"), gone(0)]
+                    .into_iter()
+                    .chain(ran_again())
+                    .chain([over(), again()])
+                    .collect(),
+                Some(IN_ORDER),
+            ),
+            // The end by which they do is there.
+            (ran_again().chain([capped("a0"), gone(0), over(), again()]).collect(), Some(IN_ORDER)),
+        ];
+        for (row, (events, expected)) in rows.into_iter().enumerate() {
+            let first = [wanted(Policy::Always)].into_iter().chain(initialized()).chain(ran(0));
+            let starts =
+                with(container("a", 2, Running, Created), |one| one.started = Some(seconds(99)));
+            assert_eq!(
+                broken(first.chain(a_while()).chain(events).chain([starts])),
+                expected,
+                "row {row}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Instance, Maker, Record, Removed};
+use crate::history::{Acted, Event, Instance, Maker, Record, Removed};
 
 /// What was made and never started, and that the agent has seen, is started, or removed to make way.
 /// An agent that has not seen it, also because the answer got lost, asks for its number and hears that it is
@@ -20,24 +20,27 @@ pub(super) struct LateWinnersAreUsed {
     seen: BTreeSet<ContainerId>,
     /// Those that were to be removed.
     asked: BTreeSet<ContainerId>,
-    /// What the agent is about to start, and its pod: what it sees of the pod meanwhile counts when that is over.
-    starting: BTreeMap<ContainerId, PodUid>,
+    /// For whom the agent does something: what it sees of the pod meanwhile counts when that is over. It has made
+    /// up its mind before.
+    acting: Vec<Acted>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
 impl LateWinnersAreUsed {
     fn told(&mut self, id: &ContainerId) {
         let pod = self.pods.get(id);
-        if !self.starting.values().any(|starting| Some(starting) == pod) {
+        let is_for_it = |acted: &Acted| match acted {
+            Acted::Pod(of) => Some(of) == pod,
+            Acted::Container(other) => self.pods.get(other) == pod,
+            Acted::Any => true,
+        };
+        if !self.acting.iter().any(is_for_it) {
             self.seen.insert(id.clone());
         }
     }
 
     fn changed(&mut self, one: &Arc<Instance>) {
         self.pods.insert(one.id.clone(), one.uid.clone());
-        if one.state != Some(ContainerState::Created) {
-            self.starting.remove(&one.id);
-        }
         let key = (one.uid.clone(), Arc::clone(&one.name));
         let before = self.latest.get(&key);
         if one.state.is_none() {
@@ -73,11 +76,12 @@ impl Invariant for LateWinnersAreUsed {
         match &record.event {
             Event::AgentStarted(_) => {
                 self.seen.clear();
-                self.starting.clear();
+                self.acting.clear();
             }
-            Event::StartAsked(id) => {
-                if let Some(pod) = self.pods.get(id) {
-                    self.starting.insert(id.clone(), pod.clone());
+            Event::Acts(acted) => self.acting.push(acted.clone()),
+            Event::HasActed(acted) => {
+                if let Some(at) = self.acting.iter().position(|other| other == acted) {
+                    self.acting.swap_remove(at);
                 }
             }
             Event::Container(one, _) => self.changed(one),
@@ -109,8 +113,11 @@ mod tests {
             Event::MakeAsked(Maker { uid, name, attempt: number })
         };
         let told = || Event::Told("a3".into());
+        let again = || Event::AgentStarted(2);
         let other = || container("b", 0, Created, Created);
-        let start_other = || Event::StartAsked("b0".into());
+        let starts_other = || Event::Acts(Acted::Container("b0".into()));
+        let started_other = || Event::HasActed(Acted::Container("b0".into()));
+        let stranger = || Event::Acts(Acted::Pod("another".into()));
         let runs = || container("b", 0, Running, Created);
         let waits = || vec![container("a", 3, Created, Created), told()];
         let remove = || Event::RemoveAsked(Removed::Container("a3".into()), "never-started");
@@ -125,16 +132,18 @@ mod tests {
             (vec![container("a", 3, Running, Created), make(4)], None),
             (vec![container("a", 5, Exited, Running), make(6)], None),
             // Another agent has not seen it yet.
-            (vec![Event::AgentStarted(2), make(4)], None),
-            (vec![Event::AgentStarted(2), told(), make(4)], sentence),
+            (vec![again(), make(4)], None),
+            (vec![again(), told(), make(4)], sentence),
             // Nor has one that lost the answer.
-            (vec![Event::AgentStarted(2), Event::Looked("a3".into(), false), make(4)], None),
-            // Nor one that has made up its mind, and just starts another container of the pod.
-            (vec![Event::AgentStarted(2), other(), start_other(), told(), make(4)], None),
-            (
-                vec![Event::AgentStarted(2), other(), start_other(), runs(), told(), make(4)],
-                sentence,
-            ),
+            (vec![again(), Event::Looked("a3".into(), false), make(4)], None),
+            // Nor one that has made up its mind, and just starts another container of the pod, or fetches an image.
+            (vec![again(), other(), starts_other(), told(), make(4)], None),
+            (vec![again(), other(), starts_other(), runs(), told(), make(4)], None),
+            (vec![again(), other(), starts_other(), started_other(), told(), make(4)], sentence),
+            (vec![again(), Event::Acts(Acted::Pod("u".into())), told(), make(4)], None),
+            (vec![again(), Event::Acts(Acted::Any), told(), make(4)], None),
+            (vec![again(), stranger(), told(), make(4)], sentence),
+            (vec![other(), starts_other(), again(), told(), make(4)], sentence),
         ];
         for (events, expected) in rows {
             let all = waits().into_iter().chain(events.clone());
