@@ -286,6 +286,13 @@ impl PodStatus {
         Some(started.filter(|one| one.state == ContainerState::Running).unwrap_or(newest))
     }
 
+    /// The instance before this one, of the same container.
+    pub fn before(&self, this: &ContainerStatus) -> Option<&ContainerStatus> {
+        let mut instances = self.containers.iter().filter(|container| container.name == this.name);
+        instances.find(|container| container.id == this.id)?;
+        instances.next()
+    }
+
     /// The newest instance of a container that has ended.
     pub fn latest_ended(&self, name: &str) -> Option<&ContainerStatus> {
         let mut instances = self.containers.iter().filter(|container| &*container.name == name);

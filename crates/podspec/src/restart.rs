@@ -8,6 +8,10 @@ use crate::view;
 const INIT_CONTAINERS: &str = "initContainers";
 const RESTART: &str = "Restart";
 const RESTART_ALL: &str = "RestartAllContainers";
+/// Why a container has ended of which the kernel killed something for want of memory.
+const OOM_KILLED: &str = "OOMKilled";
+/// The exit code of what was killed.
+const KILLED: i32 = 137;
 
 /// When an ended container is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,16 @@ pub fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -> bool 
     let by_rule = matching_rule(container, exit_code)
         .is_some_and(|rule| matches!(rule.action.as_str(), RESTART | RESTART_ALL));
     by_rule || restart_policy(pod, container).restarts(exit_code)
+}
+
+/// With which code an init container that has ended failed, if it did. One of which the kernel killed something for
+/// want of memory has, whatever it made of that.
+pub fn init_failure(exit_code: i32, reason: &str) -> Option<i32> {
+    match exit_code {
+        0 if reason == OOM_KILLED => Some(KILLED),
+        0 => None,
+        code => Some(code),
+    }
 }
 
 /// Whether a rule of the container answers `exit_code` with a restart of all containers.
@@ -169,8 +183,7 @@ fn has_failed_to_initialize(pod: &Pod, status: &PodStatus) -> bool {
     }
     view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init)).any(|init| {
         let ended = status.latest(&init.name).filter(|one| one.state == ContainerState::Exited);
-        ended.is_some_and(|ended| {
-            ended.exit_code != 0 && !restarts_after(pod, init, ended.exit_code)
-        })
+        let failure = ended.and_then(|ended| init_failure(ended.exit_code, &ended.reason));
+        failure.is_some_and(|code| !restarts_after(pod, init, code))
     })
 }

@@ -167,11 +167,16 @@ fn a_pod_has_finished_when_every_container_ended_for_good() {
     assert!(!has_finished(&pod("Never", vec![]), &status(vec![])));
 }
 
+// behaviour: ACT-22, ACT-75
 #[test]
 fn a_pod_has_finished_when_an_init_container_failed_for_good() {
     let always =
         |name: &str| Container { restart_policy: Some("Always".to_owned()), ..container(name) };
+    let mut of_memory = instance("i", Exited, 0);
+    of_memory.reason = "OOMKilled".into();
     let rows = [
+        ("Never", container("i"), vec![of_memory.clone()], true),
+        ("OnFailure", container("i"), vec![of_memory], false),
         ("Never", container("i"), vec![instance("i", Exited, 1)], true),
         ("Never", container("i"), vec![instance("i", Exited, 0)], false),
         ("OnFailure", container("i"), vec![instance("i", Exited, 1)], false),

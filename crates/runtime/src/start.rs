@@ -13,6 +13,7 @@ use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::files::FileError;
+use model::ports::runtime::{Code, RuntimeError};
 use model::wanted::SandboxConfig;
 use podspec::view;
 use tracing::{info, warn};
@@ -160,7 +161,9 @@ impl PodRuntime {
         let life = self.lives.follow(&made.id);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
-            if let Err(error) = self.parts.runtime.start_container(&made.id).await {
+            if let Err(error) = self.parts.runtime.start_container(&made.id).await
+                && !self.runs_after_all(&made.id, &error).await
+            {
                 self.give_up(starting, &made).await;
                 let (container, id) = (container.name.clone(), made.id);
                 return Err(StartError::Run { container, id, source: error });
@@ -172,6 +175,19 @@ impl PodRuntime {
             self.post_start(starting, &made.id, &life).await?;
         }
         Ok(made.id)
+    }
+
+    /// Whether a container runs whose start was not answered: then it has started, and what is to come after that comes.
+    async fn runs_after_all(&self, id: &ContainerId, error: &RuntimeError) -> bool {
+        if !matches!(error.code, Code::DeadlineExceeded | Code::Unavailable) {
+            return false;
+        }
+        let status = self.parts.runtime.container_status(id).await;
+        let runs = status.is_ok_and(|status| status.state == ContainerState::Running);
+        if runs {
+            info!(%id, %error, "a container runs although its start was not answered");
+        }
+        runs
     }
 
     /// The container to start: one that an earlier attempt made as wanted, or a new one.

@@ -1,19 +1,20 @@
 //! Containers that come to a pod while it runs.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::api::Patch;
 use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE};
 
-// behaviour: API-29
+// behaviour: API-29, ACT-76
 pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {
     cluster.make_pod("patient", &["sleep", "forever"])?;
     let path = ClusterNode::pod_path("patient");
     let before = cluster.wait_ready(&path)?;
     let debug = ["debug", "pod/patient", "-n", NAMESPACE, "--image", IMAGE, "--attach=false"];
+    let target = ["--target", "main"];
     let rest = ["-c", "doctor", "--", "/workload", "sleep", "forever"];
-    cluster.kubectl(&[&debug[..], &rest[..]].concat())?;
+    cluster.kubectl(&[&debug[..], &target[..], &rest[..]].concat())?;
     let status = |pod: &Value, name: &str| {
         let all = pod["status"]["ephemeralContainerStatuses"].as_array();
         let mut all = all.into_iter().flatten();
@@ -23,6 +24,12 @@ pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {
         let doctor = status(pod?, "doctor")?;
         (!doctor["state"]["running"].is_null()).then_some(())
     })?;
+    let sees = |name: &str| -> Result<String> {
+        let all = cluster.containers("patient")?;
+        let one = all.iter().find(|one| one.name == name).context("it is not there")?;
+        cluster.node().run("readlink", &[&format!("/proc/{}/ns/pid", one.pid)])
+    };
+    ensure!(sees("main")? == sees("doctor")?, "the doctor does not see the patient's processes");
     // Another one, which ends and stays so.
     let visitor = json!({ "name": "visitor", "image": IMAGE, "args": ["exit", "5"] });
     let change = json!({ "spec": { "ephemeralContainers": [visitor] } });

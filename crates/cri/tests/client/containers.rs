@@ -194,6 +194,20 @@ async fn network_and_ipc_are_the_sandboxes_and_process_ids_the_containers_choice
     assert_eq!(sent.ipc(), cri::NamespaceMode::Pod);
 }
 
+// behaviour: ACT-76
+#[tokio::test]
+async fn whoever_has_a_target_is_among_its_processes() {
+    let server = Server::running();
+    let mut config = container_config();
+    config.pid_target = Some("c7".into());
+    let client = server.client();
+    client.create_container(&"s1".into(), &config, &sandbox_config()).await.unwrap_err();
+    let request: cri::CreateContainerRequest = server.only_request("CreateContainer");
+    let context = request.config.unwrap().linux.unwrap().security_context.unwrap();
+    let sent = context.namespace_options.unwrap();
+    assert_eq!((sent.pid(), sent.target_id.as_str()), (cri::NamespaceMode::Target, "c7"));
+}
+
 #[tokio::test]
 async fn a_container_without_an_id_was_not_made() {
     let server = Server::running();

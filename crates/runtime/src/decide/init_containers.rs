@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
-use podspec::restart::{RestartPolicy, may_restart_all, restart_policy, should_restart};
+use podspec::restart::{
+    RestartPolicy, init_failure, may_restart_all, restart_policy, restarts_after,
+};
 use podspec::view;
 
 use super::actions::{ContainerKill, ContainerStart, Role};
@@ -123,23 +125,19 @@ fn finding(pod: &Pod, container: &Container, latest: &ContainerStatus) -> Findin
     match latest.state {
         ContainerState::Created => Finding::start(StartReason::NeverStarted),
         ContainerState::Running => Finding::WAIT,
-        ContainerState::Exited if !has_failed(latest) => Finding { done: true, ..Finding::WAIT },
-        ContainerState::Exited if should_restart(pod, container, Some(latest)) => {
-            Finding::start(StartReason::of_not_running(Some(latest)))
-        }
+        ContainerState::Exited => match init_failure(latest.exit_code, &latest.reason) {
+            None => Finding { done: true, ..Finding::WAIT },
+            Some(code) if !view::is_being_deleted(pod) && restarts_after(pod, container, code) => {
+                Finding::start(StartReason::of_not_running(Some(latest)))
+            }
+            Some(_) => Finding { failed: true, ..Finding::WAIT },
+        },
         ContainerState::Unknown if restart_policy(pod, container) != RestartPolicy::Never => {
             Finding {
                 kill: kill_of_unknown(latest),
                 ..Finding::start(StartReason::of_not_running(Some(latest)))
             }
         }
-        ContainerState::Exited | ContainerState::Unknown => {
-            Finding { failed: true, ..Finding::WAIT }
-        }
+        ContainerState::Unknown => Finding { failed: true, ..Finding::WAIT },
     }
-}
-
-/// A container that the kernel killed for want of memory has failed, whatever its exit code.
-fn has_failed(ended: &ContainerStatus) -> bool {
-    ended.exit_code != 0 || &*ended.reason == "OOMKilled"
 }

@@ -202,6 +202,7 @@ async fn images_are_pulled_one_at_a_time() {
     assert!(message.contains("in 5s (10s including waiting). Image size: "), "{message}");
 }
 
+// behaviour: ACT-141
 #[tokio::test(start_paused = true)]
 async fn an_image_that_cannot_be_asked_for_is_tried_again() {
     let world = World::new();

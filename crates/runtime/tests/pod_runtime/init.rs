@@ -283,6 +283,9 @@ async fn an_ephemeral_container_looks_into_its_target_and_is_never_started_again
     let (reasons, _) = world.failed(&pod).await;
     assert_eq!(reasons, [("lost".to_owned(), "CreateContainerConfigError")]);
     assert_eq!(world.instances("debug"), [(0, Exited)]);
+    let made = world.status(&pod).await.latest("debug").unwrap().id.clone();
+    let target = world.runtime.container_config(&made).unwrap().pid_target;
+    assert_eq!(target, Some(world.running(&pod, "main").await));
     world.failed(&pod).await;
     assert_eq!(world.instances("debug"), [(0, Exited)]);
     let paths: Vec<_> =

@@ -27,6 +27,7 @@ async fn a_process_gets_the_grace_of_who_kills_it_else_of_its_deletion_else_of_i
     }
 }
 
+// behaviour: ACT-140
 #[tokio::test(start_paused = true)]
 async fn containers_end_side_by_side_and_the_sandboxes_after_them() {
     let world = World::new();

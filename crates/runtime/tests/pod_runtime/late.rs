@@ -1,6 +1,7 @@
 //! What the runtime finishes after its call was given up.
 
-use model::observed::ContainerState::{Created, Running};
+use k8s_openapi::api::core::v1::{EphemeralContainer, ExecAction, Lifecycle, LifecycleHandler};
+use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::Ready;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
@@ -117,10 +118,71 @@ async fn a_container_that_runs_although_its_start_failed_twice_is_left_running()
     world.failed(&pod).await;
     let late = world.runtime.containers()[0].id.clone();
     world.runtime.inject(Rule::on(Method::StartContainer, Fault::late_success()).once());
-    world.failed(&pod).await;
+    // Nor can it be looked at.
+    let status = world.status(&pod).await;
+    world.runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Unavailable)).once());
+    world.runtime.forget_calls();
+    world.sync_on(&pod, &status).await.unwrap_err();
     assert_eq!(endings(&world), []);
     assert_eq!(world.running(&pod, "main").await, late);
     assert!(!world.sync(&pod).await.unwrap(), "the next look finds it as it should be");
+}
+
+// behaviour: ACT-137
+#[tokio::test(start_paused = true)]
+async fn a_container_that_runs_although_its_start_was_not_answered_has_started() {
+    let world = World::new();
+    let pod = web()
+        .container("main", IMAGE, ["sleep", "forever"])
+        .with(|pod| {
+            let command = Some(vec!["/workload".to_owned(), "exit".to_owned(), "0".to_owned()]);
+            let exec = Some(ExecAction { command });
+            let post_start = Some(LifecycleHandler { exec, ..LifecycleHandler::default() });
+            let lifecycle = Lifecycle { post_start, ..Lifecycle::default() };
+            pod.spec.as_mut().unwrap().containers[0].lifecycle = Some(lifecycle);
+        })
+        .build();
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::late_success()).once());
+    world.synced(&pod).await;
+    assert_eq!(world.runtime.count(Method::ExecSync), 1, "its hook has run");
+    assert_eq!(world.instances("main"), [(0, Running)]);
+    let told =
+        |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
+    assert_eq!((told("Started"), told("Failed")), (1, 0));
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+// behaviour: ACT-137
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_start_failed_is_not_looked_at_again() {
+    for (code, looks) in [(Code::Internal, 0), (Code::Unavailable, 1)] {
+        let (world, pod) = (World::new(), forever());
+        world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(code)).once());
+        let status = world.status(&pod).await;
+        world.runtime.forget_calls();
+        world.sync_on(&pod, &status).await.unwrap_err();
+        assert_eq!(world.runtime.count(Method::ContainerStatus), looks, "{code}");
+    }
+}
+
+// behaviour: ACT-109
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_container_that_was_made_late_is_started_once() {
+    let (world, mut pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let debug = EphemeralContainer {
+        name: "debug".into(),
+        image: Some(IMAGE.into()),
+        args: Some(vec!["exit".into(), "3".into()]),
+        ..EphemeralContainer::default()
+    };
+    pod.spec.as_mut().unwrap().ephemeral_containers = Some(vec![debug]);
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
+    world.failed(&pod).await;
+    assert_eq!(world.instances("debug"), [(0, Created)]);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("debug"), [(0, Exited)], "it ran, and is the one that was made");
+    assert!(!world.sync(&pod).await.unwrap(), "once");
 }
 
 // behaviour: ACT-108

@@ -15,6 +15,7 @@ use testkit::runtime::{Fault, Method, Rule};
 
 use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
 
+// behaviour: ACT-140
 #[tokio::test(start_paused = true)]
 async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
     let world = World::new();
@@ -69,6 +70,7 @@ async fn a_pod_that_runs_as_specified_costs_no_call_even_for_a_new_agent() {
     assert_eq!(world.events.reasons().len(), 3);
 }
 
+// behaviour: ACT-138
 #[tokio::test(start_paused = true)]
 async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
     let (world, pod) = (World::new(), forever());
@@ -82,6 +84,7 @@ async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
     assert_eq!(world.files.read(Path::new(&link), 100).await.unwrap(), b"here I am");
 }
 
+// behaviour: ACT-138
 #[tokio::test(start_paused = true)]
 async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
     let (world, pod) = (World::new(), forever());
@@ -93,6 +96,7 @@ async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
     world.running(&pod, "main").await;
 }
 
+// behaviour: ACT-139
 #[tokio::test(start_paused = true)]
 async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
     let world = World::new();
@@ -115,6 +119,7 @@ async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
     assert_eq!(world.last_message("Failed"), "Error: ErrImageNeverPull");
 }
 
+// behaviour: CON-65
 #[tokio::test(start_paused = true)]
 async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number() {
     let world = World::new();
@@ -130,6 +135,7 @@ async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number
     assert_eq!(world.instances("main"), [(0, Running)]);
 }
 
+// behaviour: CON-65
 #[tokio::test(start_paused = true)]
 async fn a_container_that_cannot_be_started_is_started_again() {
     let world = World::new();

@@ -49,9 +49,7 @@ pub(crate) fn container_status(
     container: &Container,
     old: Option<&ContainerStatus>,
 ) -> ContainerStatus {
-    let mut instances =
-        input.observed.containers.iter().filter(|seen| *seen.name == *container.name);
-    let newest = instances.next();
+    let newest = input.observed.latest(&container.name);
     let has_worked = kind == Kind::Init && has_worked(input, newest);
     let failure = input
         .start_failures
@@ -60,7 +58,7 @@ pub(crate) fn container_status(
     let ended_before = old.filter(|old| ended(old.state.as_ref()).is_some());
     let mut status = match (newest, ended_before) {
         (Some(newest), _) => {
-            let of_instance = of_instance(input, newest, instances.next(), old);
+            let of_instance = of_instance(input, newest, input.observed.before(newest), old);
             let same =
                 old.filter(|old| was_running(old) && old.container_id == of_instance.container_id);
             let resizing = &input.resizing;
@@ -101,7 +99,8 @@ fn has_worked(input: &StatusInput<'_>, newest: Option<&observed::ContainerStatus
             latest.is_some_and(|latest| latest.state != observed::ContainerState::Unknown)
         });
     };
-    newest.state == observed::ContainerState::Exited && newest.exit_code == 0
+    newest.state == observed::ContainerState::Exited
+        && restart::init_failure(newest.exit_code, &newest.reason).is_none()
 }
 
 /// The status of a container of which the runtime has nothing.

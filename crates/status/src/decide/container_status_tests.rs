@@ -98,6 +98,24 @@ fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
             "-",
             1,
         ),
+        (
+            "what was made late and never started is not told of while an earlier one runs",
+            vec![
+                instance("main-2", Created, 0),
+                instance("main-1", Running, 0),
+                instance("main-0", Exited, 1),
+            ],
+            "running",
+            "ended 1 Error",
+            1,
+        ),
+        (
+            "what was made is told of once the earlier one has ended",
+            vec![instance("main-1", Created, 0), instance("main-0", Exited, 1)],
+            "waiting -",
+            "ended 1 Error",
+            1,
+        ),
     ];
     for (what, instances, state, last, restarts) in rows {
         let found = shown(&main_of(instances, None));

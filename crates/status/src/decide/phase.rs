@@ -111,6 +111,15 @@ impl Seen {
     }
 }
 
+/// Why a container ended the last time, in a word.
+fn last_reason(status: Option<&ContainerStatus>) -> &str {
+    let end = status.and_then(|status| {
+        let now = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        now.or_else(|| status.last_state.as_ref()?.terminated.as_ref())
+    });
+    end.and_then(|end| end.reason.as_deref()).unwrap_or_default()
+}
+
 #[derive(Debug, Default)]
 struct Count {
     /// Regular init containers that have not done their work.
@@ -150,7 +159,9 @@ impl Count {
         match Seen::of(status) {
             Seen::Unknown | Seen::NeverRan | Seen::Running => self.pending_inits += 1,
             Seen::Ended(code) | Seen::EndedBefore(code) => {
-                let fatal = code != 0 && !restart::restarts_after(pod, container, code);
+                let failure = restart::init_failure(code, last_reason(status));
+                let fatal =
+                    failure.is_some_and(|code| !restart::restarts_after(pod, container, code));
                 self.fatal_inits += usize::from(fatal);
             }
         }

@@ -70,6 +70,7 @@ fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_
         ("Always", rules(vec![3]), failed(), true),
         ("Always", rules(vec![4]), failed(), false),
         ("Always", container("one"), killed_for_memory.clone(), true),
+        ("OnFailure", container("one"), killed_for_memory.clone(), true),
         ("Never", container("one"), killed_for_memory, false),
     ];
     for (policy, one, ended, again) in rows {
