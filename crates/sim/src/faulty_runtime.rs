@@ -467,6 +467,8 @@ impl Runtime for FaultyRuntime {
     ) -> Result<Vec<Container>, RuntimeError> {
         let uid = filter.pod_uid.as_ref();
         let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
+        // Whoever makes something looks so when its name is taken.
+        let _acting = uid.map(|uid| Acting::new(&self.outside, Acted::Pod(uid.clone())));
         let filter = filter.clone();
         let work = self.look(move |runtime| async move { runtime.list_containers(&filter).await });
         let listed = self.call(Call::new(Method::ListContainers, of), work).await?;
@@ -475,21 +477,15 @@ impl Runtime for FaultyRuntime {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
-        let (looked, outside) = (id.clone(), Arc::clone(&self.outside));
-        let work = self.look(move |runtime| async move {
-            let status = runtime.container_status(&looked).await;
-            let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
-            let seen = status.as_ref().is_ok_and(|status| runs(status.state));
-            outside.record(Event::Looked(looked, seen));
-            status
-        });
+        let looked = id.clone();
+        let work = self.look(move |runtime| async move { runtime.container_status(&looked).await });
         let answer = self.call(call, work).await;
         // Who cannot see that it has ended tries to end it again.
         self.stop_told(id.as_str(), &answer);
-        if answer.is_ok() {
-            self.outside.record(Event::Told(id.clone()));
-        }
-        Ok(answer?.by(&self.outside.clock))
+        let status = answer?;
+        let runs = matches!(status.state, ContainerState::Running | ContainerState::Unknown);
+        self.outside.record(Event::Told(id.clone(), runs));
+        Ok(status.by(&self.outside.clock))
     }
 
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {

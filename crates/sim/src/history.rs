@@ -62,10 +62,8 @@ pub enum Event {
     Acts(Acted),
     /// It has its answer, or does not wait for it any more.
     HasActed(Acted),
-    /// The agent asked how a container is, and it may have run then.
-    Looked(ContainerId, bool),
-    /// The agent was told how a container is.
-    Told(ContainerId),
+    /// The agent was told how a container is, and it may have run when the runtime looked.
+    Told(ContainerId, bool),
     /// The agent looks at the runtime, and that goes wrong somehow.
     LookSpoilt,
     /// It has its answer, or does not wait for it any more.

@@ -56,7 +56,7 @@ impl BackOff {
             && finished.saturating_sub(let_through) < RESET_AFTER;
         let waited = at.saturating_sub(finished);
         let changed = self.sizes.get(&one.uid).and_then(|(_, since)| *since);
-        let is_resized = changed.is_some_and(|since| at <= since + RESIZED_AFTER);
+        let is_resized = changed.is_some_and(|since| let_through <= since + RESIZED_AFTER);
         if counts && !is_resized && waited < FIRST_DELAY {
             return Err(format!("{} starts {waited:?} after {} failed again", one.id, before.id));
         }

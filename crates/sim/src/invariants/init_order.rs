@@ -181,7 +181,8 @@ mod tests {
 
     use super::*;
     use crate::invariants::tests::{
-        IN_ORDER, a_while, broken, container, initialized, pod, seconds, wanted, with,
+        IN_ORDER, a_while, broken, broken_on, container, initialized, pod, seconds, takes_the_last,
+        wanted, with,
     };
     use crate::plan::Policy;
 
@@ -247,7 +248,7 @@ mod tests {
             let starts =
                 with(container("a", 2, Running, Created), |one| one.started = Some(seconds(99)));
             assert_eq!(
-                broken(first.chain(a_while()).chain(events).chain([starts])),
+                broken_on(&takes_the_last(), first.chain(a_while()).chain(events).chain([starts])),
                 expected,
                 "row {row}"
             );

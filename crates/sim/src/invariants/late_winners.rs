@@ -85,7 +85,7 @@ impl Invariant for LateWinnersAreUsed {
                 }
             }
             Event::Container(one, _) => self.changed(one),
-            Event::Told(id) => self.told(id),
+            Event::Told(id, _) => self.told(id),
             Event::RemoveAsked(Removed::Container(id), _) => {
                 self.asked.insert(id.clone());
             }
@@ -112,7 +112,7 @@ mod tests {
             let (uid, name) = ("u".into(), Some("a".into()));
             Event::MakeAsked(Maker { uid, name, attempt: number })
         };
-        let told = || Event::Told("a3".into());
+        let told = || Event::Told("a3".into(), false);
         let again = || Event::AgentStarted(2);
         let other = || container("b", 0, Created, Created);
         let starts_other = || Event::Acts(Acted::Container("b0".into()));
@@ -134,8 +134,6 @@ mod tests {
             // Another agent has not seen it yet.
             (vec![again(), make(4)], None),
             (vec![again(), told(), make(4)], sentence),
-            // Nor has one that lost the answer.
-            (vec![again(), Event::Looked("a3".into(), false), make(4)], None),
             // Nor one that has made up its mind, and just starts another container of the pod, or fetches an image.
             (vec![again(), other(), starts_other(), told(), make(4)], None),
             (vec![again(), other(), starts_other(), runs(), told(), make(4)], None),

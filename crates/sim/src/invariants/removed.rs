@@ -9,11 +9,11 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record, Removed};
 
 /// A runtime ends what it removes, without a grace: whatever runs is asked to end before. A container that
-/// started after the last look at it is nobody's fault.
+/// started after the last look at it is nobody's fault, however late that was answered.
 #[derive(Debug, Default)]
 pub(super) struct RemovedAfterItsEnd {
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that ran at the last look at them.
+    /// Those that ran by what was last told of them.
     seen_running: BTreeSet<ContainerId>,
     asked: BTreeSet<ContainerId>,
     asked_sandboxes: BTreeSet<SandboxId>,
@@ -29,7 +29,7 @@ impl Invariant for RemovedAfterItsEnd {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::Looked(id, runs) => {
+            Event::Told(id, runs) => {
                 if *runs {
                     self.seen_running.insert(id.clone());
                 } else {

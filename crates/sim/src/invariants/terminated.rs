@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid, SandboxId};
-use model::observed::ContainerState;
+use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
 use super::came_back::NOBODY_WANTS_IT;
@@ -30,6 +30,7 @@ pub(super) struct TerminatedStays {
     unwanted: BTreeMap<PodUid, Duration>,
     /// Whose containers and sandboxes are, by their ids.
     owners: BTreeMap<String, PodUid>,
+    ready: BTreeSet<SandboxId>,
     numbers: BTreeMap<SandboxId, u32>,
     /// Those with the highest number: what was made late may have a lower one, and is collected.
     newest: BTreeMap<PodUid, SandboxId>,
@@ -118,7 +119,12 @@ impl TerminatedStays {
         }
     }
 
-    fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid) {
+    fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid, state: SandboxState) {
+        if state == SandboxState::Ready {
+            self.ready.insert(id.clone());
+        } else {
+            self.ready.remove(id);
+        }
         let is_new = self.owners.insert(id.to_string(), uid.clone()).is_none();
         if is_new {
             let number = |id: &SandboxId| self.numbers.get(id).copied().unwrap_or(0);
@@ -134,7 +140,10 @@ impl TerminatedStays {
         let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
         if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
             self.terminated.insert(uid.clone());
-            if self.spoilt > 0 {
+            // One that has come meanwhile ends too, and all others once more with it.
+            let mut others = self.ready.iter().filter(|other| *other != id);
+            let has_other = others.any(|other| self.owners.get(other.as_str()) == Some(&uid));
+            if self.spoilt > 0 || has_other {
                 self.tried.insert(uid.clone());
             }
             self.by_this_agent.insert(uid, (id.clone(), at));
@@ -203,7 +212,7 @@ impl Invariant for TerminatedStays {
             Event::Numbered(id, number) => {
                 self.numbers.insert(id.clone(), *number);
             }
-            Event::Sandbox(id, uid, _) => self.sandbox_changed(id, uid),
+            Event::Sandbox(id, uid, state) => self.sandbox_changed(id, uid, *state),
             Event::StopAsked(id, _) => self.asked_to_stop(id),
             Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
             Event::SandboxStopped(id) => self.sandbox_stopped(id, record.at),

@@ -173,3 +173,22 @@ fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found()
         assert_eq!(broken(history().chain(again)), None, "{seconds} {rule}");
     }
 }
+
+#[test]
+fn whoever_gets_a_sandbox_while_another_one_ends_has_both_ended() {
+    let ended = || container("a", 0, Exited, Running);
+    let numbered = |id: &str, number| Event::Numbered(id.into(), number);
+    let late = |ready| sandbox("late", ready);
+    let heard = || Event::SandboxStopped("s".into());
+    let rows = [
+        (vec![ask(), sandbox("s", false), heard()], SENTENCE),
+        (vec![ask(), sandbox("s", false), late(true), heard()], None),
+        (vec![late(true), ask(), sandbox("s", false), heard()], None),
+        (vec![late(true), late(false), ask(), sandbox("s", false), heard()], SENTENCE),
+    ];
+    for (events, expected) in rows {
+        let first = [numbered("s", 1), numbered("late", 0)].into_iter();
+        let all = first.chain(ran(Policy::Never, [ended()])).chain(events.clone()).chain([ask()]);
+        assert_eq!(broken(all), expected, "{events:?}");
+    }
+}

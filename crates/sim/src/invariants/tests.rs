@@ -268,16 +268,18 @@ fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
 fn removing_what_runs_is_found() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
     let runs = || [container("x", 0, Running, Created)];
-    let looked = |runs| Event::Looked("x0".into(), runs);
+    let told = |runs| Event::Told("x0".into(), runs);
     let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "never-started");
     let rows = [
-        (vec![looked(true), removed()], sentence),
-        (vec![looked(false), looked(true), removed()], sentence),
+        (vec![told(true), removed()], sentence),
+        (vec![told(false), told(true), removed()], sentence),
         // It started after the last look.
-        (vec![looked(false), removed()], None),
-        (vec![looked(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
-        (vec![looked(true), Event::StopSandboxAsked("s".into()), removed()], None),
-        (vec![looked(true), container("x", 0, Exited, Running), removed()], None),
+        (vec![told(false), removed()], None),
+        // Somebody looked before it ran, and is told so late.
+        (vec![told(true), told(false), removed()], None),
+        (vec![told(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
+        (vec![told(true), Event::StopSandboxAsked("s".into()), removed()], None),
+        (vec![told(true), container("x", 0, Exited, Running), removed()], None),
     ];
     for (events, expected) in rows {
         assert_eq!(broken(runs().into_iter().chain(events.clone())), expected, "{events:?}");
