@@ -205,7 +205,9 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     loop {
         let took = node.outside.elapsed().saturating_sub(began);
         let is_stuck = node.outside.under_way().then(|| "a call is not over".to_owned());
-        match unsettled(&node.snapshot(), &node.wanted).or(is_stuck) {
+        let snapshot = node.snapshot();
+        let ends = node.endings.live(&snapshot).map(|id| format!("{id} is on its way to its end"));
+        match unsettled(&snapshot, &node.wanted).or(is_stuck).or(ends) {
             None => return Ok(took),
             Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),
             Some(_) => {}

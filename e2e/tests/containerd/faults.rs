@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use e2e::faults::{Fault, FaultyNode, HeldRunc, METHODS};
+use e2e::node::Node;
+
+use crate::actions::{log, manifest, written};
 
 /// A method, and what happens to one call of it.
 type Planned = (&'static str, &'static str);
@@ -54,6 +57,29 @@ fn a_command_after_the_start_that_is_not_answered_is_made_up_for() -> Result<()>
     let mut node = FaultyNode::start()?;
     node.round(&["web"], &[Fault::after_start("late")?])?;
     node.round(&["web"], &[])?;
+    node.stop()
+}
+
+// behaviour: ACT-137
+#[test]
+fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result<()> {
+    let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2s")?;
+    let spec = "
+  containers:
+  - name: main
+    image: IMAGE
+    args: [sleep, forever]
+    lifecycle:
+      postStart: {exec: {command: [/workload, write, /proc/1/fd/1, post-start]}}
+";
+    node.write_manifest("hooked.yaml", &manifest("hooked", spec))?;
+    proxy.fault("StartContainer=late")?;
+    node.start_agent()?;
+    written(&node, &log("hooked", "main", 0), "post-start")?;
+    node.wait_for_log(&["runs although its start was not answered"])?;
+    node.wait_running("hooked")?;
     node.stop()
 }
 

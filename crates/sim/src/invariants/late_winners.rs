@@ -23,6 +23,8 @@ pub(super) struct LateWinnersAreUsed {
     /// For whom the agent does something: what it sees of the pod meanwhile counts when that is over. It has made
     /// up its mind before.
     acting: Vec<Acted>,
+    /// Looks under way that go wrong: it may be one in the middle of such work.
+    spoilt: usize,
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
@@ -34,7 +36,7 @@ impl LateWinnersAreUsed {
             Acted::Container(other) => self.pods.get(other) == pod,
             Acted::Any => true,
         };
-        if !self.acting.iter().any(is_for_it) {
+        if self.spoilt == 0 && !self.acting.iter().any(is_for_it) {
             self.seen.insert(id.clone());
         }
     }
@@ -77,7 +79,10 @@ impl Invariant for LateWinnersAreUsed {
             Event::AgentStarted(_) => {
                 self.seen.clear();
                 self.acting.clear();
+                self.spoilt = 0;
             }
+            Event::LookSpoilt => self.spoilt += 1,
+            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
             Event::Acts(acted) => self.acting.push(acted.clone()),
             Event::HasActed(acted) => {
                 if let Some(at) = self.acting.iter().position(|other| other == acted) {
@@ -141,6 +146,8 @@ mod tests {
             (vec![again(), Event::Acts(Acted::Pod("u".into())), told(), make(4)], None),
             (vec![again(), Event::Acts(Acted::Any), told(), make(4)], None),
             (vec![again(), stranger(), told(), make(4)], sentence),
+            (vec![again(), Event::LookSpoilt, told(), make(4)], None),
+            (vec![again(), Event::LookSpoilt, Event::SpoiltLookOver, told(), make(4)], sentence),
             (vec![other(), starts_other(), again(), told(), make(4)], sentence),
         ];
         for (events, expected) in rows {

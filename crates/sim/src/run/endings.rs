@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::ids::ContainerId;
 
 use crate::history::{Event, Record};
+use crate::settled::Snapshot;
 
 /// Until when each container may live that the agent of the moment asked to end.
 #[derive(Debug, Default)]
@@ -32,6 +33,12 @@ impl Endings {
         }
     }
 
+    /// One of them that lives: whoever looks as it should may still be asked to end for what it was before.
+    pub(super) fn live(&self, snapshot: &Snapshot) -> Option<ContainerId> {
+        let mut live = snapshot.containers.iter().filter(|one| one.may_live());
+        live.find(|one| self.0.contains_key(&one.id)).map(|one| one.id.clone())
+    }
+
     /// All of them, those that have ended since among them.
     pub(super) fn all(&self) -> BTreeMap<ContainerId, Duration> {
         self.0.clone()
@@ -40,7 +47,10 @@ impl Endings {
 
 #[cfg(test)]
 mod tests {
+    use model::observed::ContainerState::{Exited, Running};
+
     use super::*;
+    use crate::settled::tests::instance;
 
     #[test]
     fn a_container_has_the_grace_of_who_asked_it_to_end_once() {
@@ -63,6 +73,22 @@ mod tests {
             endings.read(&records);
             let until = endings.all().get(&ContainerId::from("c")).map(Duration::as_secs);
             assert_eq!(until, expected, "{records:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_lives_and_was_asked_to_end_is_on_its_way() {
+        let mut endings = Endings::default();
+        let event = Event::StopAsked("x0".into(), Duration::from_mins(1));
+        endings.read(&[Record { at: Duration::ZERO, event }]);
+        let rows = [
+            (vec![instance("x", 0, Running)], Some("x0")),
+            (vec![instance("x", 0, Exited)], None),
+            (vec![instance("x", 1, Running), instance("y", 0, Running)], None),
+        ];
+        for (containers, expected) in rows {
+            let snapshot = Snapshot { containers, ..Snapshot::default() };
+            assert_eq!(endings.live(&snapshot), expected.map(ContainerId::from), "{snapshot:?}");
         }
     }
 }
