@@ -20,8 +20,8 @@ use pods::decide::requeue::Retry;
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
-use runtime::decide::{ProbeResults, Situation};
-use runtime::{Lacking, PodRuntime, Progress, SyncError};
+use runtime::decide::{ProbeResults, Progress, Situation};
+use runtime::{Lacking, PodRuntime, SyncError};
 use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -164,9 +164,9 @@ impl Syncer {
         (progress, deadline): (Progress, Option<Timestamp>),
     ) -> Synced {
         let waited = self.remember(&status.uid, None);
-        let AfterSync { synced, tell, look } =
+        let AfterSync { outcome, acted, tell, look } =
             after_sync(progress, waited, deadline, self.clock.now());
-        if !synced.acted {
+        if !acted {
             debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
         }
         if tell {
@@ -175,7 +175,7 @@ impl Syncer {
         if look {
             self.looks.mark(&status.uid, [()]);
         }
-        synced
+        Synced { outcome, acted }
     }
 
     /// When to try again after a failure.

@@ -174,7 +174,7 @@ fn a_pod_has_finished_when_an_init_container_failed_for_good() {
         |name: &str| Container { restart_policy: Some("Always".to_owned()), ..container(name) };
     let mut of_memory = instance("i", Exited, 0);
     of_memory.reason = "OOMKilled".into();
-    let rows = [
+    let rows = vec![
         ("Never", container("i"), vec![of_memory.clone()], true),
         ("OnFailure", container("i"), vec![of_memory], false),
         ("Never", container("i"), vec![instance("i", Exited, 1)], true),

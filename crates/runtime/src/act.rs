@@ -23,7 +23,7 @@ use crate::actuated::Actuated;
 use crate::api::ApiParts;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
-    Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
+    Backoff, BackoffLimits, NodeSettings, PodActions, Progress, SandboxPlan, Situation, pod_actions,
 };
 use crate::error::SyncError;
 use crate::image::Images;
@@ -85,19 +85,6 @@ pub struct PodRuntime {
 
 /// What a restart's wait belongs to: another image, or other resources, are another try.
 pub(crate) type RestartKey = (PodUid, String, String, String);
-
-/// How a sync ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The pod was as specified.
-    Nothing,
-    /// What it needed was done.
-    Done,
-    /// The same, and what its containers may use has changed, of which only a close look tells.
-    Resized,
-    /// What must come first was done; the rest wants another look, now.
-    Again,
-}
 
 /// Where containers are started, and what ends the wait for them.
 pub(crate) struct Home<'a> {

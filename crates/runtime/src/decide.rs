@@ -58,7 +58,8 @@ mod test_pods;
 mod user_namespace;
 
 pub use actions::{
-    ContainerKill, ContainerRemoval, ContainerReset, ContainerStart, PodActions, Role, SandboxPlan,
+    ContainerKill, ContainerRemoval, ContainerReset, ContainerStart, PodActions, Progress, Role,
+    SandboxPlan,
 };
 pub use backoff::{Backoff, BackoffLimits, Turn};
 pub use cgroups::{

@@ -41,7 +41,7 @@ mod sandbox;
 mod start;
 mod user_namespaces;
 
-pub use act::{PodRuntime, Progress, RuntimeParts};
+pub use act::{PodRuntime, RuntimeParts};
 pub use api::ApiParts;
 pub use cgroups::{PodCgroupError, PodCgroups, WhyRunsNothing, make_class_cgroups};
 pub use error::{

@@ -3,14 +3,15 @@
 use jiff::Timestamp;
 use pods::decide::requeue::Retry;
 use pods::decide::worker::Outcome;
-use pods::workers::Synced;
-use runtime::Progress;
+use runtime::decide::Progress;
 
 /// What is done then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AfterSync {
     /// What the worker hears.
-    pub(crate) synced: Synced,
+    pub(crate) outcome: Outcome,
+    /// Whether anything was done.
+    pub(crate) acted: bool,
     /// Whether it is told anew how the pod is.
     pub(crate) tell: bool,
     /// Whether the pod is looked at closely.
@@ -31,7 +32,8 @@ pub(crate) fn after_sync(
     let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
     let acted = progress != Progress::Nothing;
     AfterSync {
-        synced: Synced { outcome, acted },
+        outcome,
+        acted,
         // Nobody waits any more, and nothing starts that would tell so.
         tell: waited && !acted,
         look: progress == Progress::Resized,
@@ -57,8 +59,9 @@ mod tests {
         for (progress, deadline, again, look) in rows {
             let after = after_sync(progress, false, deadline, now);
             let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
-            let synced = Synced { outcome, acted: progress != Progress::Nothing };
-            assert_eq!(after, AfterSync { synced, tell: false, look }, "{progress:?} {deadline:?}");
+            let acted = progress != Progress::Nothing;
+            let expected = AfterSync { outcome, acted, tell: false, look };
+            assert_eq!(after, expected, "{progress:?} {deadline:?}");
         }
     }
 

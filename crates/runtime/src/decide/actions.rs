@@ -159,3 +159,16 @@ pub struct ContainerStart {
     /// Why.
     pub why: StartReason,
 }
+
+/// How a sync ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The pod was as specified.
+    Nothing,
+    /// What it needed was done.
+    Done,
+    /// The same, and what its containers may use has changed, of which only a close look tells.
+    Resized,
+    /// What must come first was done; the rest wants another look, now.
+    Again,
+}

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{
 };
 use model::observed::ContainerState::{Created, Running};
 use model::ports::runtime::{Code, Runtime as _};
-use runtime::{Progress, SyncError};
+use runtime::SyncError;
+use runtime::decide::Progress;
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
 use tokio::time::Instant;

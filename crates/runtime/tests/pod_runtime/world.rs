@@ -17,10 +17,10 @@ use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
+use runtime::decide::Progress;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError,
-    TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodRuntime, RuntimeParts, SyncError, TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
