@@ -48,16 +48,14 @@ fn probe(spec: &mut PodSpec) {
 /// Leaves two pods running, and no agent.
 async fn left_running(world: &World, api: &MemoryPods) {
     let former = world.start();
-    let pods: [(&str, fn(&mut PodSpec)); 2] = [("mounted", mount), ("probed", probe)];
-    for (name, _) in pods {
+    for name in ["mounted", "probed"] {
         api.make(sleeper(name));
         ready(world, api, name).await;
     }
     former.stop().await;
     // The former agent knew what to do with these.
-    for (name, change) in pods {
-        api.update(&named(name), |pod| change(pod.spec.as_mut().expect("a specification")));
-    }
+    api.update(&named("mounted"), |pod| mount(pod.spec.as_mut().expect("a specification")));
+    api.update(&named("probed"), |pod| probe(pod.spec.as_mut().expect("a specification")));
 }
 
 /// What people are told of a pod for this reason.
