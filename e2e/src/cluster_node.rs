@@ -127,6 +127,13 @@ impl ClusterNode {
         self.node.kill_agent()
     }
 
+    /// Stops the agent, and starts another in its place: with the same flags and files, and on what it left.
+    pub fn hand_over_to(&mut self, agent: Agent) -> Result<()> {
+        self.node.stop_agent()?;
+        self.node.set_agent(agent);
+        self.start_agent()
+    }
+
     /// Where a pod of the namespace is.
     pub fn pod_path(name: &str) -> String {
         format!("{PODS}/{name}")

@@ -105,6 +105,11 @@ impl Node {
         Self { kind, ..self }
     }
 
+    /// The same of a node that is there: what it has is left to the next agent.
+    pub fn set_agent(&mut self, kind: Agent) {
+        self.kind = kind;
+    }
+
     /// The name of the program that is the agent.
     pub fn agent_name(&self) -> &'static str {
         self.kind.name()

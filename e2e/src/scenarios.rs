@@ -92,8 +92,11 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
     Ok(seen)
 }
 
-// behaviour: API-34
-/// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for.
+/// How our agent presents itself; the crates have one version.
+const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
+
+// behaviour: API-34, NODE-43
+/// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for, and it said who it is.
 fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
     let is_telling = |call: &&Value| {
@@ -104,7 +107,12 @@ fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let told = calls.iter().filter(is_telling).count();
     println!("{}: {} calls, {told} of them tell of pods", agent.name(), calls.len());
     ensure!(told > 0, "nothing was told of any pod: {calls:#?}");
-    if agent == Agent::Ferrolet { audit.nothing_was_refused() } else { Ok(()) }
+    if agent != Agent::Ferrolet {
+        return Ok(());
+    }
+    let another = calls.iter().find(|call| call["userAgent"] != USER_AGENT);
+    ensure!(another.is_none(), "not by {USER_AGENT}: {another:#?}");
+    audit.nothing_was_refused()
 }
 
 fn one_by_one(cluster: &ClusterNode, scenarios: &[Scenario<'_>]) -> Result<()> {

@@ -1,5 +1,7 @@
 //! What the agent sees of the outside: the time, and events for people.
 
+use std::sync::{Mutex, PoisonError};
+
 use jiff::Timestamp;
 use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
@@ -38,5 +40,25 @@ impl NodeEvents for LoggedEvents {
             EventType::Normal => info!(reason, note = %message, "event of the node"),
             EventType::Warning => warn!(reason, note = %message, "event of the node"),
         }
+    }
+}
+
+/// Events of a node whose agent does not run yet: log lines, too, and kept for the cluster, which hears of them if
+/// the agent cannot start.
+#[derive(Debug, Default)]
+pub(crate) struct EarlyEvents(Mutex<Vec<(Timestamp, NodeEvent)>>);
+
+impl EarlyEvents {
+    /// Those so far, and when they were.
+    pub(crate) fn into_kept(self) -> Vec<(Timestamp, NodeEvent)> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NodeEvents for EarlyEvents {
+    fn record(&self, event: NodeEvent) {
+        NodeEvents::record(&LoggedEvents, event.clone());
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((SystemClock.now(), event));
     }
 }

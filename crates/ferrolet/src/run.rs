@@ -15,6 +15,7 @@ use hostfs::{HostPacketFilter, HostSegments};
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
+use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
@@ -38,7 +39,7 @@ use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
 use crate::node_settings::{asked_ips, node_ips, node_settings};
-use crate::observe::{LoggedEvents, SystemClock};
+use crate::observe::{EarlyEvents, LoggedEvents, SystemClock};
 use crate::pod_cidr::tell_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
@@ -304,6 +305,7 @@ async fn serve(
     let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces.take())?;
     let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
+    let early = EarlyEvents::default();
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
     let prepared = tokio::select! {
         biased;
@@ -311,11 +313,11 @@ async fn serve(
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        prepared = prepare(config, &mut settings, &here) => prepared,
+        prepared = prepare(config, &mut settings, &here, &early) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
-        let (server, now) = (&*cluster.events, SystemClock.now());
-        tell_setup_failed(server, &settings.node_name, error, now).await;
+        let (server, why) = (&*cluster.events, (error, SystemClock.now()));
+        tell_setup_failed(server, &settings.node_name, early.into_kept(), why).await;
     }
     let (ports, local) = prepared?;
     let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
@@ -342,11 +344,13 @@ async fn prepare(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     here: &Here<'_>,
+    early: &EarlyEvents,
 ) -> Result<(Ports, Local)> {
     let metrics = Registry::new();
     tell_features(&metrics, config).context("tell which features are on")?;
     let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
-    let cgroups = meet_runtime(config, settings, (&runtime, endpoint.path()), &metrics).await?;
+    let found = (&*runtime, endpoint.path());
+    let cgroups = meet_runtime(config, settings, found, (&metrics, early)).await?;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let note = runtime_note(settings, &endpoint, cgroups.as_deref());
@@ -418,13 +422,13 @@ async fn meet_runtime(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     (runtime, socket): (&CriRuntime, &Path),
-    metrics: &Registry,
+    told: (&Registry, &dyn NodeEvents),
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     settings.runtime_name = wait_for_runtime(runtime, socket).await;
     tell_pod_cidr(runtime, &config.pod_cidr).await;
     let in_user_namespace = hostfs::in_user_namespace();
     set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
-    let cgroups = cgroups(config, settings, runtime, metrics).await?;
+    let cgroups = cgroups(config, settings, runtime, told).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)
 }
@@ -446,7 +450,7 @@ async fn cgroups(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     runtime: &CriRuntime,
-    metrics: &Registry,
+    (metrics, events): (&Registry, &dyn NodeEvents),
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
@@ -465,7 +469,7 @@ async fn cgroups(
     }
     let port = TimedCgroups::new(node_cgroups::open(driver)?, metrics);
     let port: Arc<dyn Cgroups> = Arc::new(port.context("time what is done to cgroups")?);
-    node_cgroups::prepare(&*port, &settings.cgroups, &LoggedEvents).await?;
+    node_cgroups::prepare(&*port, &settings.cgroups, events).await?;
     Ok(Some(port))
 }
 

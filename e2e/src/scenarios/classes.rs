@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -13,6 +13,14 @@ use crate::cluster_node::{ClusterNode, PODS, pod};
 use crate::node::NODE_NAME;
 
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
+
+/// What the cgroup says of a pod whose container and whose class take 100m and 32Mi, and 50m and 16Mi: a file of the first
+/// version of cgroups, below its controller, and what it says, then the same of the second.
+const WITH_OVERHEAD: [[&str; 5]; 3] = [
+    ["cpu", "cpu.shares", "153", "cpu.weight", "6"],
+    ["cpu", "cpu.cfs_quota_us", "15000", "cpu.max", "15000 100000"],
+    ["memory", "memory.limit_in_bytes", "50331648", "memory.max", "50331648"],
+];
 
 /// A runtime that is the usual one, but notes that it was asked. Its files go with it.
 #[derive(Debug)]
@@ -63,6 +71,40 @@ fn of_class(name: &str, class: &str) -> Value {
     pod
 }
 
+/// What a class takes besides the containers of its pods.
+fn overhead() -> Value {
+    json!({ "cpu": "50m", "memory": "16Mi" })
+}
+
+fn make_class_with_overhead(cluster: &ClusterNode, name: &str, handler: &str) -> Result<()> {
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": { "name": name },
+        "handler": handler,
+        "overhead": { "podFixed": overhead() },
+    });
+    cluster.api().create(CLASSES, &class).map(drop)
+}
+
+/// The pod of such a class has what it takes in its object, and in its cgroup.
+fn has_overhead(cluster: &ClusterNode, pod: &Value) -> Result<()> {
+    ensure!(pod["spec"]["overhead"] == overhead(), "{pod}");
+    ensure!(pod["status"]["qosClass"] == "Guaranteed", "{pod}");
+    let uid = pod["metadata"]["uid"].as_str().context("a uid")?;
+    let is_v2 = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    for [controller, first, of_first, second, of_second] in WITH_OVERHEAD {
+        let (path, expected) = if is_v2 {
+            (format!("/sys/fs/cgroup/kubepods/pod{uid}/{second}"), of_second)
+        } else {
+            (format!("/sys/fs/cgroup/{controller}/kubepods/pod{uid}/{first}"), of_first)
+        };
+        let found = cluster.node().run("cat", &[&path])?;
+        ensure!(found.trim() == expected, "{path}: {found}, not {expected}");
+    }
+    Ok(())
+}
+
 fn make_class(cluster: &ClusterNode, name: &str, handler: &str) -> Result<()> {
     let class = json!({
         "apiVersion": "node.k8s.io/v1",
@@ -100,12 +142,11 @@ fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
     Ok(())
 }
 
-// behaviour: OBJ-20, OBJ-21, OBJ-24
+// behaviour: OBJ-20, OBJ-21, OBJ-24, OBJ-31
 pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<()> {
     let api = cluster.api();
-    for (name, handler) in [("other", "second"), ("lost", "nobody")] {
-        make_class(cluster, name, handler)?;
-    }
+    make_class_with_overhead(cluster, "other", "second")?;
+    make_class(cluster, "lost", "nobody")?;
     cluster.wait_for(
         &format!("/api/v1/nodes/{NODE_NAME}"),
         "the node tells its runtimes",
@@ -115,9 +156,13 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
         },
     )?;
     ensure!(!second.was_asked(), "nobody was to ask for it yet");
-    api.create(PODS, &of_class("with-class", "other"))?;
-    cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
+    let mut with_class = of_class("with-class", "other");
+    let limits = json!({ "cpu": "100m", "memory": "32Mi" });
+    with_class["spec"]["containers"][0]["resources"] = json!({ "limits": limits });
+    api.create(PODS, &with_class)?;
+    let with_class = cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
     ensure!(second.was_asked(), "the pod runs by another runtime");
+    has_overhead(cluster, &with_class)?;
     // There is no class of that name, until somebody makes it.
     make_without_class(cluster, "with-late")?;
     let says = "runtimeclass.node.k8s.io \"late\" not found";

@@ -15,4 +15,5 @@ mod machine;
 mod make_cluster;
 mod scenarios;
 mod start;
+mod successor;
 mod wiped;

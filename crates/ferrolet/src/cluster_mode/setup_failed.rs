@@ -6,27 +6,42 @@ use events::about_node;
 use jiff::Timestamp;
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
-use model::ports::cluster::ClusterEvents;
+use model::ports::cluster::{ApiError, ClusterEvents};
+use model::ports::events::{EventType, NodeEvent};
 use tokio::time::timeout;
 use tracing::debug;
 
 /// How long the end of the agent waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tells why the agent of that node does not start. Whoever does not hear it in time can read it in the log.
+/// Tells why the agent of that node does not start, after what was to be told before that. Whoever does not hear it
+/// in time can read it in the log.
 pub(crate) async fn tell_setup_failed(
     server: &dyn ClusterEvents,
     node: &str,
-    error: &anyhow::Error,
-    now: Timestamp,
+    mut told: Vec<(Timestamp, NodeEvent)>,
+    (error, now): (&anyhow::Error, Timestamp),
 ) {
-    let said = ("KubeletSetupFailed".into(), format!("{error:#}"));
-    let event = ClusterEvent::new(about_node(node), true, said, now);
-    match timeout(PATIENCE, server.write_event(&event)).await {
+    let (kind, reason) = (EventType::Warning, "KubeletSetupFailed");
+    told.push((now, NodeEvent { kind, reason, message: format!("{error:#}") }));
+    match timeout(PATIENCE, write(server, node, told)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!(error = %Chain(&error), "the cluster does not hear of it"),
         Err(_) => debug!("the cluster does not hear of it in time"),
     }
+}
+
+async fn write(
+    server: &dyn ClusterEvents,
+    node: &str,
+    told: Vec<(Timestamp, NodeEvent)>,
+) -> Result<(), ApiError> {
+    for (at, NodeEvent { kind, reason, message }) in told {
+        let is_warning = kind == EventType::Warning;
+        let event = ClusterEvent::new(about_node(node), is_warning, (reason.into(), message), at);
+        server.write_event(&event).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -37,20 +52,27 @@ mod tests {
 
     use super::*;
 
-    // behaviour: NODE-42
+    // behaviour: CGR-23, NODE-42
     #[tokio::test(start_paused = true)]
     async fn the_cluster_hears_why_an_agent_does_not_start_and_it_ends_all_the_same() {
         let cluster = MemoryCluster::new(VirtualClock::new());
         let error = anyhow::anyhow!("no such file").context("make the cgroup /kubepods");
-        tell_setup_failed(&cluster, "n", &error, Timestamp::UNIX_EPOCH).await;
+        let (reason, message) = ("FailedNodeAllocatableEnforcement", "no limits".to_owned());
+        let before = NodeEvent { kind: EventType::Warning, reason, message };
+        let (first, then) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(1).unwrap());
+        tell_setup_failed(&cluster, "n", vec![(first, before)], (&error, then)).await;
         let told = cluster.events();
-        let found = told.iter().map(|one| (one.about.kind, &*one.about.name, &*one.reason));
-        assert_eq!(found.collect::<Vec<_>>(), [("Node", "n", "KubeletSetupFailed")]);
-        assert_eq!(told[0].message, "make the cgroup /kubepods: no such file");
-        assert!(told[0].is_warning);
+        let found = told.iter().map(|one| (&*one.reason, &*one.message, one.at));
+        let why = "make the cgroup /kubepods: no such file";
+        let expected = [(reason, "no limits", first), ("KubeletSetupFailed", why, then)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        for one in &told {
+            assert_eq!((one.about.kind, &*one.about.name), ("Node", "n"));
+            assert!(one.is_warning);
+        }
         cluster.trouble(Ask::Event, Trouble::Late(Duration::from_hours(1)), 1);
         let begin = Instant::now();
-        tell_setup_failed(&cluster, "n", &error, Timestamp::UNIX_EPOCH).await;
+        tell_setup_failed(&cluster, "n", Vec::new(), (&error, then)).await;
         assert_eq!(begin.elapsed(), PATIENCE);
     }
 }

@@ -180,3 +180,45 @@ async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_aw
     let variable = ("WORD".to_owned(), "open".to_owned());
     assert!(config.envs.contains(&variable), "{:?}", config.envs);
 }
+
+// behaviour: API-1, API-37
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until_that_answers() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    for number in [0, 1] {
+        api.make(sleeper(number));
+    }
+    let former = world.start();
+    for number in [0, 1] {
+        world.until("it is told of", |_| is_told(&api, number, 0)).await;
+    }
+    let fixed = world.one_runs("fixed").await;
+    let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
+    set_away(&world, (&api, &node), true);
+    former.stop().await;
+    world.runtime.forget_calls();
+
+    let _agent = world.start();
+    for id in [&shaken.id, &fixed.id] {
+        assert!(world.runtime.kill_container(id, 1));
+    }
+    // Static pods wait for nobody.
+    world.write_manifest("late", "Always", "[sleep, forever]");
+    world.one_runs("late").await;
+    assert_ne!(world.one_runs("fixed").await.id, fixed.id);
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(running(&world, 0), Some(steady.clone()));
+    assert_eq!(running(&world, 1), None, "nobody knows whether it is still wanted");
+    for method in [Method::StopContainer, Method::StopPodSandbox, Method::RemovePodSandbox] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+
+    set_away(&world, (&api, &node), false);
+    // What died was kept, so it counts.
+    world.until("the restart is told", |_| is_told(&api, 1, 1)).await;
+    assert_eq!(running(&world, 0), Some(steady));
+    assert!(is_told(&api, 0, 0).is_some());
+}

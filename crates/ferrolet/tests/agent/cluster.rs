@@ -21,22 +21,22 @@ fn bound(name: &str) -> PodBuilder {
     pod(name).on_node("node").restart_policy("Always").grace(30)
 }
 
-fn sleeper(name: &str) -> Pod {
+pub(crate) fn sleeper(name: &str) -> Pod {
     bound(name).container("main", IMAGE, ["sleep", "forever"]).build()
 }
 
-fn named(name: &str) -> PodName {
+pub(crate) fn named(name: &str) -> PodName {
     PodName::new("default", name)
 }
 
-fn running(world: &World, name: &str) -> Option<Container> {
+pub(crate) fn running(world: &World, name: &str) -> Option<Container> {
     let mut containers = world.runtime.containers();
     containers.retain(|one| &*one.pod.name == name && one.state == ContainerState::Running);
     assert!(containers.len() <= 1, "{containers:?}");
     containers.pop()
 }
 
-fn status(api: &MemoryPods, name: &str) -> Option<PodStatus> {
+pub(crate) fn status(api: &MemoryPods, name: &str) -> Option<PodStatus> {
     api.pod(&named(name))?.status.clone()
 }
 
@@ -45,11 +45,11 @@ fn is_ready(status: &PodStatus) -> bool {
     status.phase.as_deref() == Some("Running") && ready.is_some_and(|one| one.status == "True")
 }
 
-async fn ready(world: &World, api: &MemoryPods, name: &str) -> PodStatus {
+pub(crate) async fn ready(world: &World, api: &MemoryPods, name: &str) -> PodStatus {
     world.until(&format!("{name} is ready"), |_| status(api, name).filter(is_ready)).await
 }
 
-async fn gone(world: &World, api: &MemoryPods, name: &str) {
+pub(crate) async fn gone(world: &World, api: &MemoryPods, name: &str) {
     world
         .until(&format!("{name} is gone"), |_| api.pod(&named(name)).is_none().then_some(()))
         .await;

@@ -10,6 +10,7 @@ mod cluster;
 mod commands;
 mod crash;
 mod gc;
+mod held_up;
 mod housekeeping;
 mod images;
 mod manifests;

@@ -1,0 +1,121 @@
+//! Pods of the API that rely on what is not built yet, of which something runs already: an agent before this one
+//! started it, such as the upstream kubelet.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{
+    EmptyDirVolumeSource, PodSpec, PodStatus, Probe, TCPSocketAction, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use model::observed::Container;
+use testkit::cluster::MemoryPods;
+use testkit::runtime::Method;
+
+use crate::cluster::{gone, named, ready, running, sleeper, status};
+use crate::world::World;
+
+/// All by which something of a pod is started, stopped or removed.
+const EFFECTS: [Method; 8] = [
+    Method::RunPodSandbox,
+    Method::StopPodSandbox,
+    Method::RemovePodSandbox,
+    Method::CreateContainer,
+    Method::StartContainer,
+    Method::StopContainer,
+    Method::UpdateContainerResources,
+    Method::RemoveContainer,
+];
+
+fn mount(spec: &mut PodSpec) {
+    let scratch = Volume {
+        name: "scratch".to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    };
+    spec.volumes = Some(vec![scratch]);
+    let (name, mount_path) = ("scratch".to_owned(), "/scratch".to_owned());
+    let mount = VolumeMount { name, mount_path, ..VolumeMount::default() };
+    spec.containers[0].volume_mounts = Some(vec![mount]);
+}
+
+fn probe(spec: &mut PodSpec) {
+    let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(80), host: None });
+    let probe = Probe { tcp_socket, ..Probe::default() };
+    spec.containers[0].liveness_probe = Some(probe.clone());
+    spec.containers[0].readiness_probe = Some(probe);
+}
+
+/// Leaves two pods running, and no agent.
+async fn left_running(world: &World, api: &MemoryPods) {
+    let former = world.start();
+    for name in ["mounted", "probed"] {
+        api.make(sleeper(name));
+        ready(world, api, name).await;
+    }
+    former.stop().await;
+    // The former agent knew what to do with these.
+    api.update(&named("mounted"), |pod| mount(pod.spec.as_mut().expect("a specification")));
+    api.update(&named("probed"), |pod| probe(pod.spec.as_mut().expect("a specification")));
+}
+
+/// What people are told of a pod for this reason.
+async fn told(world: &World, name: &str, reason: &str) -> String {
+    let of_pod = |world: &World| {
+        let mut all = world.events.all().into_iter();
+        all.find(|event| event.reason == reason && *event.pod.name == *name)
+    };
+    world.until(&format!("{reason} of {name}"), of_pod).await.message
+}
+
+/// What must not change of a pod: its container, and what is told of that and of its conditions. The pod was another
+/// meanwhile, so it is told of which version this is.
+fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
+    let mut status = status(api, name).expect("a status");
+    status.observed_generation = None;
+    for condition in status.conditions.iter_mut().flatten() {
+        condition.observed_generation = None;
+    }
+    for container in status.container_statuses.iter_mut().flatten() {
+        container.volume_mounts = None;
+    }
+    (running(world, name), status)
+}
+
+// behaviour: API-10, API-13
+#[tokio::test(start_paused = true)]
+async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
+    let (world, api) = World::in_cluster();
+    left_running(&world, &api).await;
+    let before = ["mounted", "probed"].map(|name| sight(&world, &api, name));
+    world.runtime.forget_calls();
+
+    let _agent = world.start();
+    let mount = told(&world, "mounted", "FailedMount").await;
+    assert!(mount.contains("[scratch (emptyDir)]"), "{mount}");
+    let fields = told(&world, "probed", "UnsupportedFields").await;
+    for field in ["livenessProbe", "readinessProbe"] {
+        assert!(fields.contains(&format!("spec.containers[0].{field}")), "{fields}");
+    }
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(["mounted", "probed"].map(|name| sight(&world, &api, name)), before);
+    for method in EFFECTS {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+
+    // One that dies stays dead, and that is told; the pod can be deleted.
+    for (name, (container, _)) in ["mounted", "probed"].into_iter().zip(before) {
+        assert!(world.runtime.kill_container(&container.expect("it runs").id, 1));
+        let ended = |_: &World| {
+            let status = status(&api, name)?;
+            let is_unready =
+                status.conditions?.iter().any(|one| one.type_ == "Ready" && one.status == "False");
+            is_unready.then_some(())
+        };
+        world.until("it is told that it is not ready", ended).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert_eq!(running(&world, name), None);
+        assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+        api.delete(&named(name), Duration::from_secs(30));
+        gone(&world, &api, name).await;
+    }
+}

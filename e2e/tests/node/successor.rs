@@ -1,0 +1,115 @@
+//! Our agent in the place of the upstream kubelet, on one node, and the other way round.
+
+use anyhow::{Result, ensure};
+use e2e::agent::Agent;
+use e2e::cluster_node::{ClusterNode, PODS, is_ready, pod};
+use e2e::ctr::{self, CtrContainer};
+use e2e::node::{NODE_NAME, PATIENCE};
+use e2e::scenarios::MANIFEST;
+use e2e::tidy::{WantedPod, wait_tidy};
+use serde_json::{Value, json};
+use testbed::ControlPlaneOptions;
+
+/// Parts of the status of a pod. Others may be told later, such as the node's address by upstream.
+const OF_POD: [&str; 4] = ["phase", "conditions", "startTime", "podIPs"];
+
+/// Parts of the status of a container.
+const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastState", "ready"];
+
+/// What must not change of a pod: what runs of it, and what is told of that.
+#[derive(Debug, PartialEq)]
+struct Sight {
+    /// Its sandbox and its container, with their processes.
+    running: Vec<CtrContainer>,
+    /// With when each condition came, so that one that was another meanwhile is seen.
+    told: Vec<Value>,
+}
+
+/// A pod of the API has a name as static pods get one on their node.
+fn full(name: &str) -> String {
+    format!("{name}-{NODE_NAME}")
+}
+
+/// Makes a pod with limits and waits until it is ready.
+fn make(cluster: &ClusterNode, name: &str) -> Result<Sight> {
+    let mut pod = pod(&full(name), &["sleep", "forever"]);
+    let (requests, limits) = (json!({ "cpu": "50m" }), json!({ "memory": "32Mi" }));
+    pod["spec"]["containers"][0]["resources"] = json!({ "requests": requests, "limits": limits });
+    cluster.api().create(PODS, &pod)?;
+    cluster.wait_ready_at_last(&ClusterNode::pod_path(&full(name)))?;
+    look(cluster, name)
+}
+
+fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
+    let name = full(name);
+    let pod = cluster.wait_ready(&ClusterNode::pod_path(&name))?;
+    let mut running = ctr::containers(cluster.node().instance())?;
+    running.retain(|one| one.pod == name && one.is_alive());
+    ensure!(running.len() == 2, "a sandbox and a container: {running:?}");
+    let container = &pod["status"]["containerStatuses"][0];
+    let of_pod = OF_POD.map(|part| pod["status"][part].clone());
+    let of_container = OF_CONTAINER.map(|part| container[part].clone());
+    Ok(Sight { running, told: of_pod.into_iter().chain(of_container).collect() })
+}
+
+/// Waits until another container of the static pod runs than this one, and its mirror tells of it.
+fn started_anew(cluster: &ClusterNode, former: Option<&CtrContainer>) -> Result<CtrContainer> {
+    let what = "another container of the static pod runs";
+    let container = cluster.node().wait_for_containers("fixed", what, |all| {
+        let mut running = all.iter().filter(|one| one.state == "RUNNING");
+        running.find(|one| former.is_none_or(|former| one.id != former.id)).cloned()
+    })?;
+    let mirror = format!("/api/v1/namespaces/default/pods/{}", full("fixed"));
+    cluster.wait_for(&mirror, "the mirror tells of it", |mirror| {
+        let told = &mirror?["status"]["containerStatuses"][0];
+        let is_told = told["containerID"] == format!("containerd://{}", container.id);
+        (is_ready(mirror?) && is_told && told["restartCount"] == 0).then_some(())
+    })?;
+    Ok(container)
+}
+
+/// Waits until nothing runs but the static pod and these.
+fn nothing_else_runs(cluster: &ClusterNode, pods: &[&str]) -> Result<()> {
+    let wanted = pods.iter().chain([&"fixed"]);
+    let wanted: Vec<WantedPod<'_>> =
+        wanted.map(|name| WantedPod { name, containers: &["main"] }).collect();
+    wait_tidy(cluster.node(), &wanted, PATIENCE)
+}
+
+fn is_untouched(cluster: &ClusterNode, name: &str, before: &Sight) -> Result<()> {
+    let now = look(cluster, name)?;
+    ensure!(now == *before, "{name}: {before:?} became {now:?}");
+    Ok(())
+}
+
+// behaviour: API-36
+#[test]
+fn pods_of_the_api_go_on_when_the_agent_takes_the_place_of_a_kubelet_and_when_that_is_back()
+-> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    // Upstream may look for its own node before it has made it, and then takes minutes to look again: it finds one.
+    cluster.start_agent()?;
+    cluster.wait_node_ready()?;
+    cluster.hand_over_to(Agent::Upstream)?;
+    cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
+    let first = make(&cluster, "first")?;
+    let fixed = started_anew(&cluster, None)?;
+
+    cluster.hand_over_to(Agent::Ferrolet)?;
+    // That it runs shows that the next agent has heard the API and acts.
+    let second = make(&cluster, "second")?;
+    let fixed = started_anew(&cluster, Some(&fixed))?;
+    nothing_else_runs(&cluster, &["first", "second"])?;
+    is_untouched(&cluster, "first", &first)?;
+
+    cluster.hand_over_to(Agent::Upstream)?;
+    let third = make(&cluster, "third")?;
+    started_anew(&cluster, Some(&fixed))?;
+    nothing_else_runs(&cluster, &["first", "second", "third"])?;
+    for (name, before) in [("first", &first), ("second", &second), ("third", &third)] {
+        is_untouched(&cluster, name, before)?;
+    }
+    let names = ["first", "second", "third"].map(full);
+    cluster.remove_pods(&names.each_ref().map(String::as_str))?;
+    cluster.stop()
+}
