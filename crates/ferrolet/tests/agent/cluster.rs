@@ -142,7 +142,7 @@ async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
     world.until("now it does", |world| running(world, "web").is_none().then_some(())).await;
 }
 
-// behaviour: API-36
+// behaviour: API-38
 #[tokio::test(start_paused = true)]
 async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
     let (world, api) = World::in_cluster();
@@ -177,7 +177,7 @@ async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
     world.until("it is gone", |world| running(world, "web").is_none().then_some(())).await;
 }
 
-// behaviour: API-36
+// behaviour: API-38
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_was_never_understood_ends_when_it_is_gone() {
     let (world, api) = World::in_cluster();

@@ -167,7 +167,7 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that was understood");
 }
 
-// behaviour: API-36
+// behaviour: API-38
 #[test]
 fn a_pod_that_was_never_understood_is_there_all_the_same() {
     let mut all = ApiPods::default();

@@ -8,7 +8,7 @@ use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Instance, Maker, Record};
+use crate::history::{Event, Instance, Maker, Record, Removed};
 
 /// Whoever removes an instance, with its log, may use its number again; as long as another one is there that
 /// has started, no number is used that is not higher than its own. Where none is left the logs tell, if they can
@@ -17,8 +17,10 @@ use crate::history::{Event, Instance, Maker, Record};
 pub(super) struct NumbersAdvance {
     /// The numbers of those that are there, if they have started.
     there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, Option<u32>>>,
-    /// The highest number of each that ever started: what did not has an empty log.
-    highest: BTreeMap<(PodUid, Arc<str>), u32>,
+    /// The numbers of each that started and may have left a log: what did not start has an empty one, and what the
+    /// agent removes takes its log with it.
+    started: BTreeMap<(PodUid, Arc<str>), BTreeSet<u32>>,
+    asked: BTreeSet<ContainerId>,
     /// Where the logs of the container lie that is made next, and their highest number.
     logs: Option<(PathBuf, Option<u32>)>,
     /// Directories that could not be read when they were last.
@@ -33,11 +35,13 @@ impl NumbersAdvance {
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
         if is_alone && logs.as_ref().is_none_or(|(_, logged)| logged.is_none()) {
             // Nothing is left that has a number: they begin anew.
-            self.highest.remove(&key);
+            self.started.remove(&key);
         }
         let Some((directory, logged)) = logs else { return Ok(()) };
         let is_read = !self.unread.remove(&directory);
-        match logged.min(self.highest.get(&key).copied()) {
+        let started = self.started.get(&key);
+        let used = logged.and_then(|logged| started?.range(..=logged).next_back().copied());
+        match used {
             Some(used) if is_alone && is_read && used >= maker.attempt => {
                 Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
             }
@@ -50,6 +54,9 @@ impl NumbersAdvance {
         let there = self.there.entry(key.clone()).or_default();
         if one.state.is_none() {
             there.remove(&one.id);
+            if self.asked.contains(&one.id) {
+                self.started.entry(key).or_default().remove(&one.attempt);
+            }
             return Ok(());
         }
         let starts = one.started.is_some() && matches!(was, None | Some(ContainerState::Created));
@@ -59,8 +66,7 @@ impl NumbersAdvance {
         }
         let before = there.values().flatten().max().copied();
         there.insert(one.id.clone(), Some(one.attempt));
-        let highest = self.highest.entry(key).or_default();
-        *highest = one.attempt.max(*highest);
+        self.started.entry(key).or_default().insert(one.attempt);
         match before {
             Some(before) if before >= one.attempt => {
                 Err(format!("{} has number {} beside number {before}", one.id, one.attempt))
@@ -85,7 +91,10 @@ impl Invariant for NumbersAdvance {
                 self.unread.insert(directory.clone());
             }
             // Its logs go with it: when it comes again under the same uid, those are another life's.
-            Event::Unwanted(uid) => self.highest.retain(|(of, _), _| of != uid),
+            Event::Unwanted(uid) => self.started.retain(|(of, _), _| of != uid),
+            Event::RemoveAsked(Removed::Container(id), _) => {
+                self.asked.insert(id.clone());
+            }
             Event::MakeAsked(maker) => return self.make_asked(maker),
             _ => {}
         }
@@ -170,6 +179,14 @@ mod tests {
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(next)), None);
         let ran = || [container("a", 0, Running, Created), gone(0), logs(Some(0)), make(0)];
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(ran())), SENTENCE);
+        // An earlier one of that number took its log along; the late one has not started.
+        let asked = Event::RemoveAsked(Removed::Container("a3".into()), "pod-is-gone");
+        let late = with(container("a", 3, Created, Created), |one| one.id = "late".into());
+        let late_goes = with(late.clone(), |one| one.state = None);
+        let late = [gone(3), late, late_goes, logs(Some(3)), make(3)];
+        let with_log = ended().chain([gone(2), asked]).chain(late.clone());
+        assert_eq!(broken(with_log), None);
+        assert_eq!(broken(ended().chain([gone(2)]).chain(late)), SENTENCE);
         // The instance says more than its log.
         assert_eq!(broken(ended().chain([gone(3), logs(Some(3)), make(3)])), None);
     }
