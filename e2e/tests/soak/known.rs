@@ -62,6 +62,14 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     ),
     told_again("/the node/node e2e/events/Normal NodeHasNoDiskPressure of -: *", CONDITIONS_AGAIN),
     told_again("/the node/node e2e/events/Normal NodeHasSufficientPID of -: *", CONDITIONS_AGAIN),
+    // Now and then.
+    Known {
+        path: "/the node/node e2e/events/Normal NodeReady of -: *",
+        ours: "*, once",
+        upstream: "*",
+        why: "upstream's is a defect: it is told when a status is composed, again if that is done anew because it was not \
+              written, or from a node as it was seen before",
+    },
 ];
 
 const NOT_STARTED: Known = Known {
@@ -89,13 +97,6 @@ pub(crate) const OF_PODS: &[Known] = &[
     address("/deletion/pod */object/status/podIP"),
     address("/deletion/pod */object/status/podIPs/0/ip"),
     // Now and then.
-    Known {
-        path: "/the node/node e2e/events/Normal NodeReady of -: *",
-        ours: "*, once",
-        upstream: "*",
-        why: "upstream's is a defect: it is told when a status is composed, again if that is done anew because it was not \
-              written, or from a node as it was seen before",
-    },
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",
