@@ -467,8 +467,6 @@ impl Runtime for FaultyRuntime {
     ) -> Result<Vec<Container>, RuntimeError> {
         let uid = filter.pod_uid.as_ref();
         let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
-        // Whoever makes something looks so when its name is taken.
-        let _acting = uid.map(|uid| Acting::new(&self.outside, Acted::Pod(uid.clone())));
         let filter = filter.clone();
         let work = self.look(move |runtime| async move { runtime.list_containers(&filter).await });
         let listed = self.call(Call::new(Method::ListContainers, of), work).await?;

@@ -103,7 +103,7 @@ pub enum Event {
 }
 
 /// For whom the agent does something.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
     /// A pod.
     Pod(PodUid),
