@@ -476,8 +476,7 @@ impl SyncLoop {
 
     async fn look_after_the_others(&mut self) {
         self.passes.stir();
-        let mut live = self.parts.cache.all_live();
-        live.retain(|uid, _| !self.parts.sources.is_unread(uid));
+        let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {
             let (name, is_static) = (view::pod_name(pod), view::is_static(pod));
@@ -487,6 +486,7 @@ impl SyncLoop {
             wanted: wanted.collect(),
             working: &self.working,
             live: &live,
+            unread: self.parts.sources.unread(),
             all_heard: self.parts.sources.all_ready(),
         });
         for step in all {

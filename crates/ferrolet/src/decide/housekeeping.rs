@@ -23,6 +23,8 @@ pub(crate) struct Pods<'a> {
     pub(crate) working: &'a BTreeSet<PodUid>,
     /// Those of which something may live in the runtime.
     pub(crate) live: &'a BTreeMap<PodUid, PodName>,
+    /// Those of which a source knows only that they are there.
+    pub(crate) unread: BTreeSet<PodUid>,
     /// Whether every source was heard. Before that nobody knows what is unwanted.
     pub(crate) all_heard: bool,
 }
@@ -54,7 +56,8 @@ pub(crate) fn steps(pods: &Pods<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut taken = BTreeSet::new();
     for (uid, name) in strangers {
-        if is_stranger(false, false, pods.all_heard) {
+        // Of one that cannot be understood nobody knows that it is unwanted.
+        if is_stranger(pods.unread.contains(uid), false, pods.all_heard) {
             steps.push(Step::End(uid.clone(), name.clone()));
         } else {
             taken.insert(name);
@@ -159,10 +162,27 @@ mod tests {
                 wanted: wanted.into_iter().collect(),
                 working: &working,
                 live: &live,
+                unread: BTreeSet::new(),
                 all_heard,
             };
             assert_eq!(steps(&pods), expected, "{row}");
         }
+    }
+
+    // behaviour: API-38
+    #[test]
+    fn one_that_cannot_be_understood_is_not_ended_and_has_its_name() {
+        let (live, working) = (live(&[("a", "web"), ("b", "old")]), BTreeSet::new());
+        let wanted = Wanted { name: name("web"), is_static: true };
+        let pods = |unread: &[&str]| Pods {
+            wanted: [(PodUid::from("c"), wanted.clone())].into(),
+            working: &working,
+            live: &live,
+            unread: unread.iter().copied().map(PodUid::from).collect(),
+            all_heard: true,
+        };
+        assert_eq!(steps(&pods(&["a"])), [end("b", "old")]);
+        assert_eq!(steps(&pods(&[])), [end("a", "web"), end("b", "old"), create("c")]);
     }
 
     fn uids() -> impl Strategy<Value = BTreeSet<u8>> {
@@ -190,7 +210,13 @@ mod tests {
                 .map(|n| (uid(n), Wanted { name: name_of(n), is_static: true }))
                 .collect();
             let to_do = |working: &BTreeSet<PodUid>| {
-                steps(&Pods { wanted: wanted.clone(), working, live: &live, all_heard })
+                steps(&Pods {
+                    wanted: wanted.clone(),
+                    working,
+                    live: &live,
+                    unread: BTreeSet::new(),
+                    all_heard,
+                })
             };
             for step in to_do(&working) {
                 match step {
