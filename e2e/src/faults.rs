@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
 
-pub use held::HeldRunc;
+pub use held::{HeldRunc, slow_start};
 pub use told_of_addresses::told_of_addresses;
 
 /// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
@@ -141,9 +141,9 @@ pub struct FaultyNode {
 const SMALL: u32 = 20;
 const LARGE: u32 = 30;
 
-/// The containers of each pod that run: one whose image is there, and one whose image is always pulled.
-const CONTAINERS: [&str; 2] = ["main", "pulled"];
-/// The one that ends before they start.
+/// The containers of each pod that run: a sidecar, one whose image is there, and one whose image is always pulled.
+const CONTAINERS: [&str; 3] = ["side", "main", "pulled"];
+/// The one that ends before the last two start, and after the first one has.
 const INIT: &str = "init";
 
 impl FaultyNode {
@@ -307,6 +307,10 @@ metadata:
 spec:
   terminationGracePeriodSeconds: 2
   initContainers:
+  - name: side
+    image: ferrolet.test/workload:1
+    restartPolicy: Always
+    args: [trap, TERM]
   - name: {INIT}
     image: ferrolet.test/workload:1
     args: [exit, '0']

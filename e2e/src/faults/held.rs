@@ -1,4 +1,4 @@
-//! Sandboxes that take the runtime longer than the agent waits for them.
+//! Sandboxes and containers that take the runtime longer than the agent waits for them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,22 +12,25 @@ use testbed::{Cache, Options, wait};
 use super::{CONTAINERS, FaultyNode, SMALL, STAGE};
 use crate::tidy::{WantedPod, wait_tidy};
 
-/// runc, which is held up when it is to create its first container, a pod's sandbox. Its files go with it.
+/// runc, which is held up when it is to create something. Its files go with it.
 #[derive(Debug)]
 pub struct HeldRunc {
     directory: TempDir,
 }
 
 impl HeldRunc {
-    /// The program, which holds up one creation, until [`let_go`](Self::let_go).
-    pub fn make() -> Result<Self> {
+    /// The program, which holds up one creation, until [`let_go`](Self::let_go): the first one is a pod's sandbox,
+    /// those after it are its containers.
+    pub fn make(nth: u32) -> Result<Self> {
         let held = Self { directory: tempfile::tempdir().context("make a directory")? };
         let script = format!(
             "#!/bin/sh\n\
              case \" $* \" in *' create '*)\n\
-             if mkdir {begun}; then while ! [ -e {go} ]; do sleep 0.1; done; fi\n\
+             n=1; while ! mkdir {each}-$n; do n=$((n+1)); done\n\
+             if [ $n = {nth} ]; then touch {begun}; while ! [ -e {go} ]; do sleep 0.1; done; fi\n\
              esac\n\
              exec {runc} \"$@\"\n",
+            each = held.file("create").display(),
             begun = held.file("begun").display(),
             go = held.file("go").display(),
             runc = Cache::from_env()?.parts().program("runc").display(),
@@ -64,13 +67,22 @@ impl HeldRunc {
     }
 }
 
+/// A node with a pod, of which the runtime takes too long to start something.
+pub fn slow_start(nth: u32) -> Result<()> {
+    let held = HeldRunc::make(nth)?;
+    let mut node = FaultyNode::start_with(&held.options())?;
+    node.round_with_a_slow_start("web", &held)?;
+    node.round(&["web"], &[])?;
+    node.stop()
+}
+
 impl FaultyNode {
     /// A round in which a sandbox is made that the agent has given up, and the runtime has not. Its name is taken
     /// when the agent tries again; it comes when its successor is in use.
     pub fn round_with_a_name_under_way(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
         // Passed on at once, and finished whatever the agent does.
         self.proxy.fault("RunPodSandbox=late")?;
-        self.run_held(pod, held)?;
+        self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
         self.node
             .wait_for_log(&["the name of a sandbox is taken", "is reserved for"])
@@ -94,7 +106,7 @@ impl FaultyNode {
         pod: &str,
         held: &HeldRunc,
     ) -> Result<()> {
-        self.run_held(pod, held)?;
+        self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         self.wait_ready(pod).context("the pod gets another sandbox")?;
         held.let_go()?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
@@ -102,14 +114,22 @@ impl FaultyNode {
         self.end_held(pod)
     }
 
-    /// Starts a pod, whose first sandbox takes the runtime too long.
-    fn run_held(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
+    /// A round in which the runtime takes too long to start a container.
+    fn round_with_a_slow_start(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
+        self.run_held(pod, held, ["Failed", "Error: context deadline exceeded"])?;
+        held.let_go()?;
+        let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
+        wait_tidy(&self.node, &wanted, STAGE).context("the pod runs")?;
+        self.end_held(pod)
+    }
+
+    /// Starts a pod, of which something takes the runtime too long, and the agent gives it up with these words.
+    fn run_held(&mut self, pod: &str, held: &HeldRunc, given_up: [&str; 2]) -> Result<()> {
         self.node.write_manifest("held.yaml", &self.manifest(pod, SMALL))?;
         self.start_agent(false)?;
-        self.node.explained(wait::until("the sandbox is begun", STAGE, || {
+        self.node.explained(wait::until("it is begun", STAGE, || {
             Ok(if held.has_begun() { Ok(()) } else { Err("it is not".to_owned()) })
         }))?;
-        let given_up = ["RunPodSandbox", "DeadlineExceeded"];
         self.node.wait_for_log(&given_up).context("the agent gives it up").map(drop)
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use e2e::faults::{Fault, FaultyNode, HeldRunc, METHODS};
+use e2e::faults::{Fault, FaultyNode, HeldRunc, METHODS, slow_start};
 use e2e::node::Node;
 
 use crate::actions::{log, manifest, written};
@@ -35,7 +35,7 @@ fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
 // behaviour: ACT-103, ACT-107
 #[test]
 fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
-    let held = HeldRunc::make()?;
+    let held = HeldRunc::make(1)?;
     let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_name_under_way("web", &held)?;
     node.round(&["web"], &[])?;
@@ -44,11 +44,18 @@ fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
 
 #[test]
 fn a_sandbox_that_the_runtime_gives_up_with_the_agent_leaves_nothing() -> Result<()> {
-    let held = HeldRunc::make()?;
+    let held = HeldRunc::make(1)?;
     let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_sandbox_that_is_given_up("web", &held)?;
     node.round(&["web"], &[])?;
     node.stop()
+}
+
+/// The pod's first container, a sidecar.
+#[test]
+fn a_container_that_the_runtime_takes_too_long_to_start_leaves_nothing_and_its_pod_runs()
+-> Result<()> {
+    slow_start(2)
 }
 
 // behaviour: ACT-83, ACT-305

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::ctr;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
+use jiff::{SignedDuration, Timestamp};
 use model::labels;
 use model::ports::runtime::{ContainerFilter, Runtime as _};
 use model::verdict::Subject;
@@ -35,7 +36,7 @@ fn wait_for_status(
     node: &Node,
     pod: &str,
     what: &str,
-    is_so: impl Fn(&Value) -> bool,
+    mut is_so: impl FnMut(&Value) -> bool,
 ) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     node.explained(wait::until(what, PATIENCE, || {
@@ -43,7 +44,7 @@ fn wait_for_status(
         let told: Value = serde_json::from_str(&told).context("read the pod list")?;
         let mut pods = told["items"].as_array().into_iter().flatten();
         let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
-        Ok(if status.is_some_and(&is_so) { Ok(()) } else { Err(format!("{told:#}")) })
+        Ok(if status.is_some_and(&mut is_so) { Ok(()) } else { Err(format!("{told:#}")) })
     }))
 }
 
@@ -94,6 +95,37 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
 }
 
 /// The sandboxes of the runtime.
+/// How long a container that ended was away before it ran again, by the status of its pod.
+fn away(status: &Value) -> Option<SignedDuration> {
+    let container = &status["containerStatuses"][0];
+    let time = |time: &Value| time.as_str()?.parse::<Timestamp>().ok();
+    let now = ["running", "terminated"].map(|state| &container["state"][state]["startedAt"]);
+    let began = now.into_iter().find_map(time)?;
+    let ended = time(&container["lastState"]["terminated"]["finishedAt"])?;
+    // The first time it does not wait.
+    let waited = container["restartCount"].as_i64() >= Some(2);
+    waited.then(|| began.duration_since(ended))
+}
+
+// behaviour: ACT-57
+#[test]
+fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 4s}")?;
+    let failing = pod("failing", "", &[("main", "[exit, '1']", "")]);
+    node.write_manifest("failing.yaml", &failing.replacen("Never", "Always", 1))?;
+    node.start_agent()?;
+    node.wait_for_log(&["CrashLoopBackOff", "failing"])?;
+    // Times are told in whole seconds. Without the setting it would be 10 s and more.
+    let seconds = |time: SignedDuration| (4..10).contains(&time.as_secs());
+    let mut times = Vec::new();
+    wait_for_status(&node, "failing", "it runs for the third time", |status| {
+        away(status).map(|time| times.push(time)).is_some()
+    })?;
+    ensure!(times.iter().copied().all(seconds), "it was away for {times:?}");
+    node.stop()
+}
+
 fn sandboxes(node: &Node) -> Result<Vec<String>> {
     let mut all = ctr::containers(node.instance())?;
     all.retain(ctr::CtrContainer::is_sandbox);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::faults::{Fault, FaultyNode, METHODS, told_of_addresses};
+use e2e::faults::{Fault, FaultyNode, METHODS, slow_start, told_of_addresses};
 
 /// The same pod again and again, so that nothing of a round may be in the way of the next.
 fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
@@ -63,12 +63,24 @@ fn a_command_after_the_start_goes_wrong() -> Result<()> {
     one_by_one(KINDS.into_iter().map(Fault::after_start))
 }
 
-/// The second of the pod's containers, and looks that come later than the first.
+/// The second and the last of the pod's containers, and looks that come later than the first.
 #[test]
 fn a_later_call_goes_wrong() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
-    let kinds = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
-    one_by_one(methods.into_iter().flat_map(|method| kinds.map(|kind| Fault::new(method, kind))))
+    let second = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
+    let last = ["not-found skip=3", "deadline skip=3", "hang skip=3", "late skip=3"];
+    let kinds: Vec<_> = second.into_iter().chain(last).collect();
+    one_by_one(
+        methods
+            .into_iter()
+            .flat_map(|method| kinds.iter().map(move |kind| Fault::new(method, kind))),
+    )
+}
+
+/// The init container, and those after it.
+#[test]
+fn the_runtime_takes_too_long_to_start_a_later_container() -> Result<()> {
+    (3..=5).try_for_each(|nth| slow_start(nth).with_context(|| format!("creation {nth}")))
 }
 
 /// How calls go wrong.
