@@ -221,4 +221,11 @@ impl Instance {
     pub fn may_live(&self) -> bool {
         matches!(self.state, Some(ContainerState::Running | ContainerState::Unknown))
     }
+
+    /// Whether it is there in the place of another one of its container.
+    pub fn succeeds(&self, other: &Self) -> bool {
+        (&self.uid, &self.name) == (&other.uid, &other.name)
+            && self.attempt > other.attempt
+            && self.state.is_some()
+    }
 }

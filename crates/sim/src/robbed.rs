@@ -98,12 +98,7 @@ impl Capped {
             }
             Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 let Some(one) = self.containers.get(id) else { return };
-                let has_newer = self.containers.values().any(|other| {
-                    (&other.uid, &other.name) == (&one.uid, &one.name)
-                        && other.state.is_some()
-                        && other.attempt > one.attempt
-                });
-                if !has_newer {
+                if !self.containers.values().any(|other| other.succeeds(one)) {
                     self.taken.insert((one.uid.clone(), Arc::clone(&one.name)));
                 }
             }

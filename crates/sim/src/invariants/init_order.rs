@@ -74,11 +74,7 @@ impl InitOrder {
     }
 
     fn is_last(&self, one: &Instance) -> bool {
-        let mut others = self.containers.values().filter(|other| other.state.is_some());
-        !others.any(|other| {
-            (&other.sandbox, &other.name) == (&one.sandbox, &one.name)
-                && other.attempt > one.attempt
-        })
+        !self.containers.values().any(|other| other.sandbox == one.sandbox && other.succeeds(one))
     }
 
     fn origin_read(&mut self, origin: &Origin) {

@@ -60,11 +60,7 @@ impl OnlyDeadAndOld {
         }
         let Some(plan) = self.is_wanted(&one.uid, now) else { return Ok(()) };
         let is_regular = plan.containers.iter().any(|container| *container.name == *one.name);
-        let has_newer = self.containers.values().any(|other| {
-            (&other.uid, &other.name) == (&one.uid, &one.name)
-                && other.attempt > one.attempt
-                && other.state.is_some()
-        });
+        let has_newer = self.containers.values().any(|other| other.succeeds(one));
         let was_alive = one.state == Some(ContainerState::Exited);
         let is_capped = self.caps_take_the_last && CAPS.contains(&rule);
         if is_regular && was_alive && !has_newer && !is_capped {
