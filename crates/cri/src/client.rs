@@ -337,10 +337,18 @@ impl Runtime for CriRuntime {
         from_cri::image(image).map(Some).ok_or_else(|| call.malformed("an image without id"))
     }
 
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+    async fn pull_image(
+        &self,
+        image: &str,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError> {
+        let annotations = sandbox.map(|sandbox| sandbox.annotations.clone());
+        let image_spec =
+            cri::ImageSpec { annotations: annotations.unwrap_or_default(), ..image_spec(image) };
         let request = cri::PullImageRequest {
-            image: Some(image_spec(image)),
-            ..cri::PullImageRequest::default()
+            image: Some(image_spec),
+            auth: None,
+            sandbox_config: sandbox.map(to_cri::sandbox_config),
         };
         let call = on("PullImage", image).within(Class::Pull);
         let answer = self.image.call(call, request, ImageServiceClient::pull_image).await?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::cgroup::CgroupValues;
@@ -18,7 +19,8 @@ use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
 use status::decide::{
-    Failure, NodeFacts, Resizing, StatusInput, Waiting, is_restarting_all, pod_status, terminated,
+    Failure, NodeFacts, Phase, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
+    terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
@@ -255,6 +257,17 @@ impl NodeView {
     /// Whether the pod, as last published, starts over with all its containers.
     pub(crate) fn is_restarting_all(&self, uid: &PodUid) -> bool {
         self.reader.get(uid).is_some_and(|published| is_restarting_all(&published.status))
+    }
+
+    /// When the pod began, as last published.
+    pub(crate) fn began(&self, uid: &PodUid) -> Option<Timestamp> {
+        self.reader.get(uid)?.status.start_time.as_ref().map(|began| began.0)
+    }
+
+    /// Whether the pod, as last published, is over.
+    pub(crate) fn is_over(&self, uid: &PodUid) -> bool {
+        let phase = self.reader.get(uid).and_then(|published| Phase::of(&published.status));
+        phase.is_some_and(Phase::is_terminal)
     }
 
     fn changed(&self) {

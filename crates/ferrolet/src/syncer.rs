@@ -16,7 +16,7 @@ use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use node::NodeHandle;
 use pods::decide::deadline::deadline;
-use pods::decide::requeue::Retry;
+use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
@@ -201,11 +201,13 @@ impl PodSyncer for Syncer {
         self.adoption.adopt(&name, status).await;
         let outlook = self.outlook(pod, status).await;
         self.publish(pod, status, outlook);
-        if runtime::decide::has_finished(pod, status) {
+        // Also where nobody saw how it ended: what was told to be over does not run a second time.
+        if runtime::decide::has_finished(pod, status) || self.view.is_over(&status.uid) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        let deadline = deadline(pod, status);
+        let deadline = deadline(pod, status, self.view.began(&status.uid));
+        let again = |retry| Outcome::Again(no_later(retry, deadline, self.clock.now()));
         if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
             let message = "Pod was active on the node longer than the specified deadline";
             let (uid, name) = (view::uid(pod), view::pod_name(pod));
@@ -220,7 +222,7 @@ impl PodSyncer for Syncer {
             return Synced { outcome: Outcome::Finished, acted: false };
         }
         if let Some(retry) = self.hold_up(pod, status) {
-            return Synced { outcome: Outcome::Again(retry), acted: false };
+            return Synced { outcome: again(retry), acted: false };
         }
         let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {
@@ -238,7 +240,7 @@ impl PodSyncer for Syncer {
                 self.resize_failed(pod, &status.uid, &error);
                 self.publish(pod, status, outlook);
                 let retry = self.retry(pod, &error).await;
-                Synced { outcome: Outcome::Again(retry), acted: true }
+                Synced { outcome: again(retry), acted: true }
             }
         }
     }

@@ -18,8 +18,8 @@ use crate::tls::{Tls, is_plain};
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answer(Answer),
-    /// To ask there.
-    Redirect(String),
+    /// To ask there, with this status.
+    Redirect(String, u16),
 }
 
 /// Asks a server once.
@@ -79,7 +79,7 @@ async fn ask(
     let response = sender.send_request(request).await;
     let response = response.map_err(|source| failed("ask", target, source))?;
     match redirect(&response) {
-        Some(location) => Ok(Outcome::Redirect(location)),
+        Some(location) => Ok(Outcome::Redirect(location, response.status().as_u16())),
         None => read(response, limit, target).await.map(Outcome::Answer),
     }
 }

@@ -5,7 +5,8 @@
 //! Invariants:
 //! - no answer takes longer or is larger than asked for;
 //! - redirects are followed as Go's client does: at most nine, with the headers that hold secrets
-//!   going to the same host and its sub-domains alone, and never from https to http;
+//!   going to the same host and its sub-domains alone, and never from https to http; who asks pods
+//!   is led to no other host, and takes that for an answer;
 //! - each request has a connection of its own, which is gone when the answer is there.
 
 mod exchange;
@@ -41,6 +42,8 @@ const SECRETS: [HeaderName; 5] =
 pub struct Fetcher {
     user_agent: HeaderValue,
     tls: Tls,
+    /// Whether it asks the host that it was told to ask, and no other.
+    stays: bool,
 }
 
 impl Fetcher {
@@ -55,13 +58,13 @@ impl Fetcher {
     }
 
     /// One that does not ask who vouches for a server: for the containers of this node's own pods,
-    /// whose certificates are mostly their own.
+    /// whose certificates are mostly their own. They send it to no other host: it can reach what they cannot.
     pub fn trusting_anybody(user_agent: &'static str) -> Self {
-        Self::with(user_agent, Tls::trusting_anybody())
+        Self { stays: true, ..Self::with(user_agent, Tls::trusting_anybody()) }
     }
 
     fn with(user_agent: &'static str, tls: Tls) -> Self {
-        Self { user_agent: HeaderValue::from_static(user_agent), tls }
+        Self { user_agent: HeaderValue::from_static(user_agent), tls, stays: false }
     }
 
     async fn follow(&self, request: &Get) -> Result<Answer, HttpError> {
@@ -70,10 +73,13 @@ impl Fetcher {
         let mut target = first.clone();
         for _ in 0..MOST_REQUESTS {
             let answer = exchange(&target, &headers, request.limit, &self.tls).await?;
-            let next = match answer {
+            let (next, status) = match answer {
                 Outcome::Answer(answer) => return Ok(answer),
-                Outcome::Redirect(location) => target.join(&location)?,
+                Outcome::Redirect(location, status) => (target.join(&location)?, status),
             };
+            if self.stays && !next.host.eq_ignore_ascii_case(&first.host) {
+                return Ok(Answer { status, body: Vec::new() });
+            }
             if !next.may_know_secrets_of(&first) {
                 // For good: the way may lead back, and then it is not ours any more.
                 for name in &SECRETS {

@@ -185,7 +185,7 @@ pub struct ContainerConfig {
     pub resources: LinuxResources,
     /// Whose process ids.
     pub pid: NamespaceMode,
-    /// The container whose processes it sees, whatever `pid` says.
+    /// The container whose processes it sees in place of its own.
     pub pid_target: Option<ContainerId>,
     /// The signal that asks it to end, by name; without one the image says.
     pub stop_signal: Option<String>,

@@ -8,7 +8,7 @@ use model::ids::ContainerId;
 use model::lists;
 use model::observed::ContainerStatus;
 use model::ports::runtime::{ContainerFilter, ImageUser, RuntimeError};
-use model::wanted::{ContainerConfig, Mount};
+use model::wanted::{ContainerConfig, Mount, NamespaceMode};
 use podspec::view;
 use tracing::warn;
 
@@ -143,7 +143,11 @@ impl PodRuntime {
             let container = container.name.clone();
             StartError::LogDirectory { container, source }
         })?;
-        config.pid_target.clone_from(&prepared.target);
+        // Where all containers see one another's processes, or the node's, it sees the target's anyway, also when
+        // the target does not run.
+        if config.pid == NamespaceMode::Container {
+            config.pid_target.clone_from(&prepared.target);
+        }
         config.mounts.extend(messages);
         Ok(config)
     }

@@ -12,6 +12,7 @@ use model::ids::PodUid;
 use model::image_claims::ImageClaim;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::runtime::{Image, RuntimeError};
+use model::wanted::SandboxConfig;
 use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -135,7 +136,7 @@ impl Images {
     pub(crate) async fn ensure(
         &self,
         parts: &RuntimeParts,
-        uid: &PodUid,
+        sandbox: &SandboxConfig,
         (container, early): (&Container, Option<EarlyLook<'_>>),
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
@@ -181,7 +182,7 @@ impl Images {
             }
             Fetch::Pull => {
                 wanted(is_looked_for(policy).then_some(false), Some(true));
-                self.pull(parts, (uid.clone(), tagged), image, report).await
+                self.pull(parts, sandbox, (tagged, image), report).await
             }
         }
     }
@@ -189,10 +190,11 @@ impl Images {
     async fn pull(
         &self,
         parts: &RuntimeParts,
-        key: Key,
-        image: String,
+        sandbox: &SandboxConfig,
+        (tagged, image): (String, String),
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
+        let key = (sandbox.pod_uid.clone(), tagged);
         let wait = self.failures().wait(&key, parts.clock.now());
         if let Some((until, last)) = wait {
             report.event(Normal, "BackOff", pull_words::back_off(&image));
@@ -202,7 +204,7 @@ impl Images {
         let asked = Instant::now();
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let pulled = parts.runtime.pull_image(&key.1).await;
+        let pulled = parts.runtime.pull_image(&key.1, Some(sandbox)).await;
         let seen = match &pulled {
             // Only to tell its size: whoever needs more asks again.
             Ok(_) => parts.runtime.image_status(&key.1).await.ok().flatten(),

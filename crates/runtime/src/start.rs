@@ -145,7 +145,6 @@ impl PodRuntime {
     ) -> Result<ContainerId, StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let report = self.reporter(pod, &container.name);
-        let uid = &home.config.pod_uid;
         // From before it is looked for until a container has it: nobody may take it meanwhile.
         let name = container.image.as_deref().unwrap_or_default();
         let claim = self.parts.claims.claim(&with_default_tag(name));
@@ -153,7 +152,7 @@ impl PodRuntime {
         let image = tokio::select! {
             biased;
             () = home.cancel.cancelled() => return Err(StartError::PodEnds),
-            image = self.images.ensure(&self.parts, uid, (container, early), &report) => image?,
+            image = self.images.ensure(&self.parts, &home.config, (container, early), &report) => image?,
         };
         let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.

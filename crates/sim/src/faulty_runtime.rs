@@ -493,13 +493,18 @@ impl Runtime for FaultyRuntime {
         self.call(call, work).await
     }
 
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+    async fn pull_image(
+        &self,
+        image: &str,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError> {
         let _wanted = WantedImage::new(&self.outside, image);
         let _acting = Acting::new(&self.outside, Acted::Any);
         self.asked(Event::PullAsked(image_pull(&self.outside, image)));
         let call = Call::new(Method::PullImage, image);
-        let image = image.to_owned();
-        let work = self.work(move |runtime| async move { runtime.pull_image(&image).await });
+        let (image, sandbox) = (image.to_owned(), sandbox.cloned());
+        let work = self
+            .work(move |runtime| async move { runtime.pull_image(&image, sandbox.as_ref()).await });
         self.call(call, work).await
     }
 

@@ -26,6 +26,7 @@ use testkit::http::{MemoryWeb, Page};
 use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -39,6 +40,9 @@ use crate::wanted_images::WantedImages;
 use faults::Store;
 pub(crate) use faults::{Asked, is_effect};
 use vanished::There;
+
+/// How much may happen between two quiet moments: two hundred times what does.
+const RESTLESS: usize = 100_000;
 
 /// All of it. Nothing here is held across an await.
 #[derive(Debug)]
@@ -62,6 +66,8 @@ pub(crate) struct Outside {
     pub(crate) late: Mutex<JoinSet<()>>,
     /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
     trouble: Arc<()>,
+    /// Told when more happens than can in a moment.
+    restless: Notify,
     epoch: Timestamp,
     began: Instant,
     state: Mutex<State>,
@@ -135,6 +141,7 @@ impl Outside {
             calm: Sign::default(),
             late: Mutex::default(),
             trouble: Arc::default(),
+            restless: Notify::new(),
             began: Instant::now(),
             state: Mutex::default(),
         }
@@ -185,7 +192,16 @@ impl Outside {
     /// Remembers what happened.
     pub(crate) fn record(&self, event: Event) {
         let at = self.elapsed();
-        self.state().news.push(Record { at, event });
+        let mut state = self.state();
+        state.news.push(Record { at, event });
+        if state.news.len() == RESTLESS {
+            self.restless.notify_one();
+        }
+    }
+
+    /// Waits until so much has happened since the invariants were last asked that nobody will come to rest.
+    pub(crate) async fn is_restless(&self) {
+        self.restless.notified().await;
     }
 
     /// What happened since this was last asked.

@@ -28,6 +28,7 @@ mod property_tests;
 mod queue;
 mod readiness;
 mod reported;
+mod starting_over;
 mod starts;
 mod summary;
 #[cfg(test)]

@@ -234,8 +234,12 @@ impl Runtime for MortalRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         self.inner.image_status(image).await
     }
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
-        self.life.effect(self.inner.pull_image(image)).await
+    async fn pull_image(
+        &self,
+        image: &str,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError> {
+        self.life.effect(self.inner.pull_image(image, sandbox)).await
     }
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
         self.inner.list_images().await

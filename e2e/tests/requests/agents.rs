@@ -44,7 +44,8 @@ pub(crate) struct Both {
     pub(crate) upstream: Agent,
 }
 
-/// The sandboxes and containers that the manifests ask for and the node allows.
+/// The sandboxes, containers and pulls that the manifests ask for and the node allows. Of an image that is fetched
+/// once for all it is chance who fetches it.
 pub(crate) fn wanted_requests() -> Result<BTreeSet<String>> {
     let mut wanted = BTreeSet::new();
     for path in manifests()? {
@@ -53,9 +54,12 @@ pub(crate) fn wanted_requests() -> Result<BTreeSet<String>> {
             let name = format!("{}-{NODE_NAME}", pod.metadata.name.unwrap_or_default());
             if !refused {
                 let spec = pod.spec.unwrap_or_default();
-                let all = spec.init_containers.iter().flatten().chain(&spec.containers);
-                let each = all.map(|container| format!("{name}/{}", container.name));
-                wanted.extend(each.chain([name.clone()]));
+                let all = || spec.init_containers.iter().flatten().chain(&spec.containers);
+                let each = all().map(|container| format!("{name}/{}", container.name));
+                let pulled = all().filter(|one| one.image_pull_policy.as_deref() == Some("Always"));
+                let pulled = pulled.filter_map(|one| one.image.as_ref());
+                let pulls = pulled.map(|image| format!("{name} pulls {image}"));
+                wanted.extend(each.chain(pulls).chain([name.clone()]));
             }
         }
     }

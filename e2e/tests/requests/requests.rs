@@ -17,6 +17,7 @@ const POD_NETWORK: &str = "10.0.0.";
 pub(crate) enum Request {
     Sandbox(Box<cri::RunPodSandboxRequest>),
     Container(Box<cri::CreateContainerRequest>),
+    Image(Box<cri::PullImageRequest>),
 }
 
 impl Request {
@@ -25,11 +26,12 @@ impl Request {
         match self {
             Self::Sandbox(request) => format!("{request:#?}"),
             Self::Container(request) => format!("{request:#?}"),
+            Self::Image(request) => format!("{request:#?}"),
         }
     }
 }
 
-/// The first request for each sandbox (`pod`) and container (`pod/container`) in a directory of
+/// The first request for each sandbox (`pod`), container (`pod/container`) and image (`pod pulls image`) in a directory of
 /// recorded requests. `own` is the agent's own directory.
 pub(crate) fn read(directory: &Path, own: &Path) -> Result<BTreeMap<String, Request>> {
     let mut requests = BTreeMap::new();
@@ -62,6 +64,15 @@ pub(crate) fn read(directory: &Path, own: &Path) -> Result<BTreeMap<String, Requ
                 request.pod_sandbox_id.clear();
                 (key, Request::Container(Box::new(request)))
             }
+            Some("PullImage") => {
+                let mut request = cri::PullImageRequest::decode(&*bytes)?;
+                let sandbox = request.sandbox_config.as_mut().context("no sandbox")?;
+                let pod = sandbox.metadata.as_ref().context("no name")?.name.clone();
+                normalize_sandbox(sandbox, own);
+                let image = request.image.as_mut().context("no image")?;
+                normalize_annotations(&mut image.annotations);
+                (format!("{pod} pulls {}", image.image), Request::Image(Box::new(request)))
+            }
             _ => bail!("{name} is no request"),
         };
         requests.entry(key).or_insert(request);
@@ -84,14 +95,7 @@ pub(crate) fn without_address(text: &str) -> String {
 
 fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     without(own, &mut config.log_directory);
-    // What upstream keeps in a file.
-    config.annotations.remove("io.ferrolet.pod.sizes");
-    // When the agent first saw the pod; upstream writes it in the machine's own time zone.
-    if let Some(seen) = config.annotations.get_mut("kubernetes.io/config.seen")
-        && seen.parse::<jiff::Timestamp>().is_ok()
-    {
-        "A-TIME".clone_into(seen);
-    }
+    normalize_annotations(&mut config.annotations);
     if let Some(dns) = &mut config.dns_config {
         // Upstream keeps options in a map of Go, whose order is chance.
         dns.options.sort();
@@ -99,6 +103,17 @@ fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     let linux = config.linux.get_or_insert_default();
     let context = linux.security_context.get_or_insert_default();
     normalize_namespaces(context.namespace_options.as_mut());
+}
+
+fn normalize_annotations(annotations: &mut BTreeMap<String, String>) {
+    // What upstream keeps in a file.
+    annotations.remove("io.ferrolet.pod.sizes");
+    // When the agent first saw the pod; upstream writes it in the machine's own time zone.
+    if let Some(seen) = annotations.get_mut("kubernetes.io/config.seen")
+        && seen.parse::<jiff::Timestamp>().is_ok()
+    {
+        "A-TIME".clone_into(seen);
+    }
 }
 
 fn normalize_namespaces(options: Option<&mut cri::NamespaceOption>) {

@@ -8,7 +8,7 @@ use model::verdict::Subject;
 use proto::runtime_v1 as cri_v1;
 
 use crate::server::Server;
-use crate::wanted::verdict;
+use crate::wanted::{sandbox_config, verdict};
 
 fn spec(image: &str) -> cri_v1::ImageSpec {
     cri_v1::ImageSpec { image: image.into(), ..Default::default() }
@@ -91,7 +91,7 @@ async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
     let server = Server::running();
     let answer = cri_v1::PullImageResponse { image_ref: "sha256:beef".into() };
     server.answer("PullImage", &answer);
-    assert_eq!(server.client().pull_image("busybox").await.unwrap(), "sha256:beef");
+    assert_eq!(server.client().pull_image("busybox", None).await.unwrap(), "sha256:beef");
     let request: cri_v1::PullImageRequest = server.only_request("PullImage");
     assert_eq!(
         request,
@@ -99,11 +99,24 @@ async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
     );
 }
 
+// behaviour: ACT-142
+#[tokio::test]
+async fn the_runtime_hears_for_which_pod_an_image_is_pulled() {
+    let (pulls, runs, sandbox) = (Server::running(), Server::running(), sandbox_config());
+    pulls.client().pull_image("busybox", Some(&sandbox)).await.unwrap_err();
+    runs.client().run_pod_sandbox(&sandbox).await.unwrap_err();
+    let pull: cri_v1::PullImageRequest = pulls.only_request("PullImage");
+    let run: cri_v1::RunPodSandboxRequest = runs.only_request("RunPodSandbox");
+    assert_eq!(pull.image.unwrap().annotations, sandbox.annotations);
+    assert!(pull.sandbox_config.is_some());
+    assert_eq!(pull.sandbox_config, run.config);
+}
+
 #[tokio::test]
 async fn a_pull_without_a_reference_is_malformed() {
     let server = Server::running();
     server.answer("PullImage", &cri_v1::PullImageResponse::default());
-    let error = server.client().pull_image("busybox").await.unwrap_err();
+    let error = server.client().pull_image("busybox", None).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "PullImage busybox: DataLoss: the runtime's answer has no image reference"

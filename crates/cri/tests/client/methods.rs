@@ -78,7 +78,7 @@ pub(crate) async fn call(
         "ContainerStatus" => client.container_status(container).await.map(drop),
         "ExecSync" => client.exec_sync(container, &["true".into()], Some(grace)).await.map(drop),
         "ImageStatus" => client.image_status("busybox").await.map(drop),
-        "PullImage" => client.pull_image("busybox").await.map(drop),
+        "PullImage" => client.pull_image("busybox", None).await.map(drop),
         "ListImages" => client.list_images().await.map(drop),
         "ImageFsInfo" => client.image_fs_info().await.map(drop),
         "RemoveImage" => client.remove_image(&verdict(Subject::Image("sha256:beef".into()))).await,

@@ -26,10 +26,10 @@ pub(crate) fn after_sync(
     now: Timestamp,
 ) -> AfterSync {
     let again = match progress {
-        Progress::Resized | Progress::Again => Some(now),
-        Progress::Nothing | Progress::Done => deadline,
+        Progress::Resized | Progress::Again => Some(Retry::At(now)),
+        Progress::Nothing | Progress::Done => deadline.map(Retry::Deadline),
     };
-    let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+    let outcome = again.map_or(Outcome::Done, Outcome::Again);
     let acted = progress != Progress::Nothing;
     AfterSync {
         outcome,
@@ -49,16 +49,16 @@ mod tests {
         let (now, end) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
         let rows = [
             (Progress::Nothing, None, None, false),
-            (Progress::Nothing, Some(end), Some(end), false),
+            (Progress::Nothing, Some(end), Some(Retry::Deadline(end)), false),
             (Progress::Done, None, None, false),
-            (Progress::Done, Some(end), Some(end), false),
-            (Progress::Again, None, Some(now), false),
-            (Progress::Again, Some(end), Some(now), false),
-            (Progress::Resized, Some(end), Some(now), true),
+            (Progress::Done, Some(end), Some(Retry::Deadline(end)), false),
+            (Progress::Again, None, Some(Retry::At(now)), false),
+            (Progress::Again, Some(end), Some(Retry::At(now)), false),
+            (Progress::Resized, Some(end), Some(Retry::At(now)), true),
         ];
         for (progress, deadline, again, look) in rows {
             let after = after_sync(progress, false, deadline, now);
-            let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+            let outcome = again.map_or(Outcome::Done, Outcome::Again);
             let acted = progress != Progress::Nothing;
             let expected = AfterSync { outcome, acted, tell: false, look };
             assert_eq!(after, expected, "{progress:?} {deadline:?}");

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use model::observed::ContainerState::{Exited, Running};
 use model::ports::files::HostFiles as _;
+use model::ports::runtime::{Code, Runtime as _};
+use model::verdict::Subject;
+use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted::removal;
+use tokio::time::Instant;
 
 use crate::world::World;
 
@@ -73,6 +78,58 @@ async fn a_pod_starts_over_when_a_rule_says_so() {
     world.runtime.kill_container(&asks.id, 42);
     until_containers(&world, &[("asks", 1, true), ("init", 1, false), ("other", 1, true)]).await;
     assert_eq!(world.runtime.sandboxes().len(), 1);
+}
+
+/// How often the container of a pod is made of which the runtime, while it runs, loses track, or all that it knew.
+async fn makes(policy: &str, forgets: bool) -> usize {
+    let world = World::new();
+    world.write_manifest("once", policy, "[sleep, forever]");
+    let _agent = world.start();
+    let id = world.one_runs("once").await.id;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    if forgets {
+        world.runtime.remove_container(&removal(Subject::Container(id))).await.unwrap();
+    } else {
+        assert!(world.runtime.lose_container(&id));
+    }
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(world.running("once").len(), usize::from(policy == "Always"));
+    world.runtime.count(Method::CreateContainer)
+}
+
+// behaviour: ACT-43
+#[tokio::test(start_paused = true)]
+async fn a_container_of_which_nobody_saw_the_end_runs_again_only_if_it_may() {
+    for forgets in [false, true] {
+        assert_eq!(makes("Never", forgets).await, 1);
+        assert_eq!(makes("Always", forgets).await, 2);
+    }
+}
+
+// behaviour: WRK-16
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_gets_no_sandbox_ends_when_its_time_is_up() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)));
+    world.write_spec(
+        "short",
+        "
+  activeDeadlineSeconds: 42
+  containers:
+  - {name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever]}
+",
+    );
+    let _agent = world.start();
+    let begun = Instant::now();
+    let is_over = |world: &World| {
+        world.events.all().iter().any(|event| event.reason == "DeadlineExceeded").then_some(())
+    };
+    world.until("its time is up", is_over).await;
+    let took = begun.elapsed().as_secs_f64();
+    assert!((41.9..43.0).contains(&took), "{took}");
+    let tries = world.runtime.count(Method::RunPodSandbox);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), tries);
 }
 
 // behaviour: ACT-75

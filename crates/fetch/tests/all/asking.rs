@@ -170,3 +170,19 @@ async fn anybody_is_trusted_on_request() {
     let fetcher = Fetcher::trusting_anybody("kubelet/test");
     assert_eq!(fetcher.get(&get(server.url("page"))).await.unwrap().body, b"text");
 }
+
+// behaviour: ACT-144
+#[tokio::test]
+async fn who_asks_pods_is_led_to_no_other_host() {
+    let (pod, other) = (Server::start(None).await, Server::start(None).await);
+    other.put("page", response(Page::ok("secret")));
+    pod.put("page", response(Page::ok("text")));
+    let elsewhere = other.url("page").replace("127.0.0.1", "localhost");
+    pod.put("elsewhere", response(Page::Redirect(elsewhere)));
+    pod.put("here", response(Page::Redirect(pod.url("page"))));
+    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    let answer = fetcher.get(&get(pod.url("elsewhere"))).await.unwrap();
+    assert_eq!((answer.status / 100, &*answer.body), (3, &b""[..]));
+    assert!(other.asked("page", "host").is_empty());
+    assert_eq!(fetcher.get(&get(pod.url("here"))).await.unwrap().body, b"text");
+}

@@ -133,8 +133,12 @@ impl Runtime for RecordedRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         self.inner.image_status(image).await
     }
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
-        self.inner.pull_image(image).await
+    async fn pull_image(
+        &self,
+        image: &str,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError> {
+        self.inner.pull_image(image, sandbox).await
     }
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
         self.inner.list_images().await

@@ -396,8 +396,13 @@ pub trait Runtime: Debug + Send + Sync {
 
     /// The image of a name, if the runtime has it.
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
-    /// Fetches an image and tells how to refer to it.
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError>;
+    /// Fetches an image, for a pod with this sandbox, and tells how to refer to it. Whom an image is for may decide
+    /// how the runtime keeps it.
+    async fn pull_image(
+        &self,
+        image: &str,
+        sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError>;
     /// Lists images.
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
     /// Removes the image that the verdict names.

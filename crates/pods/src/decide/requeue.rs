@@ -13,6 +13,8 @@ pub enum Retry {
     Network,
     /// What failed must wait until then.
     At(Timestamp),
+    /// Its time is up then.
+    Deadline(Timestamp),
     /// Something failed.
     Failure,
 }
@@ -21,18 +23,29 @@ pub enum Retry {
 const FAILURE: Duration = Duration::from_secs(10);
 const NETWORK: Duration = Duration::from_secs(1);
 
+/// The part of a wait that chance may add to it.
+const MOST_JITTER: f64 = 0.5;
+
 /// How long until the next run. `jitter` lies between 0 and 1 and stretches the wait by up to half,
 /// so that pods that began together do not stay together.
 pub fn requeue_after(retry: Retry, resync: Duration, jitter: f64, now: Timestamp) -> Duration {
+    let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
     let wait = match retry {
         Retry::Resync => resync,
         Retry::Network => NETWORK,
         Retry::Failure => FAILURE,
-        Retry::At(at) => {
-            Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO).min(resync)
-        }
+        Retry::At(at) => until(at).min(resync),
+        Retry::Deadline(at) => return until(at).min(resync),
     };
-    wait.mul_f64(1.0 + 0.5 * jitter.clamp(0.0, 1.0))
+    wait.mul_f64(1.0 + MOST_JITTER * jitter.clamp(0.0, 1.0))
+}
+
+/// When to look at a pod again whose time is up then, if not before.
+pub fn no_later(retry: Retry, deadline: Option<Timestamp>, now: Timestamp) -> Retry {
+    let Some(deadline) = deadline else { return retry };
+    let longest = requeue_after(retry, Duration::MAX / 2, 1.0, now);
+    let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
+    if left < longest { Retry::Deadline(deadline) } else { retry }
 }
 
 #[cfg(test)]
@@ -51,12 +64,37 @@ mod tests {
             (at(5), 5.0, 7.5),
             (at(-5), 0.0, 0.0),
             (at(120), 60.0, 90.0),
+            (Retry::Deadline(Timestamp::from_second(1005).unwrap()), 5.0, 5.0),
+            (Retry::Deadline(Timestamp::from_second(1120).unwrap()), 60.0, 60.0),
         ];
         for (retry, least, most) in rows {
             let wait =
                 |jitter| requeue_after(retry, Duration::from_mins(1), jitter, now).as_secs_f64();
             assert!((wait(0.0) - least).abs() < 1e-6, "{retry:?}");
             assert!((wait(1.0) - most).abs() < 1e-6, "{retry:?}");
+        }
+    }
+
+    // behaviour: WRK-16
+    #[test]
+    fn nobody_waits_beyond_the_end_of_a_pods_time() {
+        let now = Timestamp::from_second(1000).unwrap();
+        let at = |seconds: i64| Timestamp::from_second(1000 + seconds).unwrap();
+        let rows = [
+            (Retry::Failure, Some(14), true),
+            (Retry::Failure, Some(-1), true),
+            (Retry::Failure, Some(15), false),
+            (Retry::Failure, None, false),
+            (Retry::Network, Some(1), true),
+            (Retry::At(at(20)), Some(29), true),
+            (Retry::At(at(20)), Some(31), false),
+            (Retry::Resync, Some(3600), true),
+        ];
+        for (retry, deadline, sooner) in rows {
+            let found = no_later(retry, deadline.map(at), now);
+            let expected =
+                deadline.filter(|_| sooner).map_or(retry, |end| Retry::Deadline(at(end)));
+            assert_eq!(found, expected, "{retry:?} {deadline:?}");
         }
     }
 }

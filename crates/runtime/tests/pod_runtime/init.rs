@@ -5,6 +5,7 @@ use model::observed::Container;
 use model::observed::ContainerState::{Exited, Running};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
+use model::wanted::NamespaceMode;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
@@ -291,6 +292,28 @@ async fn an_ephemeral_container_looks_into_its_target_and_is_never_started_again
     let paths: Vec<_> =
         world.events.all().iter().map(|event| event.field_path.to_string()).collect();
     assert!(paths.contains(&"spec.ephemeralContainers{debug}".to_owned()), "{paths:?}");
+}
+
+// behaviour: ACT-76
+#[tokio::test(start_paused = true)]
+async fn where_processes_are_shared_an_ephemeral_container_needs_no_target_that_runs() {
+    let world = World::new();
+    let mut pod =
+        web().restart_policy("Never").container("main", IMAGE, ["sleep", "forever"]).build();
+    let spec = pod.spec.as_mut().unwrap();
+    spec.share_process_namespace = Some(true);
+    world.synced(&pod).await;
+    pod.spec.as_mut().unwrap().ephemeral_containers = Some(vec![EphemeralContainer {
+        name: "debug".into(),
+        image: Some(IMAGE.into()),
+        args: Some(vec!["sleep".into(), "forever".into()]),
+        target_container_name: Some("main".into()),
+        ..EphemeralContainer::default()
+    }]);
+    world.synced(&pod).await;
+    let made = world.running(&pod, "debug").await;
+    let config = world.runtime.container_config(&made).unwrap();
+    assert_eq!((config.pid, config.pid_target), (NamespaceMode::Pod, None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -233,6 +233,10 @@ impl Node {
                 self.give_up(&how);
                 Ok(())
             }
+            () = self.outside.is_restless() => {
+                let how = "it goes on and on, and no time passes".to_owned();
+                Err(Broken { invariant: "the agent comes to rest", how })
+            }
             () = sleep_until(then) => Ok(()),
         }
     }

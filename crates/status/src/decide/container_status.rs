@@ -11,7 +11,7 @@ use model::observed;
 use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
-use crate::decide::{mounts, readiness, reported};
+use crate::decide::{mounts, readiness, reported, starting_over};
 
 /// Why the end of a container is not known.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
@@ -50,7 +50,9 @@ pub(crate) fn container_status(
     old: Option<&ContainerStatus>,
 ) -> ContainerStatus {
     let newest = input.observed.latest(&container.name);
-    let has_worked = kind == Kind::Init && has_worked(input, newest);
+    let may_go = newest.is_none() && kind != Kind::Ephemeral;
+    let went = old.filter(|old| may_go && starting_over::has_gone(input, old));
+    let has_worked = kind == Kind::Init && went.is_none() && has_worked(input, newest);
     let failure = input
         .start_failures
         .get(&container.name)
@@ -71,6 +73,9 @@ pub(crate) fn container_status(
                     .or_else(|| mounts::volume_mounts(container, input.recursive_read_only)),
                 ..of_instance
             }
+        }
+        (None, _) if let Some(old) = went => {
+            starting_over::gone(of_none(input, container, Some(old)), old)
         }
         // How it ended is told until it is started again, long after its remains were removed.
         (None, Some(ended)) if failure.is_none() => ended.clone(),

@@ -5,6 +5,7 @@ use podspec::{restart, view};
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::input::StatusInput;
+use crate::decide::starting_over;
 
 /// Where a pod is in its life, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,22 @@ fn last_reason(status: Option<&ContainerStatus>) -> &str {
     end.and_then(|end| end.reason.as_deref()).unwrap_or_default()
 }
 
+/// Whether a container that ended with this code runs again. One that went so that all start over does, and one that
+/// was made again, whatever for.
+fn restarts(pod: &Pod, container: &Container, status: Option<&ContainerStatus>, code: i32) -> bool {
+    restart::restarts_after(pod, container, code)
+        || last_reason(status) == starting_over::REASON
+        || status.is_some_and(is_made_again)
+}
+
+/// Whether it waits to be started, and what ended was an instance before it.
+fn is_made_again(status: &ContainerStatus) -> bool {
+    let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
+    let last = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let last = last.and_then(|last| last.container_id.as_ref());
+    waits && last.is_some() && status.container_id.is_some() && status.container_id.as_ref() != last
+}
+
 #[derive(Debug, Default)]
 struct Count {
     /// Regular init containers that have not done their work.
@@ -160,8 +177,7 @@ impl Count {
             Seen::Unknown | Seen::NeverRan | Seen::Running => self.pending_inits += 1,
             Seen::Ended(code) | Seen::EndedBefore(code) => {
                 let failure = restart::init_failure(code, last_reason(status));
-                let fatal =
-                    failure.is_some_and(|code| !restart::restarts_after(pod, container, code));
+                let fatal = failure.is_some_and(|code| !restarts(pod, container, status, code));
                 self.fatal_inits += usize::from(fatal);
             }
         }
@@ -192,7 +208,7 @@ impl Count {
             Seen::Running => self.running += 1,
             Seen::Ended(code) | Seen::EndedBefore(code) => {
                 self.stopped += 1;
-                self.restartable += usize::from(restart::restarts_after(pod, container, code));
+                self.restartable += usize::from(restarts(pod, container, status, code));
             }
         }
         self.succeeded += usize::from(matches!(seen, Seen::Ended(0)));

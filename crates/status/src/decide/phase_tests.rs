@@ -1,7 +1,7 @@
 //! The phases.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
-use model::observed::ContainerState::{Exited, Running};
+use model::observed::ContainerState::{Created, Exited, Running};
 
 use crate::decide::Failure;
 use crate::decide::container_statuses::Containers;
@@ -264,4 +264,14 @@ fn the_end_of_a_pod_is_held_back_while_its_containers_may_run() {
         assert_eq!(shown.phase.as_deref(), Some(phase), "{published:?} {computed} {may_run}");
         assert_eq!(shown.reason.as_deref(), reason, "{published:?} {computed} {may_run}");
     }
+}
+
+// behaviour: ACT-44
+#[test]
+fn a_pod_is_not_over_when_what_replaces_its_container_is_made_and_not_started() {
+    let never = pod("Never", &["main"]);
+    let made = vec![instance("main-1", Created, 0), instance("main-0", Exited, 143)];
+    assert_eq!(World::new(never.clone(), made).status().phase.as_deref(), Some("Running"));
+    let gone = vec![instance("main-0", Exited, 143)];
+    assert_eq!(World::new(never, gone).status().phase.as_deref(), Some("Failed"));
 }

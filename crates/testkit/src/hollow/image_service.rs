@@ -50,11 +50,13 @@ impl ImageService for Hollow {
         &self,
         request: Request<cri::PullImageRequest>,
     ) -> Answer<cri::PullImageResponse> {
-        let name = name(request.into_inner().image)?;
+        let request = request.into_inner();
+        self.record("PullImage", &request)?;
+        let name = name(request.image)?;
         if self.settings.images.is_none() {
             self.runtime.publish(image(&name, &self.settings.users));
         }
-        let image_ref = self.runtime.pull_image(&name).await.map_err(to_cri::status)?;
+        let image_ref = self.runtime.pull_image(&name, None).await.map_err(to_cri::status)?;
         Ok(Response::new(cri::PullImageResponse { image_ref }))
     }
 

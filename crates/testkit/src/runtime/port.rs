@@ -440,7 +440,11 @@ impl Runtime for MemoryRuntime {
         self.call(Method::ImageStatus, image.to_owned(), effect).await
     }
 
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+    async fn pull_image(
+        &self,
+        image: &str,
+        _sandbox: Option<&SandboxConfig>,
+    ) -> Result<String, RuntimeError> {
         self.call(Method::PullImage, image.to_owned(), self.pull(image)).await
     }
 

@@ -1,11 +1,11 @@
 //! Whether all containers of a pod are being restarted because of how one of them ended.
 
-use model::observed::ContainerState;
 use podspec::{restart, view};
 
-use super::{Claim, RESTARTING_ALL, holds};
+use super::Claim;
 use crate::decide::input::StatusInput;
 use crate::decide::phase::Phase;
+use crate::decide::starting_over::starts_over;
 
 /// From the exit that asks for it until the last instance is gone; nothing for a pod without such a
 /// rule. Upstream's `GenerateAllContainersRestartingCondition`.
@@ -27,14 +27,7 @@ pub(super) fn restarting_all(input: &StatusInput<'_>, phase: Phase) -> Option<Cl
 }
 
 fn is_under_way(input: &StatusInput<'_>) -> bool {
-    let containers = || view::containers(input.pod).iter().chain(view::init_containers(input.pod));
-    let any_left = containers().any(|one| input.observed.latest(&one.name).is_some());
-    let asked_for = containers().any(|one| {
-        let exited = input.observed.latest(&one.name);
-        exited.is_some_and(|latest| {
-            latest.state == ContainerState::Exited
-                && restart::restarts_all_after(one, latest.exit_code)
-        })
-    });
-    any_left && (asked_for || holds(input.base(), RESTARTING_ALL))
+    let mut all = view::containers(input.pod).iter().chain(view::init_containers(input.pod));
+    let any_left = all.any(|one| input.observed.latest(&one.name).is_some());
+    any_left && starts_over(input)
 }
