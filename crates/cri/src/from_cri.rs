@@ -133,6 +133,7 @@ fn mount(mount: cri::Mount) -> Mount {
         container_path: mount.container_path,
         read_only: mount.readonly,
         image: mount.image.map(|image| image.image).unwrap_or_default(),
+        relabel: mount.selinux_relabel,
     }
 }
 

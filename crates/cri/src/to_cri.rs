@@ -66,6 +66,7 @@ fn mount(mount: &Mount, sandbox: &SandboxConfig) -> cri::Mount {
         container_path: mount.container_path.clone(),
         host_path: mount.host_path.clone(),
         readonly: mount.read_only,
+        selinux_relabel: mount.relabel,
         image: (!mount.image.is_empty())
             .then(|| cri::ImageSpec { image: mount.image.clone(), ..cri::ImageSpec::default() }),
         uid_mappings: ids.clone(),

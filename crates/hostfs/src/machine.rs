@@ -61,6 +61,10 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let throttle = throttle.filter(|path| below(path).exists());
     let apparmor = root.join("sys/kernel/security/apparmor").exists()
         && text("sys/module/apparmor/parameters/enabled").starts_with('Y');
+    // Without a policy everybody is what the kernel was.
+    let label = text("proc/self/attr/current");
+    let selinux = root.join("sys/fs/selinux/enforce").exists()
+        && label.trim_end_matches(['\0', '\n']) != "kernel";
     Ok(Machine {
         memory,
         cpus: u32::try_from(online.len()).unwrap_or(u32::MAX).max(1),
@@ -74,6 +78,7 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
         swap_controller: swap_file(cgroups, &text("proc/self/cgroup"))
             .is_some_and(|file| below(&file).exists()),
         apparmor,
+        selinux,
     })
 }
 
@@ -164,6 +169,8 @@ mod tests {
             ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
             ("sys/kernel/security/apparmor/profiles", ""),
             ("sys/module/apparmor/parameters/enabled", "Y\n"),
+            ("sys/fs/selinux/enforce", "1"),
+            ("proc/self/attr/current", "system_u:system_r:kubelet_t:s0\0"),
         ]);
         let machine = read(root.path(), Cgroups::V2, "6.1.0-13-amd64").unwrap();
         let expected = Machine {
@@ -181,8 +188,16 @@ mod tests {
             swap: true,
             swap_controller: true,
             apparmor: true,
+            selinux: true,
         };
         assert_eq!(machine, expected);
+        let (enforce, label) = ("sys/fs/selinux/enforce", "proc/self/attr/current");
+        let memory = ("proc/meminfo", "MemTotal: 4 kB\n");
+        for without in
+            [vec![memory, (label, "user_t")], vec![memory, (enforce, "0"), (label, "kernel\0")]]
+        {
+            assert!(!read(written(&without).path(), Cgroups::V2, "6.1").unwrap().selinux);
+        }
     }
 
     #[test]

@@ -61,4 +61,6 @@ pub struct Machine {
     pub swap_controller: bool,
     /// Whether `AppArmor` is there and on.
     pub apparmor: bool,
+    /// Whether `SELinux` is there and on.
+    pub selinux: bool,
 }

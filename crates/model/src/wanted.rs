@@ -74,6 +74,8 @@ pub struct Mount {
     /// The image that is mounted instead of a path of the host, as the runtime refers to it; empty
     /// for none.
     pub image: String,
+    /// Whether it is given the label of the container, which may use nothing else where `SELinux` is on.
+    pub relabel: bool,
 }
 
 /// A sandbox to make.

@@ -53,6 +53,7 @@ impl PodRuntime {
             Ok(file) => Some(Mount {
                 host_path: file.to_string_lossy().into_owned(),
                 container_path: path,
+                relabel: self.parts.node.machine.selinux,
                 ..Mount::default()
             }),
             Err(error) => {

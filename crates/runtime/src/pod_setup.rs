@@ -231,6 +231,7 @@ impl PodRuntime {
         Ok(vec![Mount {
             container_path: HOSTS_PATH.to_owned(),
             host_path: path.to_string_lossy().into_owned(),
+            relabel: node.machine.selinux,
             ..Mount::default()
         }])
     }

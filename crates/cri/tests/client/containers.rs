@@ -66,6 +66,7 @@ fn mount() -> cri::Mount {
         host_path: "/on/host".into(),
         container_path: "/in/container".into(),
         readonly: true,
+        selinux_relabel: true,
         ..Default::default()
     }
 }
@@ -150,6 +151,7 @@ async fn a_container_is_made_as_configured() {
             container_path: "/in/container".into(),
             host_path: "/on/host".into(),
             readonly: true,
+            selinux_relabel: true,
             uid_mappings: sent_ids(),
             gid_mappings: sent_ids(),
             ..Default::default()

@@ -105,6 +105,7 @@ pub(crate) fn container_config() -> ContainerConfig {
             host_path: "/on/host".into(),
             read_only: true,
             image: String::new(),
+            relabel: true,
         }],
         security: ContainerSecurity {
             capabilities: Some(Capabilities { add: vec!["KILL".into()], drop: vec!["ALL".into()] }),

@@ -6,6 +6,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{
     ConfigMapEnvSource, EnvFromSource, Pod, PodDNSConfig, SecurityContext,
 };
+use model::machine::Machine;
 use model::ports::files::HostFiles;
 use model::ports::runtime::{Code, ImageUser, RuntimeHandler};
 use model::wanted::{ContainerConfig, Mount, SandboxConfig, UserNamespace};
@@ -52,6 +53,21 @@ async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
     assert_eq!(world.files.content(&hosts).unwrap(), content.as_bytes());
     let after = world.files.look(Path::new(&hosts)).await.unwrap();
     assert!(after.version.same_file(&before.version), "mounts of other containers would be lost");
+}
+
+// behaviour: CON-87
+#[tokio::test(start_paused = true)]
+async fn the_agents_own_files_get_the_label_of_the_container_where_that_counts() {
+    for selinux in [true, false] {
+        let machine = Machine { selinux, ..Machine::default() };
+        let world = World::with(NodeSettings { machine, ..NodeSettings::default() });
+        let mut pod = forever();
+        pod.spec.as_mut().unwrap().containers[0].termination_message_path = Some("/words".into());
+        world.synced(&pod).await;
+        let (_, container) = made(&world, &pod).await;
+        let labels: Vec<bool> = container.mounts.iter().map(|mount| mount.relabel).collect();
+        assert_eq!(labels, [selinux; 2]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
