@@ -148,7 +148,10 @@ impl SyncLoop {
     async fn load(&mut self) -> Result<(), FileError> {
         self.parts.allocations.load().await?;
         match &self.parts.pod_runtime {
-            Some(pod_runtime) => pod_runtime.load_sizes().await,
+            Some(pod_runtime) => {
+                pod_runtime.check_resolver_file().await;
+                pod_runtime.load_sizes().await
+            }
             None => Ok(()),
         }
     }

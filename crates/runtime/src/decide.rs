@@ -67,7 +67,7 @@ pub use cgroups::{
     pod_cgroup, pod_cgroup_values, pod_of_cgroup,
 };
 pub use config_error::ConfigError;
-pub use dns::{NodeDns, PodDns, ResolvConfError, parse_resolv_conf, pod_dns};
+pub use dns::{NodeDns, PodDns, ResolvConfError, over_limits, parse_resolv_conf, pod_dns};
 pub use environment::{EnvironmentSources, environment, expand};
 pub use environment_objects::ApiFacts;
 pub use field_ref::pod_field;

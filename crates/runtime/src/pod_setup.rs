@@ -17,8 +17,8 @@ use tracing::info;
 
 use crate::act::{PodRuntime, has_own_users};
 use crate::decide::{
-    HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, parse_resolv_conf, pod_dns,
-    pod_hostname, wants_hosts_file,
+    HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, over_limits,
+    parse_resolv_conf, pod_dns, pod_hostname, wants_hosts_file,
 };
 use crate::error::{ReleaseError, SandboxConfigError, SyncError};
 use crate::sandbox::{SandboxFacts, sandbox_config};
@@ -106,17 +106,35 @@ impl PodRuntime {
             .map_err(SandboxConfigError::Config)
     }
 
+    /// What the node's resolver file says, if it has one.
+    async fn resolver_file(&self) -> Result<Option<DnsConfig>, SandboxConfigError> {
+        let Some(path) = &self.parts.node.resolv_conf else { return Ok(None) };
+        let content = self.parts.files.read(path, LONGEST_FILE).await;
+        let content = content.map_err(SandboxConfigError::ResolvConf)?;
+        let parsed = parse_resolv_conf(&String::from_utf8_lossy(&content));
+        parsed.map(Some).map_err(SandboxConfigError::ResolvConfContent)
+    }
+
+    /// Tells when the node's resolver file is not for the resolvers of pods. Asked for when the agent starts.
+    pub async fn check_resolver_file(&self) {
+        let node = &self.parts.node;
+        let Some(path) = &node.resolv_conf else { return };
+        let wrong = match self.resolver_file().await {
+            Ok(said) => {
+                let searches = said.map(|said| said.searches).unwrap_or_default();
+                over_limits(&path.display().to_string(), &searches, !node.cluster_domain.is_empty())
+            }
+            Err(error) => Some(Chain(&error).to_string()),
+        };
+        if let Some(message) = wrong {
+            let reason = "CheckLimitsForResolvConf";
+            self.parts.node_events.record(NodeEvent { kind: Warning, reason, message });
+        }
+    }
+
     async fn dns(&self, pod: &Pod) -> Result<DnsConfig, SandboxConfigError> {
         let node = &self.parts.node;
-        let host = match &node.resolv_conf {
-            Some(path) => {
-                let content = self.parts.files.read(path, LONGEST_FILE).await;
-                let content = content.map_err(SandboxConfigError::ResolvConf)?;
-                let parsed = parse_resolv_conf(&String::from_utf8_lossy(&content));
-                Some(parsed.map_err(SandboxConfigError::ResolvConfContent)?)
-            }
-            None => None,
-        };
+        let host = self.resolver_file().await?;
         let dns = pod_dns(
             pod,
             &NodeDns {

@@ -96,6 +96,31 @@ pub fn pod_dns(pod: &Pod, node: &NodeDns) -> PodDns {
     dns
 }
 
+/// How many domains the cluster's own are.
+const OF_CLUSTER: usize = 3;
+
+/// What of the node's resolver file resolvers in pods will not take, if anything; in upstream's words.
+pub fn over_limits(path: &str, searches: &[String], in_cluster: bool) -> Option<String> {
+    let most = if in_cluster { MOST_SEARCHES - OF_CLUSTER } else { MOST_SEARCHES };
+    if searches.len() > most {
+        return Some(format!(
+            "Resolv.conf file '{path}' contains search line consisting of more than {most} domains!"
+        ));
+    }
+    if searches.iter().any(|domain| domain.len() > LONGEST_SEARCH) {
+        return Some(format!(
+            "Resolv.conf file {path:?} contains a search path which length is more than allowed \
+             {LONGEST_SEARCH} chars!"
+        ));
+    }
+    (searches.join(" ").len() > LONGEST_SEARCHES).then(|| {
+        format!(
+            "Resolv.conf file '{path}' contains search line which length is more than allowed \
+             {LONGEST_SEARCHES} chars!"
+        )
+    })
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Cluster,

@@ -127,6 +127,53 @@ async fn missing_name_servers_and_too_many_are_said() {
     );
 }
 
+// behaviour: CON-49
+#[tokio::test(start_paused = true)]
+async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts() {
+    let domains = |count: usize, length: usize| {
+        let all: Vec<String> = (0..count).map(|at| format!("{at:0>length$}")).collect();
+        Some(format!("nameserver 1.1.1.1\nsearch {}\n", all.join(" ")))
+    };
+    let rows = [
+        (domains(32, 4), "", None),
+        (domains(33, 4), "", Some("'/r' contains search line consisting of more than 32 domains!")),
+        (domains(29, 4), "cluster.local", None),
+        (
+            domains(30, 4),
+            "cluster.local",
+            Some("'/r' contains search line consisting of more than 29 domains!"),
+        ),
+        (
+            domains(1, 254),
+            "",
+            Some("\"/r\" contains a search path which length is more than allowed 253 chars!"),
+        ),
+        (
+            domains(10, 250),
+            "",
+            Some("'/r' contains search line which length is more than allowed 2048 chars!"),
+        ),
+        (None, "", Some("/r")),
+    ];
+    for (content, cluster_domain, expected) in rows {
+        let world = World::with(NodeSettings {
+            resolv_conf: Some("/r".into()),
+            cluster_domain: cluster_domain.to_owned(),
+            ..NodeSettings::default()
+        });
+        if let Some(content) = content {
+            world.files.write("/r", content);
+        }
+        world.pods.check_resolver_file().await;
+        let told = world.node_events.all();
+        assert_eq!(told.len(), usize::from(expected.is_some()), "{told:?}");
+        if let (Some(told), Some(words)) = (told.first(), expected) {
+            assert_eq!(told.reason, "CheckLimitsForResolvConf");
+            assert!(told.message.contains(words), "{told:?}");
+        }
+    }
+}
+
 // behaviour: CON-48
 #[tokio::test(start_paused = true)]
 async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
