@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::KubeletConfiguration;
 use model::machine::{Cgroups, Machine};
-use runtime::decide::{LimitSettings, NodeSettings};
+use runtime::decide::{IdSpan, LimitSettings, NodeSettings, SpanError};
 use tracing::warn;
 
 use crate::decide::node_resources::{NodeFlags, node_resources};
@@ -52,7 +52,31 @@ pub(crate) fn node_settings(
         seccomp_default: flags.seccomp_default || config.seccomp_default,
         stop_signals: config.features().enabled("ContainerStopSignals"),
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
+        ids_of_pods: None,
     }
+}
+
+/// For whom the ids of pods with users of their own are set aside.
+const AGENTS_USER: &str = "kubelet";
+
+/// The same, with the ids that the machine has set aside for pods.
+pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
+    let told = hostfs::subordinate_ids(AGENTS_USER);
+    let told = told.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
+    let span = told.map(|[users, groups]| span(&users, &groups, &node, most_pods)).transpose();
+    let span = span.with_context(|| format!("the ids of user {AGENTS_USER}"))?;
+    Ok(NodeSettings { ids_of_pods: span, ..node })
+}
+
+fn span(
+    users: &str,
+    groups: &str,
+    node: &NodeSettings,
+    most_pods: u32,
+) -> Result<IdSpan, SpanError> {
+    let span = IdSpan::read(users, groups)?;
+    span.is_for(node.ids_per_pod, most_pods)?;
+    Ok(span)
 }
 
 /// What `--node-ip` says: nothing, one address, or one of each version of IP. "Any" (`::`, `0.0.0.0`) only

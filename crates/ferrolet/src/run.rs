@@ -38,7 +38,7 @@ use crate::kernel_settings::set_kernel;
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
-use crate::node_settings::{asked_ips, node_ips, node_settings};
+use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
 use crate::observe::{EarlyEvents, LoggedEvents, SystemClock};
 use crate::pod_cidr::tell_pod_cidr;
 use crate::run_args::RunArgs;
@@ -92,6 +92,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     check_reserved(&config, args.node, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
+    let node = with_ids_of_pods(node, config.max_pods)?;
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;

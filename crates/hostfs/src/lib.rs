@@ -36,6 +36,7 @@ mod removal;
 mod replace;
 mod segments;
 mod socket;
+mod subordinate_ids;
 mod watch;
 
 use std::io;
@@ -63,6 +64,7 @@ pub use packet_filter::HostPacketFilter;
 pub use replace::replace;
 pub use segments::HostSegments;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen, listen_with_mode};
+pub use subordinate_ids::subordinate_ids;
 
 /// The files of this host. All clones share one inotify instance, of which a machine has few.
 #[derive(Debug, Clone, Default)]

@@ -38,6 +38,7 @@ pub struct Identity {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Machine {
     /// Bytes of memory.
     pub memory: u64,

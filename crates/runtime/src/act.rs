@@ -99,7 +99,7 @@ impl PodRuntime {
     /// An executor with nothing remembered.
     pub fn new(parts: RuntimeParts) -> Self {
         let restarts = Mutex::new(Backoff::new(parts.restart_backoff));
-        let user_namespaces = UserNamespaces::new(parts.pods.clone(), parts.node.ids_per_pod);
+        let user_namespaces = UserNamespaces::new(parts.pods.clone(), &parts.node);
         let actuated = Actuated::new(Arc::clone(&parts.files), &parts.node.root_dir);
         let (images, lives) = (Images::new(), Lives::default());
         Self { parts, images, user_namespaces, actuated, restarts, lives }

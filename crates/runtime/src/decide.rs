@@ -102,4 +102,4 @@ pub use termination_message::{
     MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_last_words,
 };
 pub use termination_order::termination_order;
-pub use user_namespace::{IdRanges, RangeError};
+pub use user_namespace::{IdRanges, IdSpan, RangeError, SpanError};

@@ -13,7 +13,7 @@ use model::wanted::IdMapping;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use crate::decide::{IdRanges, RangeError};
+use crate::decide::{IdRanges, IdSpan, NodeSettings, RangeError};
 
 /// The file in a pod's directory that holds its range.
 const FILE: &str = "userns";
@@ -73,13 +73,15 @@ pub(crate) struct UserNamespaces {
     /// Where each pod has a directory of its own.
     pods: PathBuf,
     ids_per_pod: u32,
+    span: Option<IdSpan>,
     /// Read from disk when first needed. The lock is never held across an await.
     ranges: OnceCell<Mutex<IdRanges>>,
 }
 
 impl UserNamespaces {
-    pub(crate) fn new(pods: PathBuf, ids_per_pod: u32) -> Self {
-        Self { pods, ids_per_pod, ranges: OnceCell::new() }
+    pub(crate) fn new(pods: PathBuf, node: &NodeSettings) -> Self {
+        let (ids_per_pod, span) = (node.ids_per_pod, node.ids_of_pods);
+        Self { pods, ids_per_pod, span, ranges: OnceCell::new() }
     }
 
     /// The range of a pod, if it has one.
@@ -136,7 +138,7 @@ impl UserNamespaces {
 
     /// One file that cannot be read is an error for all: whose ids it holds, nobody knows.
     async fn load(&self, files: &dyn HostFiles) -> Result<Mutex<IdRanges>, UserNamespaceError> {
-        let mut ranges = IdRanges::new(self.ids_per_pod);
+        let mut ranges = IdRanges::new(self.ids_per_pod, self.span);
         let pods = match files.list(&self.pods).await {
             Ok(pods) => pods,
             Err(error) if error.is_not_found() => Vec::new(),
@@ -177,7 +179,8 @@ mod tests {
     use super::*;
 
     fn node() -> UserNamespaces {
-        UserNamespaces::new("/var/lib/kubelet/pods".into(), 65_536)
+        let node = NodeSettings { ids_per_pod: 65_536, ..NodeSettings::default() };
+        UserNamespaces::new("/var/lib/kubelet/pods".into(), &node)
     }
 
     // behaviour: CON-82

@@ -88,7 +88,8 @@ async fn makes(policy: &str, forgets: bool) -> usize {
     let id = world.one_runs("once").await.id;
     tokio::time::sleep(Duration::from_secs(5)).await;
     if forgets {
-        world.runtime.remove_container(&removal(Subject::Container(id))).await.unwrap();
+        let removed = world.runtime.remove_container(&removal(Subject::Container(id))).await;
+        removed.expect("nothing keeps it");
     } else {
         assert!(world.runtime.lose_container(&id));
     }

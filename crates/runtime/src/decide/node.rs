@@ -7,6 +7,7 @@ use model::machine::Machine;
 use podspec::resources::Amounts;
 
 use super::resources::LimitSettings;
+use super::user_namespace::IdSpan;
 
 /// The node, as it is configured and found.
 #[derive(Debug, Clone, Default)]
@@ -31,4 +32,6 @@ pub struct NodeSettings {
     pub stop_signals: bool,
     /// How many user ids a pod with a user namespace gets.
     pub ids_per_pod: u32,
+    /// The ids of the host that are set aside for them, if any are.
+    pub ids_of_pods: Option<IdSpan>,
 }

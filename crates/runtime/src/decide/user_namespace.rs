@@ -1,6 +1,7 @@
 //! Which user ids of the host a pod's users are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use model::ids::PodUid;
 use model::wanted::IdMapping;
@@ -8,11 +9,71 @@ use model::wanted::IdMapping;
 /// Ids that the host itself may use lie below the first range of a pod.
 const ALL_IDS: u64 = 1 << 32;
 
+/// Ids of the host that are set aside for pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdSpan {
+    /// The first of them.
+    pub first: u32,
+    /// How many.
+    pub length: u32,
+}
+
+/// Why ids that are set aside cannot be given to pods.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpanError {
+    /// Not one line that tells of them.
+    #[error("{0:?} does not tell of one range of ids")]
+    Text(String),
+    /// Other ids for users than for groups.
+    #[error("its user ids and group ids are not the same")]
+    Differ,
+    /// They begin where no range of a pod does.
+    #[error("its first id {0} is not a multiple of {1}, or 0")]
+    First(u32, u32),
+    /// Ranges do not fill them.
+    #[error("its {0} ids are not a multiple of {1}")]
+    Length(u32, u32),
+    /// There are too few.
+    #[error("its ids are not enough for {0} pods")]
+    TooFew(u32),
+}
+
+impl IdSpan {
+    /// The ids that two lines like `0: kubelet 65536 7208960` tell of, for users and for groups.
+    pub fn read(users: &str, groups: &str) -> Result<Self, SpanError> {
+        if users != groups {
+            return Err(SpanError::Differ);
+        }
+        let wrong = || SpanError::Text(users.to_owned());
+        let words: Vec<&str> = match users.trim_matches('\n') {
+            line if line.contains('\n') => return Err(wrong()),
+            line => line.split_whitespace().collect(),
+        };
+        let [_, _, first, length] = words[..] else { return Err(wrong()) };
+        let number = |text: &str| text.parse().map_err(|_| wrong());
+        Ok(Self { first: number(first)?, length: number(length)? })
+    }
+
+    /// Whether so many pods can have so many of them each.
+    pub fn is_for(self, ids_per_pod: u32, pods: u32) -> Result<(), SpanError> {
+        let Self { first, length } = self;
+        if first % ids_per_pod != 0 || first == 0 {
+            return Err(SpanError::First(first, ids_per_pod));
+        }
+        if length % ids_per_pod != 0 {
+            return Err(SpanError::Length(length, ids_per_pod));
+        }
+        if length / ids_per_pod < pods { Err(SpanError::TooFew(pods)) } else { Ok(()) }
+    }
+}
+
 /// The ranges of ids that pods have. Each pod has one of equal length, and no two share any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdRanges {
     /// How many ids a pod gets; ranges begin at multiples of it.
     length: u32,
+    /// The numbers of all ranges.
+    numbers: Range<u32>,
     /// The number of each pod's range.
     taken: BTreeMap<PodUid, u32>,
 }
@@ -44,9 +105,18 @@ pub enum RangeError {
 }
 
 impl IdRanges {
-    /// No pod has one yet.
-    pub fn new(length: u32) -> Self {
-        Self { length, taken: BTreeMap::new() }
+    /// No pod has one yet. They are of what is set aside; else of all ids but the first, which are the host's own.
+    pub fn new(length: u32, span: Option<IdSpan>) -> Self {
+        let each = u64::from(length.max(1));
+        let number = |id: u64| u32::try_from(id / each).unwrap_or(u32::MAX);
+        let numbers = match span {
+            Some(IdSpan { first, length }) => {
+                let first = u64::from(first);
+                number(first).max(1)..number((first + u64::from(length)).min(ALL_IDS))
+            }
+            None => 1..number(ALL_IDS),
+        };
+        Self { length, numbers, taken: BTreeMap::new() }
     }
 
     /// The range of a pod, a new one if it has none.
@@ -55,7 +125,7 @@ impl IdRanges {
             return Ok(mapping);
         }
         let used: BTreeSet<u32> = self.taken.values().copied().collect();
-        let free = (1..self.count()).find(|number| !used.contains(number));
+        let free = self.numbers.clone().find(|number| !used.contains(number));
         let number = free.ok_or(RangeError::NoneLeft)?;
         self.taken.insert(pod.clone(), number);
         Ok(self.mapping(number))
@@ -79,7 +149,7 @@ impl IdRanges {
             return Err(RangeError::Offset(host_id));
         }
         let number = host_id / self.length;
-        if !(1..self.count()).contains(&number) {
+        if !self.numbers.contains(&number) {
             return Err(RangeError::OutOfRange(host_id));
         }
         match self.taken.get(pod) {
@@ -97,11 +167,6 @@ impl IdRanges {
     /// Gives the range of a pod back; tells whether it had one.
     pub fn release(&mut self, pod: &PodUid) -> bool {
         self.taken.remove(pod).is_some()
-    }
-
-    /// One more than the number of the last range.
-    fn count(&self) -> u32 {
-        u32::try_from(ALL_IDS / u64::from(self.length.max(1))).unwrap_or(u32::MAX)
     }
 
     fn mapping(&self, number: u32) -> IdMapping {
@@ -126,7 +191,7 @@ mod tests {
     // behaviour: CON-80
     #[test]
     fn every_pod_has_a_range_of_its_own_above_the_hosts_and_keeps_it() {
-        let mut ranges = IdRanges::new(65_536);
+        let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.take(&uid("a")), Ok(mapping(65_536)));
         assert_eq!(ranges.take(&uid("b")), Ok(mapping(131_072)));
         assert_eq!(ranges.take(&uid("a")), Ok(mapping(65_536)));
@@ -137,7 +202,7 @@ mod tests {
     // behaviour: CON-81
     #[test]
     fn a_range_from_before_is_kept_and_one_that_makes_no_sense_refused() {
-        let mut ranges = IdRanges::new(65_536);
+        let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
         assert_eq!(ranges.take(&uid("a")), Ok(mapping(131_072)));
@@ -157,7 +222,7 @@ mod tests {
 
     #[test]
     fn ranges_run_out() {
-        let mut ranges = IdRanges::new(1 << 30);
+        let mut ranges = IdRanges::new(1 << 30, None);
         for pod in ["a", "b", "c"] {
             ranges.take(&uid(pod)).unwrap();
         }
@@ -166,10 +231,51 @@ mod tests {
         assert_eq!(ranges.take(&uid("d")).unwrap().host_id, 2 << 30);
     }
 
+    // behaviour: CON-88
+    #[test]
+    fn ids_that_are_set_aside_are_those_of_pods_and_no_others() {
+        let line = "0: kubelet 2147483648 196608\n";
+        let span = IdSpan::read(line, line).unwrap();
+        assert_eq!(span, IdSpan { first: 1 << 31, length: 196_608 });
+        assert_eq!(span.is_for(65_536, 3), Ok(()));
+        let mut ranges = IdRanges::new(65_536, Some(span));
+        for number in 0..3 {
+            let taken = ranges.take(&uid(&number.to_string())).unwrap().host_id;
+            assert_eq!(taken, (1 << 31) + number * 65_536);
+        }
+        assert_eq!(ranges.take(&uid("more")), Err(RangeError::NoneLeft));
+        assert_eq!(
+            ranges.record(&uid("old"), mapping(65_536)),
+            Err(RangeError::OutOfRange(65_536))
+        );
+    }
+
+    // behaviour: CON-88
+    #[test]
+    fn ids_that_pods_cannot_have_are_refused() {
+        let line = "0: kubelet 65536 65536";
+        let two = format!("{line}\n1: kubelet 196608 65536\n");
+        for text in
+            ["", "0: kubelet 65536", "0: kubelet a 65536", "0: kubelet 65536 4294967296", &two]
+        {
+            assert_eq!(IdSpan::read(text, text), Err(SpanError::Text(text.to_owned())));
+        }
+        assert_eq!(IdSpan::read(line, ""), Err(SpanError::Differ));
+        let rows = [
+            ((0, 65_536), 1, SpanError::First(0, 65_536)),
+            ((65_537, 65_536), 1, SpanError::First(65_537, 65_536)),
+            ((65_536, 65_537), 1, SpanError::Length(65_537, 65_536)),
+            ((65_536, 131_072), 3, SpanError::TooFew(3)),
+        ];
+        for ((first, length), pods, expected) in rows {
+            assert_eq!(IdSpan { first, length }.is_for(65_536, pods), Err(expected));
+        }
+    }
+
     proptest! {
         #[test]
         fn no_two_pods_ever_share_an_id(steps in prop::collection::vec((0_u8..20, any::<bool>()), 1..80)) {
-            let mut ranges = IdRanges::new(65_536);
+            let mut ranges = IdRanges::new(65_536, None);
             let mut live: BTreeMap<PodUid, u32> = BTreeMap::new();
             for (pod, takes) in steps {
                 let pod = uid(&pod.to_string());
