@@ -19,6 +19,7 @@ mod one_self;
 mod read_pods;
 pub(crate) mod removals;
 mod removed;
+mod sandboxes_last;
 mod terminated;
 mod unwanted;
 
@@ -80,6 +81,7 @@ impl Invariants {
             Box::new(caps::OldestBeyondCaps::new(collecting.containers)),
             Box::<came_back::RemainsOfReturned>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
+            Box::<sandboxes_last::SandboxesGoLast>::default(),
             Box::<images::UsedImagesStay>::default(),
             Box::new(images::ImagesOfPodsStay::new(collecting.keeps_images_of_pods)),
             Box::<logs::LogsStay>::default(),

@@ -125,6 +125,16 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
     },
     Mutation {
+        name: "the end of a sandbox stands for the end of what runs in it",
+        file: "crates/runtime/src/kill.rs",
+        find: "        let mut failures = self.kill_containers(pod, status, grace).await;\n",
+        replace: "        let mut failures = Vec::new();
+        if !status.has_ready_sandbox() {
+            failures = self.kill_containers(pod, status, grace).await;
+        }
+",
+    },
+    Mutation {
         name: "what comes after an init container starts beside it",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",
