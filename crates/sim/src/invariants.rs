@@ -20,8 +20,10 @@ mod read_pods;
 pub(crate) mod removals;
 mod removed;
 mod sandboxes_last;
+mod starting_over;
 mod terminated;
 mod unwanted;
+mod whole_grace;
 
 use std::fmt;
 
@@ -73,6 +75,7 @@ impl Invariants {
             Box::<ended_unwanted::EndedUnwanted>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
+            Box::<whole_grace::WholeGrace>::default(),
             Box::<numbers::NumbersAdvance>::default(),
             Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),

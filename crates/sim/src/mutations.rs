@@ -135,6 +135,12 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
+        name: "every container gets the least grace",
+        file: "crates/runtime/src/decide/grace.rs",
+        find: "self.left.max(LEAST_GRACE)",
+        replace: "self.left.max(LEAST_GRACE).min(LEAST_GRACE)",
+    },
+    Mutation {
         name: "what comes after an init container starts beside it",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",
