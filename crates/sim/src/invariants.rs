@@ -8,6 +8,7 @@ mod ended_for_good;
 mod ended_unwanted;
 mod fresh;
 mod grace;
+mod hooks;
 mod images;
 mod init_order;
 mod late_winners;
@@ -76,6 +77,7 @@ impl Invariants {
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
             Box::<whole_grace::WholeGrace>::default(),
+            Box::<hooks::HooksRun>::default(),
             Box::<numbers::NumbersAdvance>::default(),
             Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
