@@ -27,8 +27,9 @@ pub(super) struct WholeGrace {
     unwanted: BTreeSet<PodUid>,
     /// Pods of which this agent has read while they were wanted.
     read: BTreeSet<PodUid>,
-    /// Others that it ended all the same, and of which it has made nothing since: that end goes on as it began.
-    ended_as_strangers: BTreeSet<PodUid>,
+    /// Others that it met when nobody wanted them, or ended all the same, and of which it has made nothing since: what
+    /// is a stranger once ends as one.
+    strangers: BTreeSet<PodUid>,
     starting_over: StartingOver,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// When this agent did something to containers.
@@ -41,10 +42,9 @@ impl WholeGrace {
     fn stop_asked(&mut self, id: &ContainerId, told: Duration, at: Duration) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         if !self.read.contains(&one.uid) {
-            self.ended_as_strangers.insert(one.uid.clone());
+            self.strangers.insert(one.uid.clone());
         }
-        let is_excused =
-            self.ended_as_strangers.contains(&one.uid) || self.starting_over.contains(&one.uid);
+        let is_excused = self.strangers.contains(&one.uid) || self.starting_over.contains(&one.uid);
         let versions = self.pods.get(&one.uid).filter(|_| !is_excused);
         let least = versions.into_iter().flatten().filter_map(|pod| self.least(pod, one, at)).min();
         match least.filter(|least| told < *least) {
@@ -132,16 +132,19 @@ impl Invariant for WholeGrace {
             Event::Wanted(uid, pod) => self.wanted(uid, pod),
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
+                if !self.read.contains(uid) {
+                    self.strangers.insert(uid.clone());
+                }
             }
             Event::AgentStarted(_) => {
                 self.acted.clear();
                 self.requested.clear();
-                self.ended_as_strangers.clear();
                 self.read.clear();
+                self.strangers.clone_from(&self.unwanted);
             }
             Event::OriginRead(origin) => self.origin_read(origin),
             Event::MakeAsked(maker) => {
-                self.ended_as_strangers.remove(&maker.uid);
+                self.strangers.remove(&maker.uid);
             }
             Event::Acts(Acted::Container(id)) => {
                 self.acted.entry(id.clone()).or_default().push(record.at);
@@ -206,11 +209,19 @@ mod tests {
         assert!(short(vec![]) && short(vec![gone()]), "whether or not somebody wants it");
         assert!(!short(vec![again()]) && !short(vec![again(), gone(), read()]), "a stranger");
         assert!(short(vec![again(), read(), gone()]));
-        let as_stranger = || vec![again(), gone(), stop("a0", 2), wanted(Policy::Always), read()];
-        assert!(!short(as_stranger()), "it ends as it began to");
-        let maker = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
-        let anew = [as_stranger(), vec![Event::MakeAsked(maker)]].concat();
-        assert!(short(anew), "it has begun anew");
+        let maker = || crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+        let came_back = || vec![wanted(Policy::Always), read()];
+        for met in [
+            vec![again(), gone()],
+            vec![gone(), again()],
+            vec![again(), gone(), stop("a0", 2)],
+            vec![again(), stop("a0", 2)],
+        ] {
+            let as_stranger = [met, came_back()].concat();
+            assert!(!short(as_stranger.clone()), "what is a stranger once ends as one");
+            let anew = [as_stranger, vec![Event::MakeAsked(maker())]].concat();
+            assert!(short(anew), "it has begun anew");
+        }
         assert!(!short(vec![version(|pod| pod.grace = 29)]), "the other version says so");
         assert!(short(vec![acts("a0")]), "nothing came before its turn");
     }
