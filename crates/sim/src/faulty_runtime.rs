@@ -388,9 +388,13 @@ impl Runtime for FaultyRuntime {
         self.asked(Event::StartAsked(id.clone()));
         let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
-        self.call(call, work).await
+        let started = id.clone();
+        let work = self.work(move |runtime| async move { runtime.start_container(&started).await });
+        let answer = self.call(call, work).await;
+        if answer.is_ok() {
+            self.outside.record(Event::Started(id.clone()));
+        }
+        answer
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
@@ -442,13 +446,19 @@ impl Runtime for FaultyRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
+        let asked = (id.clone(), command.to_vec());
+        self.asked(Event::CommandAsked(asked.0.clone(), asked.1.clone()));
         let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
-        let mut call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        let object = format!("{} {}", self.outside.short(id.as_str()), command.join(" "));
+        let mut call = Call::new(Method::ExecSync, object);
         call.deadline = timeout.map_or(COMMAND_DEADLINE, |timeout| DEADLINE + timeout);
-        let (id, command) = (id.clone(), command.to_vec());
+        let (id, command) = asked.clone();
         let work = self
             .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });
-        self.call(call, work).await
+        let answer = self.call(call, work).await;
+        let code = answer.as_ref().ok().map(|output| output.exit_code);
+        self.outside.record(Event::CommandEnded(asked.0, asked.1, code));
+        answer
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {

@@ -56,6 +56,10 @@ fn failed(step: &'static str, why: io::ErrorKind) -> HttpError {
 #[async_trait]
 impl HttpGet for FaultyWeb {
     async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
+        if self.asked == Asked::PodWeb && !self.life.over.is_cancelled() {
+            self.outside.say(format!("agent {}  get {}", self.life.number, request.url));
+            self.outside.record(Event::PodWebAsked);
+        }
         let answer = timeout(request.timeout, self.answer(request));
         let answer = async { answer.await.unwrap_or(Err(HttpError::TooSlow(request.timeout))) };
         let answer = self.life.call("get", answer).await;

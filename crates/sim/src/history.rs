@@ -58,6 +58,14 @@ pub enum Event {
     Unread(PathBuf),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
+    /// The agent was told that a container has started.
+    Started(ContainerId),
+    /// The agent asked for a command to run in a container.
+    CommandAsked(ContainerId, Vec<String>),
+    /// It was told with which code the command ended, or that something went wrong.
+    CommandEnded(ContainerId, Vec<String>, Option<i32>),
+    /// The agent asked what listens in pods for something.
+    PodWebAsked,
     /// The agent does something for somebody, and waits for the answer.
     Acts(Acted),
     /// It has its answer, or does not wait for it any more.

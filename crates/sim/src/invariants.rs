@@ -8,6 +8,7 @@ mod ended_for_good;
 mod ended_unwanted;
 mod fresh;
 mod grace;
+mod hooks;
 mod images;
 mod init_order;
 mod late_winners;
@@ -19,8 +20,11 @@ mod one_self;
 mod read_pods;
 pub(crate) mod removals;
 mod removed;
+mod sandboxes_last;
+mod starting_over;
 mod terminated;
 mod unwanted;
+mod whole_grace;
 
 use std::fmt;
 
@@ -72,6 +76,8 @@ impl Invariants {
             Box::<ended_unwanted::EndedUnwanted>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
+            Box::<whole_grace::WholeGrace>::default(),
+            Box::<hooks::HooksRun>::default(),
             Box::<numbers::NumbersAdvance>::default(),
             Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
@@ -80,6 +86,7 @@ impl Invariants {
             Box::new(caps::OldestBeyondCaps::new(collecting.containers)),
             Box::<came_back::RemainsOfReturned>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
+            Box::<sandboxes_last::SandboxesGoLast>::default(),
             Box::<images::UsedImagesStay>::default(),
             Box::new(images::ImagesOfPodsStay::new(collecting.keeps_images_of_pods)),
             Box::<logs::LogsStay>::default(),

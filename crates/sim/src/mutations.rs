@@ -125,6 +125,53 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
     },
     Mutation {
+        name: "the end of a sandbox stands for the end of what runs in it",
+        file: "crates/runtime/src/kill.rs",
+        find: "        let mut failures = self.kill_containers(pod, status, grace).await;\n",
+        replace: "        let mut failures = Vec::new();
+        if !status.has_ready_sandbox() {
+            failures = self.kill_containers(pod, status, grace).await;
+        }
+",
+    },
+    Mutation {
+        name: "every container gets the least grace",
+        file: "crates/runtime/src/decide/grace.rs",
+        find: "self.left.max(LEAST_GRACE)",
+        replace: "self.left.max(LEAST_GRACE).min(LEAST_GRACE)",
+    },
+    Mutation {
+        name: "a command before the end is not run",
+        file: "crates/runtime/src/hooks.rs",
+        find: "            Hook::Exec(command) => self.exec(hooked, &command).await,\n",
+        replace: "            Hook::Exec(command) if limit.is_none() => self.exec(hooked, &command).await,
+            Hook::Exec(_) => Ok(()),
+",
+    },
+    Mutation {
+        name: "a request before the end is not made",
+        file: "crates/runtime/src/hooks.rs",
+        find: "            Hook::Http(http) => self.request(hooked, &http, limit).await,\n",
+        replace: "            Hook::Http(http) if limit.is_none() => self.request(hooked, &http, limit).await,
+            Hook::Http(_) => Ok(()),
+",
+    },
+    Mutation {
+        name: "a command after the start is not run",
+        file: "crates/runtime/src/start.rs",
+        find: "        if !made.runs {\n            self.post_start(",
+        replace: "        if !made.runs && made.adopted {\n            self.post_start(",
+    },
+    Mutation {
+        name: "a container whose postStart hook failed goes on running",
+        file: "crates/runtime/src/start.rs",
+        find: "        self.kill_after_post_start(&hooked).await;\n",
+        replace: "        if home.cancel.is_cancelled() {
+            self.kill_after_post_start(&hooked).await;
+        }
+",
+    },
+    Mutation {
         name: "what comes after an init container starts beside it",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",

@@ -200,11 +200,12 @@ mod tests {
             (vec![read(), Event::AgentStarted(3), read(), gone()], Some(IN_ORDER)),
         ];
         for (events, expected) in rows {
-            let stop = |id: &str| Event::StopAsked(id.into(), seconds(2));
+            let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
             let running = initialized().into_iter().chain([container("a", 0, Running, Created)]);
             let first = [wanted(Policy::Always)].into_iter().chain(running).chain(a_while());
             let first = first.chain([Event::AgentStarted(2)]).chain(events.clone());
-            assert_eq!(broken(first.chain([stop("a0"), stop("side0")])), expected, "{events:?}");
+            let ends = [stop("a0", 30), stop("side0", 2)];
+            assert_eq!(broken(first.chain(ends)), expected, "{events:?}");
         }
     }
 

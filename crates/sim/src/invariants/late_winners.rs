@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
@@ -25,18 +26,21 @@ pub(super) struct LateWinnersAreUsed {
     acting: Vec<Acted>,
     /// Looks under way that go wrong: it may be one in the middle of such work.
     spoilt: usize,
+    /// When the last of them was over: whoever waited for it makes up its mind by it, whatever is seen in that moment.
+    spoilt_until: Option<Duration>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
 impl LateWinnersAreUsed {
-    fn told(&mut self, id: &ContainerId) {
+    fn told(&mut self, id: &ContainerId, at: Duration) {
         let pod = self.pods.get(id);
         let is_for_it = |acted: &Acted| match acted {
             Acted::Pod(of) => Some(of) == pod,
             Acted::Container(other) => self.pods.get(other) == pod,
             Acted::Any => true,
         };
-        if self.spoilt == 0 && !self.acting.iter().any(is_for_it) {
+        let is_spoilt = self.spoilt > 0 || self.spoilt_until == Some(at);
+        if !is_spoilt && !self.acting.iter().any(is_for_it) {
             self.seen.insert(id.clone());
         }
     }
@@ -82,7 +86,10 @@ impl Invariant for LateWinnersAreUsed {
                 self.spoilt = 0;
             }
             Event::LookSpoilt => self.spoilt += 1,
-            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::SpoiltLookOver => {
+                self.spoilt = self.spoilt.saturating_sub(1);
+                self.spoilt_until = Some(record.at);
+            }
             Event::Acts(acted) => self.acting.push(acted.clone()),
             Event::HasActed(acted) => {
                 if let Some(at) = self.acting.iter().position(|other| other == acted) {
@@ -90,7 +97,7 @@ impl Invariant for LateWinnersAreUsed {
                 }
             }
             Event::Container(one, _) => self.changed(one),
-            Event::Told(id, _) => self.told(id),
+            Event::Told(id, _) => self.told(id, record.at),
             Event::RemoveAsked(Removed::Container(id), _) => {
                 self.asked.insert(id.clone());
             }
@@ -153,6 +160,12 @@ mod tests {
         for (events, expected) in rows {
             let all = waits().into_iter().chain(events.clone());
             assert_eq!(broken(all), expected, "{events:?}");
+        }
+        let at_once = [Event::LookSpoilt, Event::SpoiltLookOver, told(), make(4)];
+        let all = [container("a", 3, Created, Created)].into_iter().chain(at_once);
+        let mut invariant = LateWinnersAreUsed::default();
+        for event in all {
+            invariant.read(&Record { at: Duration::ZERO, event }).unwrap();
         }
     }
 }

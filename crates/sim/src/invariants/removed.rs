@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::ids::{ContainerId, SandboxId};
+use model::ids::ContainerId;
 
 use super::Invariant;
 use crate::history::{Event, Instance, Record, Removed};
@@ -16,7 +16,6 @@ pub(super) struct RemovedAfterItsEnd {
     /// Those that ran by what was last told of them.
     seen_running: BTreeSet<ContainerId>,
     asked: BTreeSet<ContainerId>,
-    asked_sandboxes: BTreeSet<SandboxId>,
 }
 
 impl Invariant for RemovedAfterItsEnd {
@@ -39,15 +38,10 @@ impl Invariant for RemovedAfterItsEnd {
             Event::StopAsked(id, _) => {
                 self.asked.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => {
-                self.asked_sandboxes.insert(id.clone());
-            }
             Event::RemoveAsked(Removed::Container(id), _) => {
                 let one = self.containers.get(id).filter(|one| one.may_live());
-                let asked = one.is_some_and(|one| {
-                    self.asked.contains(id) || self.asked_sandboxes.contains(&one.sandbox)
-                });
-                if one.is_some() && !asked && self.seen_running.contains(id) {
+                let is_asked = self.asked.contains(id);
+                if one.is_some() && !is_asked && self.seen_running.contains(id) {
                     return Err(format!("{id} is removed while it runs"));
                 }
             }

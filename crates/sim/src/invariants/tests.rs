@@ -278,7 +278,8 @@ fn removing_what_runs_is_found() {
         // Somebody looked before it ran, and is told so late.
         (vec![told(true), told(false), removed()], None),
         (vec![told(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
-        (vec![told(true), Event::StopSandboxAsked("s".into()), removed()], None),
+        // To stop its sandbox is not to ask it.
+        (vec![told(false), Event::StopSandboxAsked("s".into()), told(true), removed()], sentence),
         (vec![told(true), container("x", 0, Exited, Running), removed()], None),
     ];
     for (events, expected) in rows {

@@ -125,15 +125,27 @@ impl Hook {
         }
     }
 
+    /// The command that runs for it, if one does.
+    pub fn command(self) -> Option<Vec<String>> {
+        let Self::Exec(time, code) = self else { return None };
+        let time = format!("{}ms", time.as_millis());
+        let mut command = vec!["/workload".to_owned()];
+        match code {
+            0 => command.extend(["sleep".to_owned(), time]),
+            code => command.extend(["crash-after".to_owned(), time, code.to_string()]),
+        }
+        Some(command)
+    }
+
     fn yaml(self) -> String {
         match self {
-            Self::Exec(time, 0) => {
-                format!("{{exec: {{command: [/workload, sleep, {}ms]}}}}", time.as_millis())
+            Self::Exec(..) => {
+                // A number alone would not be text.
+                let is_number = |word: &String| word.parse::<u8>().is_ok();
+                let word = |word: String| if is_number(&word) { format!("{word:?}") } else { word };
+                let words: Vec<_> = self.command().into_iter().flatten().map(word).collect();
+                format!("{{exec: {{command: [{}]}}}}", words.join(", "))
             }
-            Self::Exec(time, code) => format!(
-                "{{exec: {{command: [/workload, crash-after, {}ms, \"{code}\"]}}}}",
-                time.as_millis()
-            ),
             Self::Http => format!("{{httpGet: {{host: {HOOKS}, port: 80, path: /}}}}"),
             Self::Sleep(seconds) => format!("{{sleep: {{seconds: {seconds}}}}}"),
         }

@@ -165,6 +165,12 @@ impl Maker {
         }
         for container in &mut pod.containers {
             container.extras = self.extras(pod.grace);
+            // One that is killed right after its start, with the code by which all start over, would have them do so for ever.
+            let is_killed = container.program == Program::Ignores
+                && container.extras.post_start.is_some_and(Hook::fails);
+            if is_killed && container.extras.restarts_all() {
+                container.extras.post_start = None;
+            }
         }
     }
 

@@ -338,6 +338,7 @@ mod tests {
         assert_eq!(lifecycle.stop_signal.as_deref(), Some("SIGINT"));
         assert!(lifecycle.post_start.as_ref().unwrap().http_get.is_some());
         let command = lifecycle.pre_stop.as_ref().unwrap().exec.as_ref().unwrap().command.clone();
+        assert_eq!(command, Hook::Exec(Duration::from_secs(1), 2).command());
         assert_eq!(command.unwrap(), ["/workload", "crash-after", "1000ms", "2"]);
         assert!(podspec::restart::may_restart_all(&read.pods[0]));
         for (code, restarts) in [(0, false), (1, false), (3, true), (137, true)] {

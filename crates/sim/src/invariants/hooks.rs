@@ -1,0 +1,301 @@
+//! Hooks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid};
+
+use super::Invariant;
+use super::starting_over::StartingOver;
+use crate::history::{Event, Instance, Record};
+use crate::plan::{ContainerPlan, Hook, PodPlan};
+
+/// How long after the end of a grace something may still be counted to it.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// How long after its start a container is linked to its log, where files are slow.
+const LINKED: Duration = Duration::from_secs(10);
+
+/// What runs right after a start does so unless the pod ends, and a container in which it failed is asked to end. What
+/// runs before an end does so at every try anew, also where only the runtime knows the pod; without a grace there is
+/// none of it. Of a request nobody knows for whom it is.
+#[derive(Debug, Default)]
+pub(super) struct HooksRun {
+    /// All versions of each pod: an agent may work by an earlier one.
+    pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
+    starting_over: StartingOver,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// The commands that this agent asked for in a container since it last asked that to end.
+    commands: BTreeMap<ContainerId, BTreeSet<Vec<String>>>,
+    /// When it last asked what listens in pods for something.
+    requested: Option<Duration>,
+    /// Pods that somebody did not want in the days of this agent, so that it breaks off what it does for them.
+    gone: BTreeSet<PodUid>,
+    /// By when the hook is to run of containers that have just started.
+    started: BTreeMap<ContainerId, Duration>,
+    /// By when containers are to be asked to end because their hook failed.
+    failed: BTreeMap<ContainerId, Duration>,
+}
+
+impl HooksRun {
+    /// What the versions of its pod say of a container.
+    fn plans(&self, one: &Instance) -> impl Iterator<Item = (&Arc<PodPlan>, &ContainerPlan)> {
+        let versions = self.pods.get(&one.uid).into_iter().flatten();
+        versions.filter_map(|pod| Some((pod, pod.container(&one.name)?)))
+    }
+
+    /// The same if it has this command as its `postStart` hook, or any.
+    fn hooked(
+        &self,
+        one: &Instance,
+        command: Option<&[String]>,
+    ) -> impl Iterator<Item = &Arc<PodPlan>> {
+        let is_it = move |plan: &ContainerPlan| {
+            let hook = plan.extras.post_start.and_then(Hook::command);
+            hook.is_some_and(|hook| command.is_none_or(|command| hook == command))
+        };
+        self.plans(one).filter(move |(_, plan)| is_it(plan)).map(|(pod, _)| pod)
+    }
+
+    fn has_started(&mut self, id: &ContainerId, at: Duration) {
+        let Some(one) = self.containers.get(id) else { return };
+        let is_always_hooked = self.hooked(one, None).count() == self.plans(one).count();
+        if self.hooked(one, None).next().is_some() && is_always_hooked {
+            self.started.insert(id.clone(), at + LINKED);
+        }
+    }
+
+    fn command_asked(&mut self, id: &ContainerId, command: &[String]) {
+        self.commands.entry(id.clone()).or_default().insert(command.to_vec());
+        let Some(one) = self.containers.get(id) else { return };
+        if self.hooked(one, Some(command)).next().is_some() {
+            self.started.remove(id);
+        }
+    }
+
+    fn stop_asked(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
+        self.failed.remove(id);
+        self.started.remove(id);
+        let asked = self.commands.remove(id).unwrap_or_default();
+        let Some(one) = self.containers.get(id) else { return Ok(()) };
+        if self.starting_over.contains(&one.uid) {
+            return Ok(());
+        }
+        let has_run = |(pod, plan): (&Arc<PodPlan>, &ContainerPlan)| match plan.extras.pre_stop {
+            _ if pod.grace == 0 => true,
+            Some(hook @ Hook::Exec(..)) => {
+                hook.command().is_some_and(|command| asked.contains(&command))
+            }
+            Some(Hook::Http) => {
+                let within = Duration::from_secs(pod.grace) + SLACK;
+                self.requested.is_some_and(|requested| at <= requested + within)
+            }
+            Some(Hook::Sleep(_)) | None => true,
+        };
+        let mut plans = self.plans(one).peekable();
+        if plans.peek().is_none() || plans.any(has_run) {
+            return Ok(());
+        }
+        Err(format!("{id} is asked to end, and its preStop hook has not run"))
+    }
+
+    fn command_failed(&mut self, id: &ContainerId, command: &[String], at: Duration) {
+        let wanted = |one: &&Arc<Instance>| !self.gone.contains(&one.uid);
+        let Some(one) = self.containers.get(id).filter(wanted) else { return };
+        let grace = self.hooked(one, Some(command)).map(|pod| pod.grace).max();
+        if let Some(grace) = grace {
+            self.failed.insert(id.clone(), at + Duration::from_secs(grace) + SLACK);
+        }
+    }
+
+    /// Says of which container something should have been done by now.
+    fn overdue(&self, at: Duration) -> Result<(), String> {
+        let lives = |id: &ContainerId| self.containers.get(id).filter(|one| one.may_live());
+        let is_late = |(id, by): &(&ContainerId, &Duration)| at > **by && lives(id).is_some();
+        if let Some((id, _)) = self.failed.iter().find(is_late) {
+            return Err(format!("{id} runs on after its postStart hook failed"));
+        }
+        let stays = |id| lives(id).is_some_and(|one| !self.gone.contains(&one.uid));
+        match self.started.iter().find(|late| is_late(late) && stays(late.0)) {
+            Some((id, _)) => Err(format!("{id} runs, and its postStart hook does not")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Invariant for HooksRun {
+    fn sentence(&self) -> &'static str {
+        "hooks run after a start, which ends a container where they fail, and before an end"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        self.starting_over.take(&record.event);
+        match &record.event {
+            Event::Wanted(uid, pod) => {
+                self.pods.entry(uid.clone()).or_default().push(Arc::clone(pod));
+            }
+            Event::Unwanted(uid) => {
+                self.gone.insert(uid.clone());
+            }
+            Event::AgentDied | Event::AgentStarted(_) => {
+                self.overdue(record.at)?;
+                self.commands.clear();
+                self.requested = None;
+                self.gone.clear();
+                self.started.clear();
+                self.failed.clear();
+            }
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::Started(id) => self.has_started(id, record.at),
+            Event::CommandAsked(id, command) => self.command_asked(id, command),
+            Event::CommandEnded(id, command, code) if *code != Some(0) => {
+                self.command_failed(id, command, record.at);
+            }
+            Event::PodWebAsked => self.requested = Some(record.at),
+            Event::StopAsked(id, _) => self.stop_asked(id, record.at)?,
+            _ => {}
+        }
+        self.overdue(record.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running};
+
+    use super::*;
+    use crate::invariants::tests::{container, pod, seconds, with};
+    use crate::plan::{Action, Policy, RestartRule};
+
+    const HOOK: Hook = Hook::Exec(Duration::from_secs(1), 0);
+    const FAILS: Hook = Hook::Exec(Duration::from_secs(1), 1);
+
+    /// Whether the invariant is broken over events at their seconds, of a pod that is changed so.
+    fn found(
+        change: impl FnOnce(&mut PodPlan),
+        events: impl IntoIterator<Item = (u64, Event)>,
+    ) -> bool {
+        let mut pod = (*pod(Policy::Always)).clone();
+        change(&mut pod);
+        let mut invariant = HooksRun::default();
+        let first = [
+            (1, Event::Wanted("u".into(), Arc::new(pod))),
+            (2, container("a", 0, Running, Created)),
+        ];
+        let events = first.into_iter().chain(events);
+        let mut records = events.map(|(at, event)| Record { at: seconds(at), event });
+        records.any(|record| invariant.read(&record).is_err())
+    }
+
+    fn command(hook: Hook) -> Vec<String> {
+        hook.command().unwrap()
+    }
+
+    fn asked(hook: Hook) -> Event {
+        Event::CommandAsked("a0".into(), command(hook))
+    }
+
+    fn stop() -> Event {
+        Event::StopAsked("a0".into(), seconds(30))
+    }
+
+    fn ends_with(hook: Hook) -> impl FnOnce(&mut PodPlan) {
+        move |pod| pod.containers[0].extras.pre_stop = Some(hook)
+    }
+
+    fn starts_with(hook: Hook) -> impl FnOnce(&mut PodPlan) {
+        move |pod| pod.containers[0].extras.post_start = Some(hook)
+    }
+
+    #[test]
+    fn a_container_that_is_asked_to_end_before_its_hook_has_run_is_found() {
+        let again = || Event::AgentStarted(2);
+        let rows = [
+            (vec![stop()], true),
+            (vec![asked(HOOK), stop()], false),
+            (vec![asked(FAILS), stop()], true),
+            (vec![asked(HOOK), stop(), stop()], true),
+            (vec![asked(HOOK), stop(), asked(HOOK), stop()], false),
+            (vec![asked(HOOK), again(), stop()], true),
+        ];
+        for (events, expected) in rows {
+            let at_once = events.iter().cloned().map(|event| (50, event));
+            assert_eq!(found(ends_with(HOOK), at_once), expected, "{events:?}");
+        }
+        assert!(!found(|_| {}, [(50, stop())]), "it has none");
+        let in_no_time = |pod: &mut PodPlan| {
+            ends_with(HOOK)(pod);
+            pod.grace = 0;
+        };
+        assert!(!found(in_no_time, [(50, stop())]));
+    }
+
+    #[test]
+    fn a_request_is_made_within_the_grace() {
+        let requests = |at| [(at, Event::PodWebAsked), (90, stop())];
+        assert!(found(ends_with(Hook::Http), [(90, stop())]));
+        assert!(found(ends_with(Hook::Http), requests(58)));
+        assert!(!found(ends_with(Hook::Http), requests(60)));
+    }
+
+    #[test]
+    fn where_all_start_over_there_is_no_hook() {
+        let starts_over = |pod: &mut PodPlan| {
+            ends_with(HOOK)(pod);
+            let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
+            pod.init[1].extras.rule = Some(rule);
+        };
+        let ended = |code| with(container("side", 0, Exited, Running), |one| one.exit_code = code);
+        assert!(!found(starts_over, [(40, ended(3)), (50, stop())]));
+        assert!(found(starts_over, [(40, ended(1)), (50, stop())]));
+    }
+
+    #[test]
+    fn a_container_that_runs_on_after_its_hook_failed_is_found() {
+        let ended = |code| Event::CommandEnded("a0".into(), command(FAILS), code);
+        let exited = || container("a", 0, Exited, Running);
+        let later = || (82, Event::ClockJumped);
+        let rows = [
+            (vec![(50, ended(Some(1))), later()], true),
+            (vec![(50, ended(None)), later()], true),
+            (vec![(50, ended(Some(0))), later()], false),
+            (vec![(52, ended(Some(1))), later()], false),
+            (vec![(50, ended(Some(1))), (70, stop()), later()], false),
+            (vec![(50, ended(Some(1))), (70, exited()), later()], false),
+            // It may have been broken off in the same moment.
+            (vec![(49, Event::Unwanted("u".into())), (50, ended(Some(1))), later()], false),
+            // Another agent does not know.
+            (vec![(50, ended(Some(1))), (70, Event::AgentDied), later()], false),
+            (vec![(50, ended(Some(1))), (90, Event::AgentDied), later()], true),
+        ];
+        for (events, expected) in rows {
+            assert_eq!(found(starts_with(FAILS), events.clone()), expected, "{events:?}");
+            assert!(!found(starts_with(HOOK), events), "it is another command");
+        }
+    }
+
+    #[test]
+    fn a_container_whose_hook_does_not_run_after_its_start_is_found() {
+        let started = || (50, Event::Started("a0".into()));
+        let later = || (61, Event::ClockJumped);
+        let rows = [
+            (vec![started(), later()], true),
+            (vec![later()], false),
+            (vec![started(), (60, asked(HOOK)), later()], false),
+            (vec![started(), (60, asked(FAILS)), later()], true),
+            (vec![started(), (60, stop()), later()], false),
+            (vec![started(), (60, container("a", 0, Exited, Running)), later()], false),
+            // Nobody waits for it then.
+            (vec![started(), (55, Event::Unwanted("u".into())), later()], false),
+            (vec![(45, Event::Unwanted("u".into())), started(), later()], false),
+            (vec![started(), (55, Event::AgentDied), later()], false),
+        ];
+        for (events, expected) in rows {
+            assert_eq!(found(starts_with(HOOK), events.clone()), expected, "{events:?}");
+            assert!(!found(|_| {}, events), "it has none");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Stopping sandboxes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record};
+use crate::plan::PodPlan;
+
+/// A runtime ends what is left in a sandbox that it stops, without a hook and without a grace: whatever runs is
+/// asked to end before. What is first seen to run when its pod is ending was not there when that began; and of a
+/// look that goes wrong nobody makes use.
+#[derive(Debug, Default)]
+pub(super) struct SandboxesGoLast {
+    pods: BTreeMap<PodUid, Arc<PodPlan>>,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// Those that run by what this agent was last told of them, and since when.
+    seen_running: BTreeMap<ContainerId, Duration>,
+    /// Looks under way that go wrong.
+    spoilt: usize,
+    /// Those that this agent has asked to end.
+    asked: BTreeSet<ContainerId>,
+    /// When it first asked one of a pod to end, or ran something for that, since it last started one.
+    ending: BTreeMap<PodUid, Duration>,
+}
+
+impl SandboxesGoLast {
+    fn told(&mut self, id: &ContainerId, runs: bool, at: Duration) {
+        if !runs {
+            self.seen_running.remove(id);
+        } else if self.spoilt == 0 {
+            self.seen_running.entry(id.clone()).or_insert(at);
+        }
+    }
+
+    /// Whether a command is to run before a container ends.
+    fn is_before_the_end(&self, id: &ContainerId, command: &[String]) -> bool {
+        let one = self.containers.get(id);
+        let plan = one.and_then(|one| self.pods.get(&one.uid)?.container(&one.name));
+        let hook = plan.and_then(|plan| plan.extras.pre_stop?.command());
+        hook.is_some_and(|hook| hook == command)
+    }
+
+    fn ends(&mut self, id: &ContainerId, at: Duration) {
+        if let Some(one) = self.containers.get(id) {
+            self.ending.entry(one.uid.clone()).or_insert(at);
+        }
+    }
+
+    fn starts(&mut self, id: &ContainerId) {
+        if let Some(one) = self.containers.get(id) {
+            self.ending.remove(&one.uid);
+        }
+    }
+
+    /// Whether an instance was seen to run before anything was done to end its pod.
+    fn was_seen(&self, one: &Instance) -> bool {
+        let Some(seen) = self.seen_running.get(&one.id) else { return false };
+        let Some(ending) = self.ending.get(&one.uid) else { return true };
+        // A pause or a request comes before that.
+        let hooks = self.pods.get(&one.uid).into_iter().flat_map(|pod| pod.all());
+        let mut hooks = hooks.filter_map(|container| container.extras.pre_stop);
+        let is_hooked = hooks.any(|hook| hook.command().is_none());
+        let grace = self.pods.get(&one.uid).filter(|_| is_hooked).map_or(0, |pod| pod.grace);
+        *seen + Duration::from_secs(grace) < *ending
+    }
+
+    fn stop_asked(&self, id: &SandboxId) -> Result<(), String> {
+        let mut inside = self.containers.values().filter(|one| one.sandbox == *id);
+        let forgotten = inside
+            .find(|one| one.may_live() && self.was_seen(one) && !self.asked.contains(&one.id));
+        match forgotten {
+            Some(one) => Err(format!("{id} is stopped while {} runs in it", one.id)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Invariant for SandboxesGoLast {
+    fn sentence(&self) -> &'static str {
+        "a sandbox is stopped after all that runs in it was asked to end"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::AgentStarted(_) => {
+                self.seen_running.clear();
+                self.spoilt = 0;
+                self.asked.clear();
+                self.ending.clear();
+            }
+            Event::Wanted(uid, pod) => {
+                self.pods.insert(uid.clone(), Arc::clone(pod));
+            }
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::LookSpoilt => {
+                self.spoilt += 1;
+                // All parts of a pod are looked at together.
+                self.seen_running.retain(|_, since| *since != record.at);
+            }
+            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::Told(id, runs) => self.told(id, *runs, record.at),
+            Event::StartAsked(id) => self.starts(id),
+            Event::CommandAsked(id, command) => {
+                if self.is_before_the_end(id, command) {
+                    self.ends(id, record.at);
+                }
+            }
+            Event::StopAsked(id, _) => {
+                self.ends(id, record.at);
+                self.asked.insert(id.clone());
+            }
+            Event::StopSandboxAsked(id) => return self.stop_asked(id),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+
+    use super::*;
+    use crate::invariants::tests::{broken, container, pod, seconds};
+    use crate::plan::{Hook, Policy};
+
+    #[test]
+    fn a_sandbox_that_is_stopped_with_what_runs_in_it_is_found() {
+        let sentence = Some("a sandbox is stopped after all that runs in it was asked to end");
+        let told = |runs| Event::Told("x0".into(), runs);
+        let asked = || Event::StopAsked("x0".into(), seconds(2));
+        let again = || Event::AgentStarted(2);
+        let rows = [
+            (vec![told(true)], sentence),
+            (vec![told(false), told(true)], sentence),
+            (vec![told(true), container("x", 0, Unknown, Running)], sentence),
+            (vec![told(true), asked()], None),
+            // Whoever saw it run asks it, whatever an earlier agent did.
+            (vec![told(true), asked(), again(), told(true)], sentence),
+            (vec![told(true), again()], None),
+            // It started after the last look.
+            (vec![], None),
+            (vec![told(false)], None),
+            (vec![told(true), container("x", 0, Exited, Running)], None),
+        ];
+        for (events, expected) in rows {
+            let first = [container("x", 0, Running, Created)].into_iter();
+            let all = first.chain(events.clone()).chain([Event::StopSandboxAsked("s".into())]);
+            assert_eq!(broken(all), expected, "{events:?}");
+        }
+        let elsewhere = [
+            container("x", 0, Running, Created),
+            told(true),
+            Event::StopSandboxAsked("other".into()),
+        ];
+        assert_eq!(broken(elsewhere), None);
+    }
+
+    #[test]
+    fn what_is_first_seen_to_run_when_its_pod_ends_is_nobodys_fault() {
+        let told = || Event::Told("x0".into(), true);
+        let other_ends = || Event::StopAsked("a0".into(), seconds(30));
+        let other_starts = || Event::StartAsked("a0".into());
+        let hook = Hook::Exec(seconds(1), 0);
+        let runs = |hook: Hook| Event::CommandAsked("a0".into(), hook.command().unwrap());
+        let rows = [
+            (None, vec![told(), other_ends()], true),
+            (None, vec![other_ends(), told()], false),
+            (None, vec![other_ends(), other_starts(), told()], true),
+            (Some(hook), vec![runs(hook), told(), other_ends()], false),
+            (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), told(), other_ends()], true),
+            // It may have been asked before.
+            (Some(Hook::Http), vec![told(), other_ends()], false),
+            // Of such a look nobody makes use.
+            (None, vec![Event::LookSpoilt, told()], false),
+            (None, vec![Event::LookSpoilt, Event::SpoiltLookOver, told()], true),
+            (None, vec![told(), Event::LookSpoilt], true),
+        ];
+        for (hook, events, expected) in rows {
+            let mut pod = (*pod(Policy::Always)).clone();
+            pod.containers[0].extras.pre_stop = hook;
+            let first = [
+                Event::Wanted("u".into(), Arc::new(pod)),
+                container("x", 0, Running, Created),
+                container("a", 0, Running, Created),
+            ];
+            let mut invariant = SandboxesGoLast::default();
+            let last = Event::StopSandboxAsked("s".into());
+            let all = first.into_iter().chain(events.clone()).chain([last]);
+            let mut records = (0..).zip(all).map(|(at, event)| Record { at: seconds(at), event });
+            assert_eq!(records.any(|one| invariant.read(&one).is_err()), expected, "{events:?}");
+        }
+        let record = |event| Record { at: seconds(1), event };
+        let mut invariant = SandboxesGoLast::default();
+        let mut read = |event| invariant.read(&record(event));
+        read(container("x", 0, Running, Created)).unwrap();
+        read(told()).unwrap();
+        read(Event::LookSpoilt).unwrap();
+        read(Event::StopSandboxAsked("s".into())).unwrap();
+    }
+}

@@ -1,0 +1,272 @@
+//! The least that graces are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid};
+use podspec::Origin;
+
+use super::Invariant;
+use super::starting_over::StartingOver;
+use crate::history::{Acted, Event, Instance, Record};
+use crate::plan::{ContainerPlan, Hook, PodPlan};
+
+/// The least that the runtime is told.
+const LEAST: Duration = Duration::from_secs(2);
+
+/// How long after the end of a grace something may still be counted to it.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// A container has the grace of its pod, less what its hook and the wait for its turn took, however often that is
+/// tried. Who knows a pod from the runtime only does not know its grace, and where all start over there is none.
+#[derive(Debug, Default)]
+pub(super) struct WholeGrace {
+    /// All versions of each pod: an agent may work by an earlier one.
+    pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
+    unwanted: BTreeSet<PodUid>,
+    /// Pods of which this agent has read while they were wanted.
+    read: BTreeSet<PodUid>,
+    /// Others that it met when nobody wanted them, or ended all the same, and of which it has made nothing since: what
+    /// is a stranger once ends as one.
+    strangers: BTreeSet<PodUid>,
+    starting_over: StartingOver,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// When this agent did something to containers.
+    acted: BTreeMap<ContainerId, Vec<Duration>>,
+    /// When it asked what listens in pods for something, for whomever.
+    requested: Vec<Duration>,
+}
+
+impl WholeGrace {
+    fn stop_asked(&mut self, id: &ContainerId, told: Duration, at: Duration) -> Result<(), String> {
+        let Some(one) = self.containers.get(id) else { return Ok(()) };
+        if !self.read.contains(&one.uid) {
+            self.strangers.insert(one.uid.clone());
+        }
+        let is_excused = self.strangers.contains(&one.uid) || self.starting_over.contains(&one.uid);
+        let versions = self.pods.get(&one.uid).filter(|_| !is_excused);
+        let least = versions.into_iter().flatten().filter_map(|pod| self.least(pod, one, at)).min();
+        match least.filter(|least| told < *least) {
+            Some(least) => Err(format!("{id} gets {told:?}, and not {least:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The least that an instance gets by a version of its pod.
+    fn least(&self, pod: &PodPlan, one: &Instance, at: Duration) -> Option<Duration> {
+        let plan = pod.container(&one.name)?;
+        let grace = Duration::from_secs(pod.grace);
+        let took = if plan.sidecar {
+            self.sidecar_took(pod, one, (grace, at))
+        } else {
+            self.hook_took(plan, one, (grace, at))
+        };
+        let counted = Duration::from_secs(took.as_secs());
+        Some(grace.saturating_sub(counted).max(LEAST))
+    }
+
+    /// The most that the hook of an instance has taken of a grace.
+    fn hook_took(
+        &self,
+        plan: &ContainerPlan,
+        one: &Instance,
+        (grace, at): (Duration, Duration),
+    ) -> Duration {
+        match plan.extras.pre_stop {
+            None => Duration::ZERO,
+            Some(Hook::Sleep(seconds)) => Duration::from_secs(seconds),
+            Some(Hook::Exec(..)) => {
+                since_it_began(self.acted.get(&one.id).into_iter().flatten(), (grace, at))
+            }
+            Some(Hook::Http) => since_it_began(&self.requested, (grace, at)),
+        }
+    }
+
+    /// The same of its hook and of the wait for the others.
+    fn sidecar_took(
+        &self,
+        pod: &PodPlan,
+        one: &Instance,
+        (grace, at): (Duration, Duration),
+    ) -> Duration {
+        let hooks = || pod.all().filter_map(|one| one.extras.pre_stop);
+        let slept = hooks().map(|hook| if let Hook::Sleep(seconds) = hook { seconds } else { 0 });
+        let slept = Duration::from_secs(slept.max().unwrap_or(0));
+        let of_pod = self.containers.values().filter(|other| other.uid == one.uid);
+        let acted = of_pod.filter_map(|other| self.acted.get(&other.id)).flatten();
+        let requested = self.requested.iter().filter(|_| hooks().any(|hook| hook == Hook::Http));
+        slept + since_it_began(acted.chain(requested), (grace, at))
+    }
+
+    fn origin_read(&mut self, origin: &Origin) {
+        let wanted = self.pods.iter().filter(|(uid, _)| !self.unwanted.contains(*uid));
+        let read = wanted
+            .filter(|(_, versions)| versions.last().is_some_and(|pod| pod.origin() == *origin));
+        self.read.extend(read.map(|(uid, _)| uid.clone()));
+    }
+
+    fn wanted(&mut self, uid: &PodUid, pod: &Arc<PodPlan>) {
+        self.pods.entry(uid.clone()).or_default().push(Arc::clone(pod));
+        self.unwanted.remove(uid);
+    }
+}
+
+/// How long ago the first of some things was done that may have to do with an end that is under way.
+fn since_it_began<'a>(
+    times: impl IntoIterator<Item = &'a Duration>,
+    (grace, at): (Duration, Duration),
+) -> Duration {
+    let began = times.into_iter().filter(|time| **time + grace + SLACK >= at).min();
+    at.saturating_sub(began.copied().unwrap_or(at))
+}
+
+impl Invariant for WholeGrace {
+    fn sentence(&self) -> &'static str {
+        "a container that ends has all of its pod's grace that its hook and its turn leave"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        self.starting_over.take(&record.event);
+        match &record.event {
+            Event::Wanted(uid, pod) => self.wanted(uid, pod),
+            Event::Unwanted(uid) => {
+                self.unwanted.insert(uid.clone());
+                if !self.read.contains(uid) {
+                    self.strangers.insert(uid.clone());
+                }
+            }
+            Event::AgentStarted(_) => {
+                self.acted.clear();
+                self.requested.clear();
+                self.read.clear();
+                self.strangers.clone_from(&self.unwanted);
+            }
+            Event::OriginRead(origin) => self.origin_read(origin),
+            Event::MakeAsked(maker) => {
+                self.strangers.remove(&maker.uid);
+            }
+            Event::Acts(Acted::Container(id)) => {
+                self.acted.entry(id.clone()).or_default().push(record.at);
+            }
+            Event::PodWebAsked => self.requested.push(record.at),
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::StopAsked(id, grace) => return self.stop_asked(id, *grace, record.at),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running};
+
+    use super::*;
+    use crate::invariants::tests::{container, pod, seconds, wanted, with};
+    use crate::plan::{Action, Policy, RestartRule};
+
+    /// Whether the invariant is broken over events at their seconds.
+    fn found(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
+        let mut invariant = WholeGrace::default();
+        let mut records = events.into_iter().map(|(at, event)| Record { at: seconds(at), event });
+        records.any(|record| invariant.read(&record).is_err())
+    }
+
+    fn stop(id: &str, grace: u64) -> Event {
+        Event::StopAsked(id.into(), seconds(grace))
+    }
+
+    fn acts(id: &str) -> Event {
+        Event::Acts(Acted::Container(id.into()))
+    }
+
+    fn version(change: impl FnOnce(&mut PodPlan)) -> Event {
+        let mut pod = (*pod(Policy::Always)).clone();
+        change(&mut pod);
+        Event::Wanted("u".into(), Arc::new(pod))
+    }
+
+    fn read() -> Event {
+        Event::OriginRead(pod(Policy::Always).origin())
+    }
+
+    fn runs(name: &str) -> Event {
+        container(name, 0, Running, Created)
+    }
+
+    #[test]
+    fn a_container_that_gets_less_than_its_pod_says_is_found() {
+        let gone = || Event::Unwanted("u".into());
+        let again = || Event::AgentStarted(2);
+        let short = |between: Vec<Event>| {
+            let first = [(1, wanted(Policy::Always)), (1, read()), (2, runs("a"))].into_iter();
+            let between = between.into_iter().map(|event| (50, event));
+            found(first.chain(between).chain([(100, stop("a0", 29))]))
+        };
+        assert!(short(vec![]) && short(vec![gone()]), "whether or not somebody wants it");
+        assert!(!short(vec![again()]) && !short(vec![again(), gone(), read()]), "a stranger");
+        assert!(short(vec![again(), read(), gone()]));
+        let maker = || crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+        let came_back = || vec![wanted(Policy::Always), read()];
+        for met in [
+            vec![again(), gone()],
+            vec![gone(), again()],
+            vec![again(), gone(), stop("a0", 2)],
+            vec![again(), stop("a0", 2)],
+        ] {
+            let as_stranger = [met, came_back()].concat();
+            assert!(!short(as_stranger.clone()), "what is a stranger once ends as one");
+            let anew = [as_stranger, vec![Event::MakeAsked(maker())]].concat();
+            assert!(short(anew), "it has begun anew");
+        }
+        assert!(!short(vec![version(|pod| pod.grace = 29)]), "the other version says so");
+        assert!(short(vec![acts("a0")]), "nothing came before its turn");
+    }
+
+    #[test]
+    fn where_all_start_over_there_is_no_grace() {
+        let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
+        let starts_over = || version(|pod| pod.init[1].extras.rule = Some(rule));
+        let ended = |code| with(container("side", 0, Exited, Running), |one| one.exit_code = code);
+        let short = |ends: Vec<Event>| {
+            let first = [starts_over(), read(), runs("a"), runs("side")].map(|event| (1, event));
+            let ends = ends.into_iter().map(|event| (50, event));
+            found(first.into_iter().chain(ends).chain([(100, stop("a0", 2))]))
+        };
+        assert!(short(vec![]) && short(vec![ended(1)]) && !short(vec![ended(3)]));
+    }
+
+    #[test]
+    fn what_a_hook_took_is_no_part_of_it() {
+        let hooked = |hook| version(move |pod| pod.containers[0].extras.pre_stop = Some(hook));
+        let short_by = |began, hook, grace| {
+            let first = [(1, hooked(hook)), (1, read()), (2, runs("a")), began];
+            found(first.into_iter().chain([(100, stop("a0", grace))]))
+        };
+        let short = |hook, began, grace| short_by((began, acts("a0")), hook, grace);
+        assert!(short(Hook::Sleep(4), 3, 25) && !short(Hook::Sleep(4), 3, 26));
+        let exec = Hook::Exec(seconds(1), 0);
+        assert!(short(exec, 90, 19) && !short(exec, 90, 20));
+        assert!(short(exec, 50, 29), "that was another time");
+        assert!(!short(exec, 70, 2) && short(exec, 70, 1), "the least");
+        let by_request = |at, grace| short_by((at, Event::PodWebAsked), Hook::Http, grace);
+        assert!(short(Hook::Http, 90, 29) && by_request(90, 19) && !by_request(90, 20));
+    }
+
+    #[test]
+    fn what_a_sidecar_waited_is_no_part_of_it() {
+        let short = |first: Event, grace| {
+            let events = [first, read(), runs("a"), runs("side")].map(|event| (1, event));
+            let end = [(90, acts("a0")), (100, stop("side0", grace))];
+            found(events.into_iter().chain(end))
+        };
+        assert!(short(wanted(Policy::Always), 19) && !short(wanted(Policy::Always), 20));
+        let hooked = |hook| version(move |pod| pod.containers[0].extras.pre_stop = Some(hook));
+        let sleeps = || hooked(Hook::Sleep(5));
+        assert!(short(sleeps(), 14) && !short(sleeps(), 15));
+        assert!(short(hooked(Hook::Http), 19));
+    }
+}
