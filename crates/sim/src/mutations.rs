@@ -131,6 +131,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
     },
     Mutation {
+        name: "a sidecar that ended is not started again while the others run",
+        file: "crates/runtime/src/decide/init_containers.rs",
+        find: "        if passed && !is_sidecar {\n",
+        replace: "        if started || (passed && !is_sidecar) {\n",
+    },
+    Mutation {
         name: "init containers do not start over with the others",
         file: "crates/runtime/src/decide/restart_all.rs",
         find: "[targets, init_targets, sources, init_sources].concat()",

@@ -108,6 +108,10 @@ impl Snapshot {
         self.sandboxes_of(uid).filter(|sandbox| sandbox.ready).count()
     }
 
+    fn newest_sandbox(&self, uid: &PodUid) -> Option<&SandboxSeen> {
+        self.sandboxes_of(uid).max_by_key(|sandbox| sandbox.made)
+    }
+
     pub(crate) fn sandboxes_of(&self, uid: &PodUid) -> impl Iterator<Item = &SandboxSeen> {
         self.sandboxes.iter().filter(move |sandbox| sandbox.uid == *uid)
     }
@@ -171,27 +175,57 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         Init::UnderWay => return None,
         Init::Wrong(why) => return Some(why),
     }
+    let mut lasts = false;
     for container in pod.containers.iter().filter(|container| !is_capped(container)) {
         let latest = snapshot.latest(uid, container.name);
         let restarts = |code| container.restarts(pod.policy, code);
-        let state = state_of(snapshot, latest, container, restarts);
-        if let Err(why) = state {
+        match state_of(snapshot, latest, container, restarts) {
+            Ok(over) => lasts |= !over,
+            Err(why) => return Some(why),
+        }
+        if let Some(why) = wrong_resources(snapshot, latest, pod) {
             return Some(why);
         }
-        let running = latest.filter(|one| one.state == Some(ContainerState::Running));
-        let shares = running.and_then(|running| snapshot.shares.get(&running.id));
-        let expected = cpu::shares(pod.milli()).cast_signed();
-        if let Some(shares) = shares.filter(|shares| **shares != expected) {
-            return Some(format!("{} has {shares} shares, not {expected}", container.name));
-        }
-        let memory = running.and_then(|running| snapshot.memory.get(&running.id));
-        let expected = 2 * pod.mebibytes() * MEBIBYTE;
-        if let Some(memory) = memory.filter(|memory| **memory != expected) {
-            return Some(format!("{} may use {memory} bytes, not {expected}", container.name));
-        }
+    }
+    if let Some(why) = wrong_sidecar(snapshot, uid, pod).filter(|_| lasts) {
+        return Some(why);
     }
     let ready = snapshot.ready_sandboxes(uid);
     (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
+}
+
+/// What a container that runs has, and should not.
+fn wrong_resources(
+    snapshot: &Snapshot,
+    latest: Option<&Instance>,
+    pod: &PodPlan,
+) -> Option<String> {
+    let running = latest.filter(|one| one.state == Some(ContainerState::Running))?;
+    let (name, shares) = (&running.name, cpu::shares(pod.milli()).cast_signed());
+    if let Some(has) = snapshot.shares.get(&running.id).filter(|has| **has != shares) {
+        return Some(format!("{name} has {has} shares, not {shares}"));
+    }
+    let memory = 2 * pod.mebibytes() * MEBIBYTE;
+    let has = snapshot.memory.get(&running.id).filter(|has| **has != memory)?;
+    Some(format!("{name} may use {has} bytes, not {memory}"))
+}
+
+/// What is wrong with a sidecar of a pod whose others run, or will again: beside them it runs too, whatever it
+/// ended with, in their sandbox.
+fn wrong_sidecar(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
+    let newest = snapshot.newest_sandbox(uid);
+    let sidecars = pod.init.iter().filter(|init| init.sidecar);
+    sidecars.filter(|sidecar| !snapshot.is_capped(uid, sidecar.name)).find_map(|sidecar| {
+        let latest = snapshot.latest(uid, sidecar.name);
+        if let Err(why) = state_of(snapshot, latest, sidecar, |_| true) {
+            return Some(why);
+        }
+        let is_elsewhere = |one: &Instance| newest.is_some_and(|newest| one.sandbox != newest.id);
+        if latest.is_some_and(is_elsewhere) {
+            return Some(format!("{} is not in the newest sandbox", sidecar.name));
+        }
+        wrong_resources(snapshot, latest, pod)
+    })
 }
 
 /// Whether a container has ended for good, or else is on its way; or what is wrong with it.
@@ -235,7 +269,7 @@ enum Init {
 
 fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     // In a new sandbox they start over.
-    let newest = snapshot.sandboxes_of(uid).max_by_key(|sandbox| sandbox.made);
+    let newest = snapshot.newest_sandbox(uid);
     let ran = |container: &ContainerPlan| {
         let latest = snapshot.latest(uid, container.name);
         latest.is_some_and(|latest| newest.is_none_or(|newest| latest.sandbox == newest.id))

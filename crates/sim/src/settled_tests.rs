@@ -1,4 +1,4 @@
-use model::observed::ContainerState::{Created, Exited, Running};
+use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
 use super::*;
 use crate::plan::{Action, Extras, Program, RestartRule};
@@ -161,6 +161,46 @@ fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
         "it is started again"
     );
     assert!(problem(&snapshot(ended(1), &[true]), plan).is_some(), "it lives");
+}
+
+#[test]
+fn sidecars_run_as_long_as_others_do() {
+    let sidecar = ContainerPlan { sidecar: true, ..container("i") };
+    let plan = |policy| PodPlan { init: vec![sidecar.clone()], ..pod(policy) };
+    let old = |one: Instance| Instance { finished: Some(Duration::ZERO), ..one };
+    let ended = || vec![instance("i", 0, Exited)];
+    let long_ago = || vec![old(instance("i", 0, Exited))];
+    let changed = Instance { definition: "x".to_owned(), ..instance("i", 0, Running) };
+    let elsewhere = Instance { sandbox: "old".into(), ..instance("i", 0, Running) };
+    let unknown = "p (u): i is Some(Unknown)";
+    let rows = [
+        (vec![instance("i", 0, Running)], Running, None),
+        (ended(), Running, None),
+        (long_ago(), Running, Some("p (u): i ended 1001s ago and was not started again")),
+        (long_ago(), Exited, None),
+        (vec![], Running, Some("p (u): i has not run")),
+        (vec![instance("i", 0, Unknown)], Running, Some(unknown)),
+        (vec![instance("i", 0, Created)], Running, Some("p (u): i is Some(Created)")),
+        (vec![changed], Running, Some("p (u): i runs with another definition")),
+        (vec![elsewhere], Running, Some("p (u): i is not in the newest sandbox")),
+    ];
+    for (sidecars, state, expected) in rows {
+        // One of the others has ended for good.
+        let others = vec![instance("a", 0, Exited), instance("b", 0, state)];
+        let containers = [sidecars, others].concat();
+        let seen = snapshot(containers, &[state == Running]);
+        let found = problem(&seen, plan(Policy::OnFailure));
+        assert_eq!(found.as_deref(), expected, "{seen:?}");
+    }
+    // The others wait.
+    let others = vec![instance("a", 0, Exited), instance("b", 0, Exited)];
+    let waiting = snapshot([long_ago(), others].concat(), &[true]);
+    assert!(problem(&waiting, plan(Policy::Always)).is_some());
+    // A cap took what there was of it.
+    let others = vec![instance("a", 0, Running), instance("b", 0, Running)];
+    let mut taken = snapshot(others, &[true]);
+    taken.capped = [("u".into(), "i".into())].into();
+    assert_eq!(problem(&taken, plan(Policy::Always)), None);
 }
 
 #[test]
