@@ -143,6 +143,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "[targets, sources].concat()",
     },
     Mutation {
+        name: "a container whose end is the end of all starts again alone",
+        file: "crates/ferrolet/src/syncer.rs",
+        find: "restart_all: self.view.is_restarting_all(&status.uid),",
+        replace: "restart_all: self.view.is_restarting_all(&status.uid) && !status.has_ready_sandbox(),",
+    },
+    Mutation {
         name: "what an earlier attempt made is left where it is, and another one is made",
         file: "crates/runtime/src/start.rs",
         find: "        if let Some(waiting) = startable(latest, starting.container, sandbox) {\n",

@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub robbed: BTreeSet<PodUid>,
     /// Containers of which a cap took the last instance, so that nobody knows that they ran.
     pub capped: BTreeSet<(PodUid, Arc<str>)>,
+    /// Containers that live, and another one of their pod that has ended so that all start over.
+    pub due: BTreeMap<ContainerId, ContainerId>,
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
     /// which may be gone, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
@@ -102,6 +104,13 @@ impl Snapshot {
             one.may_live() && self.ending.get(&one.id).is_some_and(|until| self.at <= *until)
         };
         self.lives(uid) && !self.containers.iter().any(|one| one.uid == *uid && has_time(one))
+    }
+
+    /// Whether a container of a pod lives that should have ended with another.
+    fn outlives(&self, uid: &PodUid) -> Option<String> {
+        let mut live = self.containers.iter().filter(|one| one.uid == *uid && one.may_live());
+        let (id, ended) = live.find_map(|one| self.due.get_key_value(&one.id))?;
+        Some(format!("{id} lives, and all start over since {ended} ended"))
     }
 
     fn ready_sandboxes(&self, uid: &PodUid) -> usize {
@@ -169,6 +178,9 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     let is_capped = |container: &ContainerPlan| snapshot.is_capped(uid, container.name);
     if pod.containers.iter().all(ended_for_good) {
         return snapshot.lingers(uid).then(|| "it has finished and lives".to_owned());
+    }
+    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.lingers(uid)) {
+        return Some(why);
     }
     match init_of(snapshot, uid, pod) {
         Init::Done => {}

@@ -204,6 +204,18 @@ fn sidecars_run_as_long_as_others_do() {
 }
 
 #[test]
+fn nothing_outlives_the_end_of_all_but_for_its_grace() {
+    let both = vec![instance("a", 1, Running), instance("b", 0, Running)];
+    let mut seen = snapshot(both, &[true]);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
+    seen.due.insert("b0".into(), "a0".into());
+    let expected = "p (u): b0 lives, and all start over since a0 ended";
+    assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
+    seen.ending.insert("b0".into(), seen.at);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
+}
+
+#[test]
 fn of_what_nobody_wants_nothing_must_be_left() {
     assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);

@@ -34,6 +34,7 @@ use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
 use crate::settled::Wanted;
+use crate::starting_over::StartingOver;
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
@@ -77,6 +78,7 @@ pub(super) struct Node {
     invariants: Invariants,
     robbed: Robbed,
     capped: Capped,
+    starting_over: StartingOver,
     first_sandboxes: FirstSandboxes,
     reading: Reading,
     kept: Option<Vec<Record>>,
@@ -123,6 +125,7 @@ impl Node {
             invariants: Invariants::new(&plan.collecting),
             robbed: Robbed::default(),
             capped: Capped::default(),
+            starting_over: StartingOver::default(),
             first_sandboxes: FirstSandboxes::default(),
             reading: Reading::default(),
             kept: None,
@@ -273,6 +276,7 @@ impl Node {
         let news = self.outside.take_news();
         self.robbed.read(&news);
         self.capped.read(&news);
+        self.starting_over.read(&news);
         self.first_sandboxes.read(&news);
         self.endings.read(&news);
         self.reading.read(&news);

@@ -30,6 +30,7 @@ impl Node {
             ending: BTreeMap::new(),
             robbed: self.robbed.pods().into_iter().chain(self.capped.pods()).collect(),
             capped: self.capped.containers(),
+            due: self.starting_over.due(),
             longest: self.first_sandboxes.longest(outside),
             set_back: outside.clock.set_back(Duration::from_mins(5)),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
