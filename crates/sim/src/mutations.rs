@@ -101,6 +101,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "&& since(failed, now) < Duration::ZERO",
     },
     Mutation {
+        name: "what failed is tried again after ten minutes",
+        file: "crates/pods/src/decide/requeue.rs",
+        find: "const FAILURE: Duration = Duration::from_secs(10);",
+        replace: "const FAILURE: Duration = Duration::from_mins(10);",
+    },
+    Mutation {
         name: "an instance that is replaced goes on running",
         file: "crates/runtime/src/decide/regular_containers.rs",
         find: "actions.kill.push(ContainerKill {",

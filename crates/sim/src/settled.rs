@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub ages: BTreeMap<ContainerId, SignedDuration>,
     /// Until when containers may live that were asked to end, where a pod that is about to end will do.
     pub ending: BTreeMap<ContainerId, Duration>,
+    /// By when containers that ended start again, where they do so before the longest wait is over.
+    pub start_by: BTreeMap<ContainerId, Duration>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
     /// Containers of which a cap took the last instance, so that nobody knows that they ran.
@@ -259,7 +261,8 @@ fn state_of(
         }
         Some(ContainerState::Exited) if restarts(latest.exit_code) => {
             let since = snapshot.at.saturating_sub(latest.finished.unwrap_or_default());
-            if since > LONGEST_WAIT + snapshot.set_back {
+            let is_late = snapshot.start_by.get(&latest.id).is_some_and(|by| snapshot.at > *by);
+            if is_late || since > LONGEST_WAIT + snapshot.set_back {
                 return Err(format!("{name} ended {since:?} ago and was not started again"));
             }
             Ok(false)

@@ -204,6 +204,17 @@ fn sidecars_run_as_long_as_others_do() {
 }
 
 #[test]
+fn a_container_waits_no_longer_than_it_must() {
+    let mut seen = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    seen.start_by.insert("b0".into(), seen.at);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
+    seen.at += Duration::from_secs(1);
+    let expected = "p (u): b ended 2s ago and was not started again";
+    assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
+    assert_eq!(problem(&seen, pod(Policy::OnFailure)), None, "it has ended for good");
+}
+
+#[test]
 fn nothing_outlives_the_end_of_all_but_for_its_grace() {
     let both = vec![instance("a", 1, Running), instance("b", 0, Running)];
     let mut seen = snapshot(both, &[true]);

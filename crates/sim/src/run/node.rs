@@ -33,6 +33,7 @@ use crate::run::endings::Endings;
 use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
+use crate::run::waits::Waits;
 use crate::settled::Wanted;
 use crate::starting_over::StartingOver;
 
@@ -66,6 +67,8 @@ pub(super) struct Node {
     pub(super) agents: u32,
     /// Until when containers may live that were asked to end.
     pub(super) endings: Endings,
+    /// How long containers may wait that have ended.
+    pub(super) waits: Waits,
     agent: Option<(Agent, Arc<Life>)>,
     /// What every agent is told.
     settings: Settings,
@@ -116,6 +119,7 @@ impl Node {
             names: BTreeSet::new(),
             agents: 0,
             endings: Endings::default(),
+            waits: Waits::default(),
             agent: None,
             settings: settings::of(plan),
             collecting: plan.collecting.clone(),
@@ -279,6 +283,7 @@ impl Node {
         self.starting_over.read(&news);
         self.first_sandboxes.read(&news);
         self.endings.read(&news);
+        self.waits.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {

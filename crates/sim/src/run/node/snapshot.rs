@@ -28,6 +28,7 @@ impl Node {
             dangling: outside.dangling_links(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             ending: BTreeMap::new(),
+            start_by: BTreeMap::new(),
             robbed: self.robbed.pods().into_iter().chain(self.capped.pods()).collect(),
             capped: self.capped.containers(),
             due: self.starting_over.due(),
