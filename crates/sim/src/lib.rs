@@ -37,6 +37,7 @@ pub mod run;
 pub mod settled;
 pub mod shrink;
 mod sign;
+mod starting_over;
 pub mod statuses;
 mod trace;
 mod wanted_images;

@@ -101,6 +101,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "&& since(failed, now) < Duration::ZERO",
     },
     Mutation {
+        name: "what failed is tried again after ten minutes",
+        file: "crates/pods/src/decide/requeue.rs",
+        find: "const FAILURE: Duration = Duration::from_secs(10);",
+        replace: "const FAILURE: Duration = Duration::from_mins(10);",
+    },
+    Mutation {
         name: "an instance that is replaced goes on running",
         file: "crates/runtime/src/decide/regular_containers.rs",
         find: "actions.kill.push(ContainerKill {",
@@ -178,10 +184,22 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
     },
     Mutation {
+        name: "a sidecar that ended is not started again while the others run",
+        file: "crates/runtime/src/decide/init_containers.rs",
+        find: "        if passed && !is_sidecar {\n",
+        replace: "        if started || (passed && !is_sidecar) {\n",
+    },
+    Mutation {
         name: "init containers do not start over with the others",
         file: "crates/runtime/src/decide/restart_all.rs",
         find: "[targets, init_targets, sources, init_sources].concat()",
         replace: "[targets, sources].concat()",
+    },
+    Mutation {
+        name: "a container whose end is the end of all starts again alone",
+        file: "crates/ferrolet/src/syncer.rs",
+        find: "restart_all: self.view.is_restarting_all(&status.uid),",
+        replace: "restart_all: self.view.is_restarting_all(&status.uid) && !status.has_ready_sandbox(),",
     },
     Mutation {
         name: "what an earlier attempt made is left where it is, and another one is made",

@@ -5,6 +5,7 @@ mod first_sandboxes;
 mod node;
 mod page;
 mod reading;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,10 @@ const LEAST_FAULTS: usize = 10;
 
 /// How long a node may take, after the last fault, to be as its manifests say.
 const PATIENCE: Duration = Duration::from_mins(25);
+
+/// The same once no call is under way any more that goes wrong: the longest back-off, of an image or a container, and
+/// the time until somebody looks; or the grace of a pod, and two passes.
+const CALM_PATIENCE: Duration = Duration::from_mins(8);
 
 /// How long the agent may take to see and do what a change of a settled node asks for.
 const REACTION: Duration = Duration::from_secs(30);
@@ -202,22 +207,36 @@ async fn more_faults(node: &mut Node) -> Result<(), Broken> {
 
 async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     let invariant = "after the last fault the node becomes as its manifests say";
+    let mut calm = began;
     loop {
-        let took = node.outside.elapsed().saturating_sub(began);
+        let now = node.outside.elapsed();
+        let took = now.saturating_sub(began);
         let is_stuck = node.outside.under_way().then(|| "a call is not over".to_owned());
+        if is_stuck.is_some() {
+            calm = now;
+        }
+        let is_late = took > PATIENCE || now.saturating_sub(calm) > CALM_PATIENCE;
         let snapshot = node.snapshot();
         let ends = node.endings.live(&snapshot).map(|id| format!("{id} is on its way to its end"));
         match unsettled(&snapshot, &node.wanted).or(is_stuck).or(ends) {
             None => return Ok(took),
-            Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),
+            Some(how) if is_late => return Err(Broken { invariant, how }),
             Some(_) => {}
         }
-        let then = node.outside.elapsed() + Duration::from_secs(5);
-        node.advance_to(then).await?;
+        node.advance_to(now + Duration::from_secs(5)).await?;
     }
 }
 
-async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
+/// What an agent is that looks after a settled node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Agent {
+    /// One that has seen things go wrong: what it tried in vain waits longer.
+    Old,
+    /// One for which nothing ever did.
+    New,
+}
+
+async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broken> {
     let invariant = "a node that is as its manifests say stays so";
     let end = node.outside.elapsed() + time;
     let mut well = node.outside.elapsed();
@@ -226,7 +245,10 @@ async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
         // A pod that comes to its end by itself only then ends its sidecars, which have its grace for that.
-        let snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
+        let mut snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
+        if agent == Agent::New {
+            snapshot.start_by = node.waits.start_by(&snapshot, &node.wanted);
+        }
         match unsettled(&snapshot, &node.wanted) {
             None => well = then,
             Some(how) if then > well + reaction => return Err(Broken { invariant, how }),
@@ -246,7 +268,7 @@ async fn spoil_all(node: &mut Node) {
 /// Kills the agent of a settled node, in a quiet moment, and starts another.
 async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     node.keep_news();
-    stay(node, Duration::from_mins(2)).await?;
+    stay(node, Agent::Old, Duration::from_mins(2)).await?;
     // A pod may just be on the way to its end.
     let now = node.outside.elapsed();
     settle(node, now).await?;
@@ -258,7 +280,7 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     told.0.retain(|uid, _| !before.robbed.contains(uid));
     node.start_agent();
     node.keep_news();
-    stay(node, Duration::from_mins(3)).await?;
+    stay(node, Agent::New, Duration::from_mins(3)).await?;
     let since = node.kept_news();
     let changed = disturbed(&before, &since, &node.wanted);
     news.extend(since);
@@ -272,6 +294,8 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Policy;
+    use crate::settled::tests::pod;
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_is_never_over_keeps_a_node_from_being_settled() {
@@ -283,6 +307,23 @@ mod tests {
         assert_eq!(how, "a call is not over");
         drop(stuck);
         node.end();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_has_less_time_when_nothing_goes_wrong_any_more() {
+        let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
+        for (goes_wrong, patience) in [(false, CALM_PATIENCE), (true, PATIENCE)] {
+            let mut node = Node::new(&nothing);
+            // There is no agent that could make it run.
+            node.step(&What::Write(pod(Policy::Always))).await;
+            let trouble = goes_wrong.then(|| node.outside.trouble());
+            let broken = settle(&mut node, Duration::ZERO).await.unwrap_err();
+            assert!(broken.how.contains("has not run"), "{broken}");
+            let took = node.outside.elapsed();
+            assert!(took > patience && took <= patience + Duration::from_secs(5), "{took:?}");
+            drop(trouble);
+            node.end();
+        }
     }
 
     #[test]

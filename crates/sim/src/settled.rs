@@ -53,10 +53,14 @@ pub struct Snapshot {
     pub ages: BTreeMap<ContainerId, SignedDuration>,
     /// Until when containers may live that were asked to end, where a pod that is about to end will do.
     pub ending: BTreeMap<ContainerId, Duration>,
+    /// By when containers that ended start again, where they do so before the longest wait is over.
+    pub start_by: BTreeMap<ContainerId, Duration>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
     /// Containers of which a cap took the last instance, so that nobody knows that they ran.
     pub capped: BTreeSet<(PodUid, Arc<str>)>,
+    /// Containers that live, and another one of their pod that has ended so that all start over.
+    pub due: BTreeMap<ContainerId, ContainerId>,
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
     /// which may be gone, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
@@ -104,8 +108,19 @@ impl Snapshot {
         self.lives(uid) && !self.containers.iter().any(|one| one.uid == *uid && has_time(one))
     }
 
+    /// Whether a container of a pod lives that should have ended with another.
+    fn outlives(&self, uid: &PodUid) -> Option<String> {
+        let mut live = self.containers.iter().filter(|one| one.uid == *uid && one.may_live());
+        let (id, ended) = live.find_map(|one| self.due.get_key_value(&one.id))?;
+        Some(format!("{id} lives, and all start over since {ended} ended"))
+    }
+
     fn ready_sandboxes(&self, uid: &PodUid) -> usize {
         self.sandboxes_of(uid).filter(|sandbox| sandbox.ready).count()
+    }
+
+    fn newest_sandbox(&self, uid: &PodUid) -> Option<&SandboxSeen> {
+        self.sandboxes_of(uid).max_by_key(|sandbox| sandbox.made)
     }
 
     pub(crate) fn sandboxes_of(&self, uid: &PodUid) -> impl Iterator<Item = &SandboxSeen> {
@@ -166,32 +181,65 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     if pod.containers.iter().all(ended_for_good) {
         return snapshot.lingers(uid).then(|| "it has finished and lives".to_owned());
     }
+    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.lingers(uid)) {
+        return Some(why);
+    }
     match init_of(snapshot, uid, pod) {
         Init::Done => {}
         Init::UnderWay => return None,
         Init::Wrong(why) => return Some(why),
     }
+    let mut lasts = false;
     for container in pod.containers.iter().filter(|container| !is_capped(container)) {
         let latest = snapshot.latest(uid, container.name);
         let restarts = |code| container.restarts(pod.policy, code);
-        let state = state_of(snapshot, latest, container, restarts);
-        if let Err(why) = state {
+        match state_of(snapshot, latest, container, restarts) {
+            Ok(over) => lasts |= !over,
+            Err(why) => return Some(why),
+        }
+        if let Some(why) = wrong_resources(snapshot, latest, pod) {
             return Some(why);
         }
-        let running = latest.filter(|one| one.state == Some(ContainerState::Running));
-        let shares = running.and_then(|running| snapshot.shares.get(&running.id));
-        let expected = cpu::shares(pod.milli()).cast_signed();
-        if let Some(shares) = shares.filter(|shares| **shares != expected) {
-            return Some(format!("{} has {shares} shares, not {expected}", container.name));
-        }
-        let memory = running.and_then(|running| snapshot.memory.get(&running.id));
-        let expected = 2 * pod.mebibytes() * MEBIBYTE;
-        if let Some(memory) = memory.filter(|memory| **memory != expected) {
-            return Some(format!("{} may use {memory} bytes, not {expected}", container.name));
-        }
+    }
+    if let Some(why) = wrong_sidecar(snapshot, uid, pod).filter(|_| lasts) {
+        return Some(why);
     }
     let ready = snapshot.ready_sandboxes(uid);
     (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
+}
+
+/// What a container that runs has, and should not.
+fn wrong_resources(
+    snapshot: &Snapshot,
+    latest: Option<&Instance>,
+    pod: &PodPlan,
+) -> Option<String> {
+    let running = latest.filter(|one| one.state == Some(ContainerState::Running))?;
+    let (name, shares) = (&running.name, cpu::shares(pod.milli()).cast_signed());
+    if let Some(has) = snapshot.shares.get(&running.id).filter(|has| **has != shares) {
+        return Some(format!("{name} has {has} shares, not {shares}"));
+    }
+    let memory = 2 * pod.mebibytes() * MEBIBYTE;
+    let has = snapshot.memory.get(&running.id).filter(|has| **has != memory)?;
+    Some(format!("{name} may use {has} bytes, not {memory}"))
+}
+
+/// What is wrong with a sidecar of a pod whose others run, or will again: beside them it runs too, whatever it
+/// ended with, in their sandbox.
+fn wrong_sidecar(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
+    let newest = snapshot.newest_sandbox(uid);
+    let sidecars = pod.init.iter().filter(|init| init.sidecar);
+    sidecars.filter(|sidecar| !snapshot.is_capped(uid, sidecar.name)).find_map(|sidecar| {
+        let latest = snapshot.latest(uid, sidecar.name);
+        if let Err(why) = state_of(snapshot, latest, sidecar, |_| true) {
+            return Some(why);
+        }
+        let is_elsewhere = |one: &Instance| newest.is_some_and(|newest| one.sandbox != newest.id);
+        if latest.is_some_and(is_elsewhere) {
+            return Some(format!("{} is not in the newest sandbox", sidecar.name));
+        }
+        wrong_resources(snapshot, latest, pod)
+    })
 }
 
 /// Whether a container has ended for good, or else is on its way; or what is wrong with it.
@@ -213,7 +261,8 @@ fn state_of(
         }
         Some(ContainerState::Exited) if restarts(latest.exit_code) => {
             let since = snapshot.at.saturating_sub(latest.finished.unwrap_or_default());
-            if since > LONGEST_WAIT + snapshot.set_back {
+            let is_late = snapshot.start_by.get(&latest.id).is_some_and(|by| snapshot.at > *by);
+            if is_late || since > LONGEST_WAIT + snapshot.set_back {
                 return Err(format!("{name} ended {since:?} ago and was not started again"));
             }
             Ok(false)
@@ -235,7 +284,7 @@ enum Init {
 
 fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     // In a new sandbox they start over.
-    let newest = snapshot.sandboxes_of(uid).max_by_key(|sandbox| sandbox.made);
+    let newest = snapshot.newest_sandbox(uid);
     let ran = |container: &ContainerPlan| {
         let latest = snapshot.latest(uid, container.name);
         latest.is_some_and(|latest| newest.is_none_or(|newest| latest.sandbox == newest.id))

@@ -1,4 +1,4 @@
-use model::observed::ContainerState::{Created, Exited, Running};
+use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
 use super::*;
 use crate::plan::{Action, Extras, Program, RestartRule};
@@ -161,6 +161,69 @@ fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
         "it is started again"
     );
     assert!(problem(&snapshot(ended(1), &[true]), plan).is_some(), "it lives");
+}
+
+#[test]
+fn sidecars_run_as_long_as_others_do() {
+    let sidecar = ContainerPlan { sidecar: true, ..container("i") };
+    let plan = |policy| PodPlan { init: vec![sidecar.clone()], ..pod(policy) };
+    let old = |one: Instance| Instance { finished: Some(Duration::ZERO), ..one };
+    let ended = || vec![instance("i", 0, Exited)];
+    let long_ago = || vec![old(instance("i", 0, Exited))];
+    let changed = Instance { definition: "x".to_owned(), ..instance("i", 0, Running) };
+    let elsewhere = Instance { sandbox: "old".into(), ..instance("i", 0, Running) };
+    let unknown = "p (u): i is Some(Unknown)";
+    let rows = [
+        (vec![instance("i", 0, Running)], Running, None),
+        (ended(), Running, None),
+        (long_ago(), Running, Some("p (u): i ended 1001s ago and was not started again")),
+        (long_ago(), Exited, None),
+        (vec![], Running, Some("p (u): i has not run")),
+        (vec![instance("i", 0, Unknown)], Running, Some(unknown)),
+        (vec![instance("i", 0, Created)], Running, Some("p (u): i is Some(Created)")),
+        (vec![changed], Running, Some("p (u): i runs with another definition")),
+        (vec![elsewhere], Running, Some("p (u): i is not in the newest sandbox")),
+    ];
+    for (sidecars, state, expected) in rows {
+        // One of the others has ended for good.
+        let others = vec![instance("a", 0, Exited), instance("b", 0, state)];
+        let containers = [sidecars, others].concat();
+        let seen = snapshot(containers, &[state == Running]);
+        let found = problem(&seen, plan(Policy::OnFailure));
+        assert_eq!(found.as_deref(), expected, "{seen:?}");
+    }
+    // The others wait.
+    let others = vec![instance("a", 0, Exited), instance("b", 0, Exited)];
+    let waiting = snapshot([long_ago(), others].concat(), &[true]);
+    assert!(problem(&waiting, plan(Policy::Always)).is_some());
+    // A cap took what there was of it.
+    let others = vec![instance("a", 0, Running), instance("b", 0, Running)];
+    let mut taken = snapshot(others, &[true]);
+    taken.capped = [("u".into(), "i".into())].into();
+    assert_eq!(problem(&taken, plan(Policy::Always)), None);
+}
+
+#[test]
+fn a_container_waits_no_longer_than_it_must() {
+    let mut seen = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    seen.start_by.insert("b0".into(), seen.at);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
+    seen.at += Duration::from_secs(1);
+    let expected = "p (u): b ended 2s ago and was not started again";
+    assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
+    assert_eq!(problem(&seen, pod(Policy::OnFailure)), None, "it has ended for good");
+}
+
+#[test]
+fn nothing_outlives_the_end_of_all_but_for_its_grace() {
+    let both = vec![instance("a", 1, Running), instance("b", 0, Running)];
+    let mut seen = snapshot(both, &[true]);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
+    seen.due.insert("b0".into(), "a0".into());
+    let expected = "p (u): b0 lives, and all start over since a0 ended";
+    assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
+    seen.ending.insert("b0".into(), seen.at);
+    assert_eq!(problem(&seen, pod(Policy::Always)), None);
 }
 
 #[test]

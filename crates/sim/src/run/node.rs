@@ -33,7 +33,9 @@ use crate::run::endings::Endings;
 use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
+use crate::run::waits::Waits;
 use crate::settled::Wanted;
+use crate::starting_over::StartingOver;
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
@@ -65,6 +67,8 @@ pub(super) struct Node {
     pub(super) agents: u32,
     /// Until when containers may live that were asked to end.
     pub(super) endings: Endings,
+    /// How long containers may wait that have ended.
+    pub(super) waits: Waits,
     agent: Option<(Agent, Arc<Life>)>,
     /// What every agent is told.
     settings: Settings,
@@ -77,6 +81,7 @@ pub(super) struct Node {
     invariants: Invariants,
     robbed: Robbed,
     capped: Capped,
+    starting_over: StartingOver,
     first_sandboxes: FirstSandboxes,
     reading: Reading,
     kept: Option<Vec<Record>>,
@@ -114,6 +119,7 @@ impl Node {
             names: BTreeSet::new(),
             agents: 0,
             endings: Endings::default(),
+            waits: Waits::default(),
             agent: None,
             settings: settings::of(plan),
             collecting: plan.collecting.clone(),
@@ -123,6 +129,7 @@ impl Node {
             invariants: Invariants::new(&plan.collecting),
             robbed: Robbed::default(),
             capped: Capped::default(),
+            starting_over: StartingOver::default(),
             first_sandboxes: FirstSandboxes::default(),
             reading: Reading::default(),
             kept: None,
@@ -277,8 +284,10 @@ impl Node {
         let news = self.outside.take_news();
         self.robbed.read(&news);
         self.capped.read(&news);
+        self.starting_over.read(&news);
         self.first_sandboxes.read(&news);
         self.endings.read(&news);
+        self.waits.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
