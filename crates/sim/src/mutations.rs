@@ -107,6 +107,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "const FAILURE: Duration = Duration::from_mins(10);",
     },
     Mutation {
+        name: "the first delay is as long as the longest",
+        file: "crates/runtime/src/decide/backoff.rs",
+        find: "base: Duration::from_secs(10).min(max), max",
+        replace: "base: max, max",
+    },
+    Mutation {
         name: "an instance that is replaced goes on running",
         file: "crates/runtime/src/decide/regular_containers.rs",
         find: "actions.kill.push(ContainerKill {",
