@@ -92,8 +92,13 @@ impl<'a> Quiet<'a> {
                 }
                 None
             }
-            Event::ResizeAsked(id) => Some(format!("it resizes {id}")),
-            Event::SandboxResizeAsked(id) => Some(format!("it resizes {id}")),
+            Event::ResizeAsked(id) => {
+                let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
+                self.resizes(owner).then(|| format!("it resizes {id}"))
+            }
+            Event::SandboxResizeAsked(id) => {
+                self.resizes(self.ready.get(id)).then(|| format!("it resizes {id}"))
+            }
             Event::PullAsked(pull) => self.pulls(pull),
             Event::CgroupWritten(write) => self.writes(write),
             Event::RemoveAsked(removed, rule) => self.removes(removed, rule),
@@ -102,6 +107,12 @@ impl<'a> Quiet<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Whether something of a pod is resized that should not be. One whose end nobody knows of runs anew, and asks
+    /// then for what it was not given when it was over.
+    fn resizes(&self, owner: Option<&PodUid>) -> bool {
+        !owner.is_some_and(|uid| self.is_robbed(uid))
     }
 
     /// Whether a container has ended so that all of its pod start over.
@@ -236,7 +247,8 @@ impl<'a> Quiet<'a> {
         let deadline = self.wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
         let age = self.before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
         let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
-        deadline.zip(age).is_some_and(|(deadline, age)| age < deadline)
+        // Of one that never got a sandbox only who waited in vain for it knows that its time was up.
+        deadline.is_some_and(|deadline| age.is_none_or(|age| age < deadline))
     }
 
     /// Whether a pod may be ended.

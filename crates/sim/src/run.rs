@@ -1,7 +1,7 @@
 //! Lets a history happen.
 
+mod beginnings;
 mod endings;
-mod first_sandboxes;
 mod node;
 mod page;
 mod reading;

@@ -64,6 +64,8 @@ pub struct Snapshot {
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
     /// which may be gone, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
+    /// The longest time that each pod may be thought to have been wanted, by the same.
+    pub wanted_for: BTreeMap<PodUid, SignedDuration>,
     /// How much longer a wait may have taken because the node's clock was set back in it.
     pub set_back: Duration,
 }
@@ -149,8 +151,13 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
 
 fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
     if let Some(deadline) = pod.deadline {
+        let is_up = |age: SignedDuration| {
+            Duration::try_from(age).is_ok_and(|age| age >= Duration::from_secs(deadline))
+        };
         let Some(age) = snapshot.sandboxes_of(uid).map(|sandbox| sandbox.age).max() else {
-            return Some("it has no sandbox".to_owned());
+            // Its time may have been up before it could get one.
+            let is_over = snapshot.wanted_for.get(uid).copied().is_some_and(is_up);
+            return (!is_over).then(|| "it has no sandbox".to_owned());
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
@@ -160,7 +167,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         }
         // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.
         let longest = snapshot.longest.get(uid).map_or(age, |longest| age.max(*longest));
-        if Duration::try_from(longest).is_ok_and(|age| age >= Duration::from_secs(deadline)) {
+        if is_up(longest) {
             return None;
         }
     }

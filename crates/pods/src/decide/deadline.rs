@@ -5,18 +5,20 @@ use k8s_openapi::api::core::v1::Pod;
 use model::observed::PodStatus;
 use podspec::view;
 
-/// When a pod's time is up: `activeDeadlineSeconds` after it began, as its status tells, or its first sandbox was
-/// made. That is known to the runtime, so a restart of the agent grants no more time; and the other to the API server,
-/// so a runtime that lost what it knew does not either, nor does a sandbox that cannot be made.
-pub fn deadline(pod: &Pod, status: &PodStatus, began: Option<Timestamp>) -> Option<Timestamp> {
+/// When a pod's time is up: `activeDeadlineSeconds` after its first sandbox was made. That is known to the runtime, so
+/// a restart of the agent grants no more time; and when it began to the API server, so a runtime that lost what it knew
+/// does not either. One of which nothing could be made has begun when it was first told of.
+pub fn deadline(pod: &Pod, status: &PodStatus, told: Option<Timestamp>) -> Option<Timestamp> {
     let seconds = view::spec(pod)?.active_deadline_seconds?;
+    let of_api = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     let sandboxes = status.sandboxes.iter().map(|sandbox| sandbox.created_at);
-    let began = sandboxes.chain(began).min()?;
+    let began = sandboxes.chain(of_api.map(|began| began.0)).min().or(told)?;
     began.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use model::ids::PodName;
     use model::observed::{SandboxState, SandboxStatus};
 
@@ -44,20 +46,27 @@ mod tests {
     #[test]
     fn the_time_counts_from_the_beginning_or_the_first_sandbox() {
         let rows = [
-            (None, vec![sandbox(100)], Some(90), None),
-            (Some(30), vec![], None, None),
-            (Some(30), vec![sandbox(100)], None, Some(at(130))),
-            (Some(30), vec![sandbox(200), sandbox(100)], None, Some(at(130))),
-            (Some(30), vec![], Some(90), Some(at(120))),
-            (Some(30), vec![sandbox(100)], Some(90), Some(at(120))),
-            (Some(30), vec![sandbox(100)], Some(110), Some(at(130))),
-            (Some(i64::MAX), vec![sandbox(100)], None, None),
+            (None, vec![sandbox(100)], (Some(90), None), None),
+            (Some(30), vec![], (None, None), None),
+            (Some(30), vec![sandbox(100)], (None, None), Some(at(130))),
+            (Some(30), vec![sandbox(200), sandbox(100)], (None, None), Some(at(130))),
+            (Some(30), vec![], (Some(90), None), Some(at(120))),
+            (Some(30), vec![], (None, Some(90)), Some(at(120))),
+            (Some(30), vec![sandbox(100)], (Some(90), None), Some(at(120))),
+            (Some(30), vec![sandbox(100)], (Some(110), None), Some(at(130))),
+            (Some(30), vec![sandbox(100)], (None, Some(90)), Some(at(130))),
+            (Some(i64::MAX), vec![sandbox(100)], (None, None), None),
         ];
-        for (seconds, sandboxes, began, expected) in rows {
+        for (seconds, sandboxes, (of_api, told), expected) in rows {
             let mut pod = Pod::default();
+            pod.status.get_or_insert_default().start_time = of_api.map(at).map(Time);
             pod.spec.get_or_insert_default().active_deadline_seconds = seconds;
             let status = PodStatus { sandboxes, ..PodStatus::empty("uid".into()) };
-            assert_eq!(deadline(&pod, &status, began.map(at)), expected, "{seconds:?} {began:?}");
+            assert_eq!(
+                deadline(&pod, &status, told.map(at)),
+                expected,
+                "{seconds:?} {of_api:?} {told:?}"
+            );
         }
     }
 }

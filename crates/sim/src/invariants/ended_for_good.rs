@@ -13,12 +13,15 @@ use crate::plan::PodPlan;
 
 /// A container that ended by itself, and that its pod's policy does not start again, stays as it is. One
 /// that the agent had asked to end did not end by itself; who runs in a sandbox that died is replaced with
-/// it; and of what a cap took nobody knows that it ended.
+/// it; and of what a cap took nobody knows that it ended, nor of what was removed late, having run after all.
 #[derive(Debug, Default)]
 pub(super) struct EndedForGood {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     asked: BTreeSet<ContainerId>,
     asked_sandboxes: BTreeSet<SandboxId>,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// Those that were to be removed before they had run.
+    doomed: BTreeSet<ContainerId>,
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
 }
 
@@ -47,7 +50,17 @@ impl Invariant for EndedForGood {
             Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 self.ended.retain(|_, ended| ended.id != *id);
             }
+            Event::RemoveAsked(Removed::Container(id), _) => {
+                let has_run = self.containers.get(id).is_some_and(|one| one.started.is_some());
+                if !has_run {
+                    self.doomed.insert(id.clone());
+                }
+            }
+            Event::Container(one, _) if one.state.is_none() && self.doomed.contains(&one.id) => {
+                self.ended.retain(|_, ended| ended.id != one.id);
+            }
             Event::Container(one, was) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let Some(pod) = self.pods.get(&one.uid) else { return Ok(()) };
                 let mut regular = pod.containers.iter();

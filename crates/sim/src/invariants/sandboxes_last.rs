@@ -106,10 +106,8 @@ impl Invariant for SandboxesGoLast {
             Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
             Event::Told(id, runs) => self.told(id, *runs, record.at),
             Event::StartAsked(id) => self.starts(id),
-            Event::CommandAsked(id, command) => {
-                if self.is_before_the_end(id, command) {
-                    self.ends(id, record.at);
-                }
+            Event::CommandAsked(id, command) if self.is_before_the_end(id, command) => {
+                self.ends(id, record.at);
             }
             Event::StopAsked(id, _) => {
                 self.ends(id, record.at);

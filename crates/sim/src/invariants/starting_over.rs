@@ -25,10 +25,8 @@ impl StartingOver {
         match event {
             Event::Wanted(uid, pod) => self.wanted(uid, pod),
             Event::Container(one, _) => self.changed(one),
-            Event::MakeAsked(maker) => {
-                if !self.ended.values().any(|uid| *uid == maker.uid) {
-                    self.pods.remove(&maker.uid);
-                }
+            Event::MakeAsked(maker) if !self.ended.values().any(|uid| *uid == maker.uid) => {
+                self.pods.remove(&maker.uid);
             }
             _ => {}
         }

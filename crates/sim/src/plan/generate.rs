@@ -11,6 +11,9 @@ use super::{
     Program, RestartRule, Rule, Step, Target, What,
 };
 
+/// How long a container lives that is seen to run.
+const SEEN: Duration = Duration::from_millis(50);
+
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
 pub const INIT_CONTAINERS: bool = true;
 
@@ -207,8 +210,14 @@ impl Maker {
     }
 
     fn container(&mut self, name: &'static str, sidecar: bool) -> ContainerPlan {
-        let image = self.image();
-        ContainerPlan { name, image, program: self.program(), sidecar, extras: Extras::default() }
+        let (image, mut program) = (self.image(), self.program());
+        // Whoever comes after it waits until it was seen to run.
+        if let Program::Ends(time, _) = &mut program
+            && sidecar
+        {
+            *time = (*time).max(SEEN);
+        }
+        ContainerPlan { name, image, program, sidecar, extras: Extras::default() }
     }
 
     fn image(&mut self) -> &'static str {

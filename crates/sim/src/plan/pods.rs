@@ -155,8 +155,8 @@ impl PodPlan {
 
     /// Whether it may come to an end by itself.
     pub fn may_finish(&self) -> bool {
-        let lasts =
-            |one: &ContainerPlan| one.restarts(self.policy, 0) && one.restarts(self.policy, 1);
+        // With whichever code: a rule may speak of a single one.
+        let lasts = |one: &ContainerPlan| (0..=255).all(|code| one.restarts(self.policy, code));
         self.deadline.is_some() || !self.containers.iter().any(lasts)
     }
 

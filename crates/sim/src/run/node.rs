@@ -26,16 +26,16 @@ use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::{AGENT_KILLED, Life};
+use crate::outlived::Outlived;
 use crate::outside::{Asked, Outside};
 use crate::plan::{Collecting, Harm, Plan, PodPlan, URL, What};
 use crate::robbed::{Capped, Robbed};
+use crate::run::beginnings::Beginnings;
 use crate::run::endings::Endings;
-use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
 use crate::run::waits::Waits;
 use crate::settled::Wanted;
-use crate::starting_over::StartingOver;
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
@@ -81,8 +81,8 @@ pub(super) struct Node {
     invariants: Invariants,
     robbed: Robbed,
     capped: Capped,
-    starting_over: StartingOver,
-    first_sandboxes: FirstSandboxes,
+    outlived: Outlived,
+    beginnings: Beginnings,
     reading: Reading,
     kept: Option<Vec<Record>>,
 }
@@ -129,8 +129,8 @@ impl Node {
             invariants: Invariants::new(&plan.collecting),
             robbed: Robbed::default(),
             capped: Capped::default(),
-            starting_over: StartingOver::default(),
-            first_sandboxes: FirstSandboxes::default(),
+            outlived: Outlived::default(),
+            beginnings: Beginnings::default(),
             reading: Reading::default(),
             kept: None,
         }
@@ -284,8 +284,8 @@ impl Node {
         let news = self.outside.take_news();
         self.robbed.read(&news);
         self.capped.read(&news);
-        self.starting_over.read(&news);
-        self.first_sandboxes.read(&news);
+        self.outlived.read(&news);
+        self.beginnings.read(&news);
         self.endings.read(&news);
         self.waits.read(&news);
         self.reading.read(&news);

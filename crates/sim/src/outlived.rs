@@ -13,7 +13,7 @@ use crate::plan::PodPlan;
 /// Finds containers that live although another one of their pod and sandbox has ended so that all start over.
 /// Whoever looks sees that end until all that ran then is gone, and however late that is, they end for it.
 #[derive(Debug, Default)]
-pub(crate) struct StartingOver {
+pub(crate) struct Outlived {
     wanted: BTreeMap<PodUid, Arc<PodPlan>>,
     /// All that are there.
     containers: BTreeMap<ContainerId, Arc<Instance>>,
@@ -23,7 +23,7 @@ pub(crate) struct StartingOver {
     due: BTreeMap<ContainerId, ContainerId>,
 }
 
-impl StartingOver {
+impl Outlived {
     /// Takes the next records in.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
@@ -171,7 +171,7 @@ mod tests {
             (vec![gone(), ends("a", 3)], 0),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
-            let mut over = StartingOver::default();
+            let mut over = Outlived::default();
             for event in [wanted(0), runs("a", 0), runs("b", 0)].iter().chain(&events) {
                 over.take(event);
             }
