@@ -51,7 +51,7 @@ pub(crate) fn container_status(
 ) -> ContainerStatus {
     let newest = input.observed.latest(&container.name);
     let may_go = newest.is_none() && kind != Kind::Ephemeral;
-    let went = old.filter(|old| may_go && starting_over::has_gone(input, old));
+    let went = old.filter(|old| may_go && !is_guess(old) && starting_over::has_gone(input, old));
     let has_worked = kind == Kind::Init && went.is_none() && has_worked(input, newest);
     let failure = input
         .start_failures
@@ -93,6 +93,12 @@ pub(crate) fn container_status(
     }
     readiness::set(kind, &mut status);
     status
+}
+
+/// Whether all that is told is that an init container must have done its work.
+fn is_guess(status: &ContainerStatus) -> bool {
+    let end = ended(status.state.as_ref());
+    end.is_some_and(|end| end.message.as_deref() == Some(WORKED_UNSEEN))
 }
 
 /// Whether a regular init container has done its work: it says so itself, or, when the runtime has

@@ -15,7 +15,8 @@ const MESSAGE: &str = "The container is removed because RestartAllContainers in 
 
 /// Whether an exit asks for it, or it is under way.
 pub(super) fn starts_over(input: &StatusInput<'_>) -> bool {
-    is_asked_for(input.pod, input.observed) || input.base().is_some_and(is_restarting_all)
+    let under_way = || input.base().is_some_and(is_restarting_all);
+    restart::may_restart_all(input.pod) && (is_asked_for(input.pod, input.observed) || under_way())
 }
 
 fn is_asked_for(pod: &Pod, observed: &observed::PodStatus) -> bool {
@@ -153,6 +154,17 @@ mod tests {
                 format!("b #1 {gone}"),
             ]
         );
+    }
+
+    // behaviour: ACT-143
+    #[test]
+    fn what_is_guessed_of_an_init_container_of_which_nothing_was_told_stays() {
+        let mut world = World::new(ruled(), vec![instance("a-0", Exited, 7)]);
+        for _ in 0..2 {
+            let status = world.status();
+            assert_eq!(told(&status)[0], "first #0 ended 0");
+            world.previous = Some(status);
+        }
     }
 
     // behaviour: ACT-143
