@@ -152,18 +152,12 @@ mod tests {
     use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
     use super::*;
-    use crate::invariants::tests::{container, pod, seconds, wanted, with};
+    use crate::invariants::tests::{breaks, container, pod, seconds, stop, wanted, with};
     use crate::plan::Policy;
 
     /// Whether the invariant holds over events at their seconds.
     fn holds(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
-        let mut invariant = GraceShrinks::default();
-        let records = events.into_iter().map(|(at, event)| Record { at: seconds(at), event });
-        records.into_iter().all(|record| invariant.read(&record).is_ok())
-    }
-
-    fn stop(id: &str, grace: u64) -> Event {
-        Event::StopAsked(id.into(), seconds(grace))
+        !breaks(GraceShrinks::default(), events)
     }
 
     #[test]

@@ -167,7 +167,7 @@ mod tests {
     use model::observed::ContainerState::{Created, Exited, Running};
 
     use super::*;
-    use crate::invariants::tests::{container, pod, seconds, with};
+    use crate::invariants::tests::{breaks, container, pod, seconds, with};
     use crate::plan::{Action, Policy, RestartRule};
 
     const HOOK: Hook = Hook::Exec(Duration::from_secs(1), 0);
@@ -180,14 +180,11 @@ mod tests {
     ) -> bool {
         let mut pod = (*pod(Policy::Always)).clone();
         change(&mut pod);
-        let mut invariant = HooksRun::default();
         let first = [
             (1, Event::Wanted("u".into(), Arc::new(pod))),
             (2, container("a", 0, Running, Created)),
         ];
-        let events = first.into_iter().chain(events);
-        let mut records = events.map(|(at, event)| Record { at: seconds(at), event });
-        records.any(|record| invariant.read(&record).is_err())
+        breaks(HooksRun::default(), first.into_iter().chain(events))
     }
 
     fn command(hook: Hook) -> Vec<String> {

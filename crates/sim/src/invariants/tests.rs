@@ -92,6 +92,20 @@ pub(super) fn broken_on(
     Invariants::new(collecting).read(&records).err().map(|broken| broken.invariant)
 }
 
+/// Whether one invariant is broken over events at their seconds.
+pub(super) fn breaks(
+    mut invariant: impl Invariant,
+    events: impl IntoIterator<Item = (u64, Event)>,
+) -> bool {
+    let mut records = events.into_iter().map(|(at, event)| Record { at: seconds(at), event });
+    records.any(|record| invariant.read(&record).is_err())
+}
+
+/// A container is asked to end within so many seconds.
+pub(super) fn stop(id: &str, grace: u64) -> Event {
+    Event::StopAsked(id.into(), seconds(grace))
+}
+
 /// A node whose cap may take the last dead instance of a container.
 pub(super) fn takes_the_last() -> Collecting {
     let containers = ContainerPolicy { in_all: Some(0), ..ContainerPolicy::default() };

@@ -165,18 +165,12 @@ mod tests {
     use model::observed::ContainerState::{Created, Exited, Running};
 
     use super::*;
-    use crate::invariants::tests::{container, pod, seconds, wanted, with};
+    use crate::invariants::tests::{breaks, container, pod, seconds, stop, wanted, with};
     use crate::plan::{Action, Policy, RestartRule};
 
     /// Whether the invariant is broken over events at their seconds.
     fn found(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
-        let mut invariant = WholeGrace::default();
-        let mut records = events.into_iter().map(|(at, event)| Record { at: seconds(at), event });
-        records.any(|record| invariant.read(&record).is_err())
-    }
-
-    fn stop(id: &str, grace: u64) -> Event {
-        Event::StopAsked(id.into(), seconds(grace))
+        breaks(WholeGrace::default(), events)
     }
 
     fn acts(id: &str) -> Event {
