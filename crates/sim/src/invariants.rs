@@ -12,6 +12,7 @@ mod hooks;
 mod images;
 mod init_order;
 mod late_winners;
+mod left_alone;
 mod logs;
 mod numbers;
 mod on_record;
@@ -78,6 +79,7 @@ impl Invariants {
             Box::<grace::GraceShrinks>::default(),
             Box::<whole_grace::WholeGrace>::default(),
             Box::<hooks::HooksRun>::default(),
+            Box::<left_alone::LeftAlone>::default(),
             Box::<numbers::NumbersAdvance>::default(),
             Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),

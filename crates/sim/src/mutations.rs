@@ -101,6 +101,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "&& since(failed, now) < Duration::ZERO",
     },
     Mutation {
+        name: "delays do not grow",
+        file: "crates/runtime/src/decide/backoff.rs",
+        find: "entry.delay.saturating_mul(2)",
+        replace: "entry.delay.saturating_mul(1)",
+    },
+    Mutation {
         name: "what failed is tried again after ten minutes",
         file: "crates/pods/src/decide/requeue.rs",
         find: "const FAILURE: Duration = Duration::from_secs(10);",
@@ -221,6 +227,16 @@ pub const MUTATIONS: &[Mutation] = &[
         file: "crates/runtime/src/remove.rs",
         find: "Ok(_) => Err(RemoveUnused::Started),",
         replace: "Ok(_) => Ok(true),",
+    },
+    Mutation {
+        name: "a server of manifests that refuses has none",
+        file: "crates/pods/src/source/http.rs",
+        find: "if answer.status == 200 { Ok(answer.body) } else {",
+        replace: "if answer.status == 200 {
+            Ok(answer.body)
+        } else if answer.status < 600 {
+            Ok(Vec::new())
+        } else {",
     },
     Mutation {
         name: "the last good version of a manifest is not restored",

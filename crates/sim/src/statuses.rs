@@ -18,12 +18,14 @@ pub(crate) fn told(pods: &dyn PodView) -> Told {
     pods.pods().iter().map(|known| (view::uid(&known.pod), status(known))).collect()
 }
 
-/// Which instances of its containers a pod has, and how they are. What an agent remembers of earlier ones, and how
-/// often it saw something start, nobody can tell after it.
+/// How a pod is, which instances of its containers it has, and how they are. What an agent remembers of earlier ones,
+/// and how often it saw something start, nobody can tell after it: as upstream, it counts an end that nobody saw once
+/// when it is found, and once more when the next instance runs.
 fn status(known: &PodAndStatus) -> String {
     let Some(status) = &known.status else { return "nothing yet".to_owned() };
-    let mut text = String::new();
-    for one in status.container_statuses.iter().flatten() {
+    let mut text = format!("{}; ", status.phase.as_deref().unwrap_or("no phase"));
+    let init = status.init_container_statuses.iter().flatten();
+    for one in init.chain(status.container_statuses.iter().flatten()) {
         let id = one.container_id.as_deref().unwrap_or("none");
         let state = one.state.as_ref();
         let runs = state.and_then(|state| state.running.as_ref()).is_some();

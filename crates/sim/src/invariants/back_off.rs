@@ -10,20 +10,23 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{Event, Instance, Record};
 
-/// The first delay, a little less for the coarseness of timers.
-const FIRST_DELAY: Duration = Duration::from_millis(9900);
-/// Whoever ran longer than this before it failed starts over.
+/// The first delay, and the longest.
+const FIRST_DELAY: Duration = Duration::from_secs(10);
+const LONGEST_DELAY: Duration = Duration::from_mins(5);
+/// How much less it may be, for the coarseness of timers.
+const COARSENESS: Duration = Duration::from_millis(100);
+/// Whoever ran longer than this before it failed starts over, and nobody remembers a delay for longer.
 const RESET_AFTER: Duration = Duration::from_mins(10);
 
 /// How long it may take until a pod has the resources that it asks for.
 const RESIZED_AFTER: Duration = Duration::from_mins(3);
 
-/// An agent that has restarted a failed container once lets it wait before the next time. With other resources
-/// it is another try.
+/// An agent that has restarted a failed container once lets it wait before the next time, and twice as long each time
+/// after that. With other resources it is another try.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
-    /// What this agent started after a failure, and when that was: it was let through since.
-    restarted: BTreeMap<(PodUid, Arc<str>), (ContainerId, Duration)>,
+    /// What this agent started after a failure.
+    restarted: BTreeMap<(PodUid, Arc<str>), Restarted>,
     /// What pods ask for, and since when if that has changed.
     sizes: BTreeMap<PodUid, ((i64, i64), Option<Duration>)>,
     /// When delays were last forgotten: they are not kept on disk, and go by the node's clock.
@@ -32,6 +35,16 @@ pub(super) struct BackOff {
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
     asked: BTreeSet<ContainerId>,
     asked_sandboxes: BTreeSet<SandboxId>,
+}
+
+/// What was started after a failure.
+#[derive(Debug)]
+struct Restarted {
+    id: ContainerId,
+    /// When that failure was: it was let through since.
+    after: Duration,
+    /// The delay that is laid on it, at least.
+    delay: Duration,
 }
 
 impl BackOff {
@@ -43,22 +56,30 @@ impl BackOff {
         };
         let restarted = self.restarted.remove(&key);
         let Some(finished) = before.finished else { return Ok(()) };
+        let changed = self.sizes.get(&one.uid).and_then(|(_, since)| *since);
+        let restarted = restarted.filter(|restarted| {
+            let is_resized = changed.is_some_and(|since| restarted.after <= since + RESIZED_AFTER);
+            restarted.id == before.id
+                && before.definition == one.definition
+                && before.sandbox == one.sandbox
+                && at.saturating_sub(restarted.after) < RESET_AFTER
+                && !is_resized
+        });
         // What is replaced did not fail, even if it ended by itself just before.
         let replaced = self.asked.contains(&before.id) || before.definition != one.definition;
         // Whoever let it through may have done so before, and started it late.
         if finished > self.forgotten && !replaced {
-            self.restarted.insert(key, (one.id.clone(), finished));
+            let delay = restarted.as_ref().map_or(FIRST_DELAY, |earlier| earlier.delay * 2);
+            let (id, delay) = (one.id.clone(), delay.min(LONGEST_DELAY));
+            self.restarted.insert(key, Restarted { id, after: finished, delay });
         }
-        let Some((id, let_through)) = restarted else { return Ok(()) };
-        let counts = id == before.id
-            && before.definition == one.definition
-            && before.sandbox == one.sandbox
-            && finished.saturating_sub(let_through) < RESET_AFTER;
+        let Some(Restarted { delay, .. }) = restarted else { return Ok(()) };
         let waited = at.saturating_sub(finished);
-        let changed = self.sizes.get(&one.uid).and_then(|(_, since)| *since);
-        let is_resized = changed.is_some_and(|since| let_through <= since + RESIZED_AFTER);
-        if counts && !is_resized && waited < FIRST_DELAY {
-            return Err(format!("{} starts {waited:?} after {} failed again", one.id, before.id));
+        if waited + COARSENESS < delay {
+            return Err(format!(
+                "{} starts {waited:?} after {} failed again, and not {delay:?}",
+                one.id, before.id
+            ));
         }
         Ok(())
     }

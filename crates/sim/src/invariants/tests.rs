@@ -399,6 +399,13 @@ fn a_restart_without_a_wait_is_found() {
     // The first restart is free.
     assert_eq!(lives([0, 1, 12], None), None);
     assert_eq!(lives([0, 1, 3], None), sentence);
+    // Then delays double, until it ran well or nobody remembers.
+    let fourth = |starts: [u64; 4]| {
+        broken((0..).zip(starts).flat_map(|(number, started)| life(number, started)))
+    };
+    assert_eq!(fourth([0, 1, 12, 33]), None);
+    assert_eq!(fourth([0, 1, 12, 32]), sentence);
+    assert_eq!(fourth([0, 1, 700, 702]), None);
     let asks = |revision| {
         let asking = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
         Event::Wanted("u".into(), Arc::new(asking))

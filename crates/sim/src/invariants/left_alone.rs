@@ -1,0 +1,163 @@
+//! What runs as it should.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{ContainerState, SandboxState};
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record};
+use crate::plan::{ContainerPlan, PodPlan};
+
+/// A container is not asked to end while its pod is wanted as it always was, in the one sandbox that it ever had.
+/// There are reasons of the pod's own all the same: its time is up, its sidecars are not needed any more, a hook
+/// failed, all start over; and a runtime that lost track of a container, or has two of them.
+#[derive(Debug, Default)]
+pub(super) struct LeftAlone {
+    /// Those that are wanted as they were when they came.
+    pods: BTreeMap<PodUid, Arc<PodPlan>>,
+    /// Those that were ever changed or gone.
+    changed: BTreeSet<PodUid>,
+    /// The only sandbox that a pod ever had, as long as it is ready.
+    homes: BTreeMap<PodUid, Option<SandboxId>>,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// Of which the runtime did not know at some time how they are.
+    lost: BTreeSet<ContainerId>,
+}
+
+impl LeftAlone {
+    fn stop_asked(&self, id: &ContainerId) -> Result<(), String> {
+        let runs = |one: &&Arc<Instance>| one.state == Some(ContainerState::Running);
+        let Some(one) = self.containers.get(id).filter(runs) else { return Ok(()) };
+        let pod = self.pods.get(&one.uid).filter(|_| !self.changed.contains(&one.uid));
+        let plan = pod.and_then(|pod| Some((pod, pod.container(&one.name)?)));
+        let Some((pod, plan)) = plan else { return Ok(()) };
+        let is_at_home = self.homes.get(&one.uid) == Some(&Some(one.sandbox.clone()));
+        if is_at_home && !self.has_to_go(pod, plan, one) {
+            return Err(format!("{id} runs, is wanted, and is asked to end"));
+        }
+        Ok(())
+    }
+
+    fn has_to_go(&self, pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> bool {
+        let others = || self.containers.values().filter(|other| other.uid == one.uid);
+        let is_one_of_two = others().any(|other| {
+            other.name == one.name && other.id != one.id && (other.may_live() || other.succeeds(one))
+        });
+        pod.deadline.is_some()
+            || pod.restarts_all()
+            || plan.extras.post_start.is_some()
+            || self.lost.contains(&one.id)
+            || is_one_of_two
+            || (plan.sidecar && self.is_over(pod, &one.uid))
+    }
+
+    /// Whether nothing that counts of a pod runs: then its sidecars are not needed, if nothing of it starts again.
+    fn is_over(&self, pod: &PodPlan, uid: &PodUid) -> bool {
+        let counts = |name: &str| pod.container(name).is_some_and(|plan| !plan.sidecar);
+        let mut all = self.containers.values().filter(|one| one.uid == *uid && counts(&one.name));
+        // One that is lost or gone may have ended for good.
+        !all.any(|one| one.state == Some(ContainerState::Running))
+    }
+}
+
+impl Invariant for LeftAlone {
+    fn sentence(&self) -> &'static str {
+        "a container that runs as its pod wants it is left alone"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Wanted(uid, pod) => {
+                if self.pods.insert(uid.clone(), Arc::clone(pod)).is_some() {
+                    self.changed.insert(uid.clone());
+                }
+            }
+            Event::Unwanted(uid) => {
+                self.changed.insert(uid.clone());
+            }
+            Event::Sandbox(id, uid, state) => {
+                let is_first = !self.homes.contains_key(uid);
+                let home = (is_first && *state == SandboxState::Ready).then(|| id.clone());
+                self.homes.insert(uid.clone(), home);
+            }
+            Event::Container(one, _) => {
+                if one.state == Some(ContainerState::Unknown) {
+                    self.lost.insert(one.id.clone());
+                }
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::StopAsked(id, _) => return self.stop_asked(id),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+
+    use super::*;
+    use crate::invariants::tests::{breaks, container, pod, stop, wanted};
+    use crate::plan::{Action, Hook, Policy, RestartRule};
+
+    fn sandbox(id: &str, state: SandboxState) -> Event {
+        Event::Sandbox(id.into(), "u".into(), state)
+    }
+
+    fn version(change: impl FnOnce(&mut PodPlan)) -> Event {
+        let mut pod = (*pod(Policy::Always)).clone();
+        change(&mut pod);
+        Event::Wanted("u".into(), Arc::new(pod))
+    }
+
+    /// Whether the end of a container is found, in a pod that is wanted like this and of which this happened.
+    fn found(first: Event, between: Vec<Event>, ends: &str) -> bool {
+        let runs = |name| container(name, 0, Running, Created);
+        let start = [first, sandbox("s", SandboxState::Ready), runs("side"), runs("a")];
+        let all = start.into_iter().chain(between).chain([stop(ends, 30)]);
+        breaks(LeftAlone::default(), (1..).zip(all))
+    }
+
+    #[test]
+    fn the_end_of_what_is_wanted_as_it_was_is_found() {
+        let ends = |between| found(wanted(Policy::Always), between, "a0");
+        assert!(ends(vec![]) && ends(vec![Event::AgentStarted(2)]));
+        for why in [
+            Event::Unwanted("u".into()),
+            wanted(Policy::Never),
+            sandbox("s", SandboxState::NotReady),
+            sandbox("other", SandboxState::Ready),
+            container("a", 0, Exited, Running),
+            container("a", 1, Created, Created),
+        ] {
+            assert!(!ends(vec![why.clone()]), "{why:?}");
+        }
+        let lost = vec![container("a", 0, Unknown, Running), container("a", 0, Running, Unknown)];
+        assert!(!ends(lost));
+        assert!(ends(vec![Event::Unwanted("another".into())]));
+    }
+
+    #[test]
+    fn a_pod_may_have_reasons_of_its_own() {
+        let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
+        for (first, expected) in [
+            (version(|pod| pod.deadline = Some(30)), false),
+            (version(|pod| pod.init[0].extras.rule = Some(rule)), false),
+            (version(|pod| pod.containers[0].extras.post_start = Some(Hook::Http)), false),
+            (version(|pod| pod.init[1].extras.post_start = Some(Hook::Http)), true),
+        ] {
+            assert_eq!(found(first.clone(), vec![], "a0"), expected, "{first:?}");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_goes_when_nothing_else_runs() {
+        let ends = |between| found(wanted(Policy::Never), between, "side0");
+        assert!(ends(vec![]) && !ends(vec![container("a", 0, Exited, Running)]));
+        let other = container("b", 0, Running, Created);
+        assert!(!ends(vec![container("a", 0, Exited, Running), other]), "it is none of the pod's");
+    }
+}
