@@ -4,6 +4,7 @@
 # virtual machine:
 #
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/NAME-TAG.tar
+#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/extra/NAME-TAG.tar    (those that few tests import)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/vm/guest
 #
 # What would come out the same is left alone. What the build needs from the system is in

@@ -65,7 +65,7 @@ impl NodeCgroups {
         driver: CgroupDriver,
     ) -> Result<Self> {
         let per_pod = config.cgroups_per_qos;
-        let root = CgroupName::parse(&config.cgroup_root).context("cgroupRoot")?;
+        let root = root_of_pods(&config.cgroup_root, driver)?;
         let of_pods = if per_pod { root.child(KUBEPODS)? } else { root.clone() };
         let reserved = reserved_cgroups(config, machine, driver)
             .context("kubeReservedCgroup or systemReservedCgroup")?;
@@ -168,6 +168,16 @@ pub(crate) async fn enforce(
         std::future::pending::<()>().await;
     };
     stop.run_until_cancelled(enforced).await;
+}
+
+/// Where the cgroups of pods begin. Under systemd upstream takes the name as it is configured, so that an underscore
+/// stays one in the name of the slice, as a dash becomes one.
+fn root_of_pods(configured: &str, driver: CgroupDriver) -> Result<CgroupName> {
+    let name = match driver {
+        CgroupDriver::Systemd => configured.replace('_', "-"),
+        CgroupDriver::Cgroupfs => configured.to_owned(),
+    };
+    CgroupName::parse(&name).context("cgroupRoot")
 }
 
 #[cfg(test)]

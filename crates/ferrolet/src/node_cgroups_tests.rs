@@ -29,6 +29,20 @@ fn told(events: &KeptNodeEvents) -> Vec<(&'static str, String)> {
     events.all().into_iter().map(|event| (event.reason, event.message)).collect()
 }
 
+// behaviour: CGR-42
+#[test]
+fn an_underscore_of_the_root_stays_one_in_the_name_of_a_slice() {
+    let rows = [
+        (CgroupDriver::Systemd, "/my_root", "/my_root.slice"),
+        (CgroupDriver::Systemd, "/my-root", "/my_root.slice"),
+        (CgroupDriver::Cgroupfs, "/my_root", "/my_root"),
+    ];
+    for (driver, configured, expected) in rows {
+        assert_eq!(root_of_pods(configured, driver).unwrap().path(driver), expected);
+    }
+    assert!(root_of_pods("/a//../b", CgroupDriver::Systemd).is_err());
+}
+
 // behaviour: CGR-7
 #[tokio::test]
 async fn the_cgroups_above_pods_are_made_once() {

@@ -46,6 +46,7 @@ pub(crate) fn node_settings(
                 && config.single_process_oom_kill != Some(true),
         },
         machine,
+        asked_ips: Vec::new(),
         cluster_dns: cluster_dns.collect(),
         cluster_domain: config.cluster_domain.clone(),
         resolv_conf: resolv_conf.map(Into::into),

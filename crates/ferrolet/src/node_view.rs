@@ -61,6 +61,8 @@ pub(crate) struct NodeView {
 pub(crate) struct Outlook<'a> {
     /// Why containers did not start, by name.
     pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,
+    /// Whether a sandbox was just made for it that has not been observed.
+    pub(crate) has_new_sandbox: bool,
     /// Why the whole pod has failed.
     pub(crate) failure: Option<&'a Failure>,
     /// Whether nothing of it will run again.
@@ -200,6 +202,7 @@ impl NodeView {
             observed,
             previous: previous.as_ref().map(|published| &*published.status),
             start_failures: outlook.start_failures.unwrap_or(&none),
+            has_new_sandbox: outlook.has_new_sandbox,
             failure: outlook.failure,
             stopped_for_good: outlook.stopped_for_good,
             resizing: Resizing {

@@ -92,7 +92,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     check_reserved(&config, args.node, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
-    let node = with_ids_of_pods(node, config.max_pods)?;
+    let mut node = with_ids_of_pods(node, config.max_pods)?;
+    node.asked_ips.clone_from(&asked_ips);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;

@@ -1,6 +1,7 @@
 //! What is done for a pod: the pod workers' side of the runtime.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -85,14 +86,16 @@ impl Syncer {
     /// Remembers why containers did not start, until they do. Answers whether some did not before.
     fn remember(&self, uid: &PodUid, error: Option<&SyncError>) -> bool {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = failures.remove(uid).is_some();
-        if let Some(SyncError::StartContainers(failed)) = error {
-            let waiting = failed.iter().map(|(name, error)| {
-                (name.clone(), Waiting { reason: error.label(), message: error.message() })
-            });
-            failures.insert(uid.clone(), waiting.collect());
-        }
-        before
+        let failed = match error {
+            None => return failures.remove(uid).is_some(),
+            Some(SyncError::StartContainers(failed)) => failed,
+            // Nobody tried: what is known of the last try still holds.
+            Some(_) => return failures.contains_key(uid),
+        };
+        let waiting = failed.iter().map(|(name, error)| {
+            (name.clone(), Waiting { reason: error.label(), message: error.message() })
+        });
+        failures.insert(uid.clone(), waiting.collect()).is_some()
     }
 
     /// Whether a pod has not yet what it was given; people hear when it has.
@@ -232,13 +235,19 @@ impl PodSyncer for Syncer {
             restart_all: self.view.is_restarting_all(&status.uid),
             sizes: &sizes,
         };
-        match self.pod_runtime.sync(&situation, cancel).await {
+        let has_new_sandbox = AtomicBool::new(false);
+        let has_home = || {
+            has_new_sandbox.store(true, Ordering::Relaxed);
+            self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
+        };
+        match self.pod_runtime.sync(&situation, cancel, &has_home).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                self.publish(pod, status, outlook);
+                let has_new_sandbox = has_new_sandbox.into_inner();
+                self.publish(pod, status, Outlook { has_new_sandbox, ..outlook });
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: again(retry), acted: true }
             }

@@ -241,6 +241,7 @@ fn node_view(
     let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
     let facts = NodeFacts {
         host_ips: Vec::new(),
+        prefers_v6: settings.node.prefers_v6(),
         runtime_name: settings.runtime_name.clone(),
         stop_signals: settings.node.stop_signals,
     };

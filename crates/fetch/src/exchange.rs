@@ -107,7 +107,10 @@ async fn read(
     let mut incoming = response.into_body();
     let mut body = Vec::new();
     while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|source| failed("read the answer of", target, source))?;
+        let frame = frame.map_err(|source| HttpError::CutOff {
+            server: target.server(),
+            source: source.into(),
+        })?;
         // Trailers say nothing that matters here.
         let Ok(data) = frame.into_data() else { continue };
         if (body.len() + data.len()) as u64 > limit {

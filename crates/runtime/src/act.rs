@@ -124,11 +124,12 @@ impl PodRuntime {
     }
 
     /// Does what the pod needs. `cancel` says that the pod is to end: then nothing is waited for that
-    /// may take for ever.
+    /// may take for ever. `has_home` is called when a new sandbox is ready, before anything starts in it.
     pub async fn sync(
         &self,
         situation: &Situation<'_>,
         cancel: &CancellationToken,
+        has_home: &(dyn Fn() + Sync),
     ) -> Result<Progress, SyncError> {
         let Situation { pod, status, .. } = *situation;
         let met = self.meet_cgroup(pod, status).await?;
@@ -173,7 +174,7 @@ impl PodRuntime {
             Err(error) => Err(error),
         };
         if !(is_kept && actions.start.is_empty()) {
-            let started = self.start_due(situation, &actions, cancel).await;
+            let started = self.start_due(situation, &actions, (cancel, has_home)).await;
             if started.is_err() && !is_kept && has_own_users(pod) && !cancel.is_cancelled() {
                 self.parts.metrics.attempts.pod_with_own_users_did_not_start();
             }
@@ -188,7 +189,7 @@ impl PodRuntime {
         &self,
         situation: &Situation<'_>,
         actions: &PodActions,
-        cancel: &CancellationToken,
+        (cancel, has_home): (&CancellationToken, &(dyn Fn() + Sync)),
     ) -> Result<(), SyncError> {
         let mut early = self.early_look(situation.pod, actions);
         // Boxed, so that it takes its room once, however it is waited for.
@@ -198,6 +199,9 @@ impl PodRuntime {
             Some(early) => early.beside(home).await?,
             None => home.await?,
         };
+        if !matches!(actions.sandbox, SandboxPlan::Keep(_)) {
+            has_home();
+        }
         self.start_containers(situation, &home, &actions.start, early).await
     }
 

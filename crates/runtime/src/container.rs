@@ -118,18 +118,24 @@ fn container_annotations(
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, PodSpec};
+    use k8s_openapi::api::core::v1::{
+        ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
+    };
 
     use super::*;
     use crate::decide::{ApiFacts, EnvironmentSources, environment};
 
     fn made(container: &Container) -> ContainerConfig {
-        let spec = PodSpec {
+        made_in(Pod::default(), container)
+    }
+
+    /// The same, in a pod of which more is known.
+    fn made_in(mut pod: Pod, container: &Container) -> ContainerConfig {
+        pod.spec = Some(PodSpec {
             termination_grace_period_seconds: Some(30),
             containers: vec![container.clone()],
             ..PodSpec::default()
-        };
-        let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+        });
         pod.metadata.name = Some("web".to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         pod.metadata.uid = Some("uid".to_owned());
@@ -202,5 +208,33 @@ mod tests {
             ("io.kubernetes.pod.uid", "uid"),
         ];
         assert_eq!(labels, expected);
+    }
+
+    // behaviour: CON-10
+    #[test]
+    fn what_its_end_needs_is_written_on_a_container() {
+        let mut pod = Pod::default();
+        pod.metadata.deletion_grace_period_seconds = Some(5);
+        let command = Some(vec!["/bin/bye".to_owned(), "a b".to_owned()]);
+        let pre_stop =
+            LifecycleHandler { exec: Some(ExecAction { command }), ..LifecycleHandler::default() };
+        let container = Container {
+            name: "main".to_owned(),
+            image: Some("image:1".to_owned()),
+            lifecycle: Some(Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() }),
+            ..Container::default()
+        };
+        let config = made_in(pod, &container);
+        let rows = [
+            (
+                "io.kubernetes.container.preStopHandler",
+                r#"{"exec":{"command":["/bin/bye","a b"]}}"#,
+            ),
+            ("io.kubernetes.pod.deletionGracePeriod", "5"),
+            ("io.kubernetes.pod.terminationGracePeriod", "30"),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(config.annotations.get(name).map(String::as_str), Some(expected), "{name}");
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
-use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
 use model::lists;
 use model::ports::events::EventType::Warning;
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::act::PodRuntime;
-use crate::decide::{TakenSandbox, taken_sandbox};
+use crate::decide::{TakenSandbox, go_text, taken_sandbox};
 use crate::error::{SandboxConfigError, SyncError};
 use model::log_layout::LogLayout;
 
@@ -41,9 +40,9 @@ impl PodRuntime {
             Err(error) => {
                 let why = match &error {
                     _ if cancel.is_cancelled() => None,
-                    SyncError::LogDirectory(error) => Some(Chain(error).to_string()),
+                    SyncError::LogDirectory(error) => Some(go_text::file_error(error)),
                     SyncError::CreateSandbox(source) => Some(source.rpc_text()),
-                    SyncError::SandboxConfig(error) => Some(Chain(error).to_string()),
+                    SyncError::SandboxConfig(error) => Some(error.told()),
                     _ => None,
                 };
                 if let Some(why) = why {

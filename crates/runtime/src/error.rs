@@ -11,7 +11,7 @@ use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
 use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{ConfigError, ResolvConfError, kill_words};
+use crate::decide::{ConfigError, ResolvConfError, go_text, kill_words};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
 
@@ -175,7 +175,7 @@ impl StartError {
             | Self::Files(_)
             | Self::NoTarget { .. }
             | Self::LogDirectory { .. }
-            | Self::Logs { .. } => Chain(self).to_string(),
+            | Self::Logs { .. } => self.in_words(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
@@ -194,6 +194,17 @@ impl StartError {
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
             Self::ImageInspect { source, .. } => pull_words::uninspected(source),
             Self::ImageNeverPull { image } => pull_words::never(image),
+            _ => self.in_words(),
+        }
+    }
+
+    /// The whole story; of files upstream's.
+    fn in_words(&self) -> String {
+        match self {
+            Self::Files(source) => go_text::file_error(source),
+            Self::LogDirectory { source, .. } => {
+                format!("{self}: {}", go_text::file_error(source))
+            }
             _ => Chain(self).to_string(),
         }
     }
@@ -233,6 +244,22 @@ pub enum SandboxConfigError {
     /// Its uid makes no name for a cgroup.
     #[error(transparent)]
     Cgroup(CgroupNameError),
+}
+
+impl SandboxConfigError {
+    /// What people are told, in upstream's words.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::ResolvConf(error) => go_text::file_error(error),
+            Self::ResolvConfContent(error) => {
+                format!("Encountered error while parsing resolv conf file. Error: {error}")
+            }
+            Self::UserNamespace(UserNamespaceError::Write(error)) => {
+                format!("create user namespace: {}", go_text::file_error(error))
+            }
+            _ => Chain(self).to_string(),
+        }
+    }
 }
 
 /// Why the node still keeps something for a pod that has ended.

@@ -17,7 +17,7 @@ use crate::decide::{
 
 /// How much of an answer is read; what it says does not matter.
 const MOST_OF_ANSWER: u64 = 10 << 10;
-/// How long a request may take when nothing else limits it. Upstream waits for ever.
+/// How long a request may take, if nobody gives it up before. Upstream waits for ever.
 const LONGEST_REQUEST: Duration = Duration::from_hours(1);
 /// How much of what a failed command said is told.
 const MOST_OF_OUTPUT: usize = 1024;
@@ -88,8 +88,8 @@ impl HookFailure {
             }
             Self::Http { url, source } => (format!("Get {url:?}: {}", Chain(source)), ""),
             Self::Ended => (self.to_string(), ""),
-            Self::Hook(HookError::Nothing) => {
-                return format!("Cannot run handler: invalid handler: {}", HookError::Nothing);
+            Self::Hook(nothing @ HookError::Nothing(_)) => {
+                return format!("Cannot run handler: {nothing}");
             }
             Self::Hook(error) => (error.to_string(), ""),
         };
@@ -103,17 +103,16 @@ impl HookFailure {
 }
 
 impl PodRuntime {
-    /// Runs a hook to its end; `limit` is how long anybody waits for it.
+    /// Runs a hook to its end.
     pub(crate) async fn run_hook(
         &self,
         hooked: &Hooked<'_>,
         handler: &LifecycleHandler,
-        limit: Option<Duration>,
     ) -> Result<(), HookFailure> {
         let address = if needs_address(handler) { self.address(hooked).await? } else { None };
         match hook(handler, hooked.container, address).map_err(HookFailure::Hook)? {
             Hook::Exec(command) => self.exec(hooked, &command).await,
-            Hook::Http(http) => self.request(hooked, &http, limit).await,
+            Hook::Http(http) => self.request(hooked, &http).await,
             Hook::Sleep(time) => {
                 tokio::time::sleep(time).await;
                 Ok(())
@@ -146,12 +145,7 @@ impl PodRuntime {
 
     /// An answer of any status is one, as upstream has it. A server that does not speak TLS is asked
     /// again without, and people are told.
-    async fn request(
-        &self,
-        hooked: &Hooked<'_>,
-        http: &HttpHook,
-        limit: Option<Duration>,
-    ) -> Result<(), HookFailure> {
+    async fn request(&self, hooked: &Hooked<'_>, http: &HttpHook) -> Result<(), HookFailure> {
         let get = |secure: bool| Get {
             url: http.url(secure),
             headers: if secure == http.secure {
@@ -160,7 +154,7 @@ impl PodRuntime {
                 http.plain_headers()
             },
             limit: MOST_OF_ANSWER,
-            timeout: limit.unwrap_or(LONGEST_REQUEST),
+            timeout: LONGEST_REQUEST,
         };
         let mut answer = self.parts.http.get(&get(http.secure)).await;
         if matches!(answer, Err(HttpError::NotSecure)) {
@@ -175,7 +169,8 @@ impl PodRuntime {
             }
         }
         match answer {
-            Ok(_) | Err(HttpError::TooLarge(_)) => Ok(()),
+            // Whatever comes after its head.
+            Ok(_) | Err(HttpError::TooLarge(_) | HttpError::CutOff { .. }) => Ok(()),
             Err(source) => Err(HookFailure::Http { url: http.url(http.secure), source }),
         }
     }

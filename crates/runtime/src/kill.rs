@@ -26,6 +26,9 @@ use crate::error::SyncError;
 use crate::hooks::Hooked;
 use crate::report::role;
 
+/// How long a hook that has outlived its container may take to say what became of it.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
+
 /// A container that ends.
 struct Doomed<'a> {
     pod: &'a Pod,
@@ -51,6 +54,17 @@ impl<'a> Doomed<'a> {
             message: Some(format!("Stopping container {}", instance.name)),
         }
     }
+
+    fn pre_stop(&self) -> Option<&LifecycleHandler> {
+        self.container.lifecycle.as_ref()?.pre_stop.as_ref()
+    }
+}
+
+/// Whether a hook is a pause.
+pub(crate) fn sleeps(handler: Option<&LifecycleHandler>) -> bool {
+    handler.is_some_and(|handler| {
+        handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none()
+    })
 }
 
 /// The container of the specification, or what is written on the instance when the specification is
@@ -233,7 +247,13 @@ impl PodRuntime {
         }
         warn!(container = name, "the preStop hook is not done within the grace period; stopping");
         match select(stop, hook).await {
-            Either::Left((stopped, _)) => stopped,
+            Either::Left((stopped, hook)) => {
+                // A command or a request to the container mostly ends with it, and that is told. A pause is not over.
+                if !sleeps(doomed.pre_stop()) {
+                    timeout(LAST_MOMENT, hook).await.ok();
+                }
+                stopped
+            }
             Either::Right(((), stop)) => stop.await,
         }
     }
@@ -241,17 +261,16 @@ impl PodRuntime {
     /// Runs what is to run before the signal, if there is any time for it. That it failed is told and
     /// changes nothing.
     async fn pre_stop(&self, doomed: &Doomed<'_>, grace: Duration) {
-        let lifecycle = doomed.container.lifecycle.as_ref();
-        let handler = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-        let Some(handler) = handler.filter(|_| !grace.is_zero()) else { return };
+        let Some(handler) = doomed.pre_stop().filter(|_| !grace.is_zero()) else { return };
+        let on_host = view::host_network(doomed.pod).then(|| self.parts.host_ips.host_ips());
         let hooked = Hooked {
             pod: doomed.pod,
             container: &doomed.container,
             id: doomed.id,
-            ips: doomed.ips,
+            ips: on_host.as_deref().unwrap_or(doomed.ips),
             sandbox: None,
         };
-        if let Err(failure) = self.run_hook(&hooked, handler, Some(grace)).await {
+        if let Err(failure) = self.run_hook(&hooked, handler).await {
             let container = &doomed.container.name;
             warn!(container, error = %Chain(&failure), "a preStop hook failed");
             // What the hook said may hold secrets, so the event does not repeat it.

@@ -17,7 +17,9 @@ use model::wanted::Mount;
 use tracing::warn;
 
 use crate::act::{PodRuntime, RuntimeParts};
-use crate::decide::{MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, message_source, with_last_words};
+use crate::decide::{
+    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_last_words,
+};
 
 /// Only the agent looks into the directories of pods.
 const DIRECTORY_MODE: u32 = 0o750;
@@ -48,7 +50,7 @@ impl PodRuntime {
         directory: &Path,
         container: &Container,
     ) -> Option<Mount> {
-        let path = container.termination_message_path.clone()?;
+        let path = go_path::cleaned(container.termination_message_path.as_deref()?);
         match self.message_file(directory).await {
             Ok(file) => Some(Mount {
                 host_path: file.to_string_lossy().into_owned(),

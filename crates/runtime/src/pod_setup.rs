@@ -17,7 +17,7 @@ use tracing::info;
 
 use crate::act::{PodRuntime, has_own_users};
 use crate::decide::{
-    HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, over_limits,
+    HOSTS_PATH, NodeDns, described, go_text, host_network_hosts, managed_hosts, over_limits,
     parse_resolv_conf, pod_dns, pod_hostname, wants_hosts_file,
 };
 use crate::error::{ReleaseError, SandboxConfigError, SyncError};
@@ -50,7 +50,8 @@ impl PodRuntime {
         );
         let (volumes, plugins) = made.await;
         volumes.and(plugins).map_err(|error| {
-            let message = format!("error making pod data directories: {}", Chain(&error));
+            let message =
+                format!("error making pod data directories: {}", go_text::file_error(&error));
             self.pod_reporter(pod).event(Warning, "Failed", message);
             SyncError::PodDirectory(error)
         })
@@ -124,7 +125,8 @@ impl PodRuntime {
                 let searches = said.map(|said| said.searches).unwrap_or_default();
                 over_limits(&path.display().to_string(), &searches, !node.cluster_domain.is_empty())
             }
-            Err(error) => Some(Chain(&error).to_string()),
+            Err(SandboxConfigError::ResolvConfContent(error)) => Some(error.to_string()),
+            Err(error) => Some(error.told()),
         };
         if let Some(message) = wrong {
             let reason = "CheckLimitsForResolvConf";
@@ -141,7 +143,7 @@ impl PodRuntime {
                 cluster_servers: node.cluster_dns.clone(),
                 cluster_domain: node.cluster_domain.clone(),
                 host,
-                node_ips: self.parts.host_ips.host_ips(),
+                node_ips: node.asked_ips.clone(),
             },
         );
         let report = self.pod_reporter(pod);
@@ -172,7 +174,11 @@ impl PodRuntime {
         let handlers = status.map(|status| status.handlers).unwrap_or_default();
         let of_pod = handlers.iter().find(|one| one.name == handler);
         if !of_pod.is_some_and(|handler| handler.user_namespaces) {
+            let is_known = of_pod.is_some() || handlers.is_empty();
             return Err(match handler {
+                handler if !is_known => {
+                    UserNamespaceError::HandlerNotKnown { handler: handler.to_owned() }
+                }
                 "" => UserNamespaceError::NotSupported,
                 handler => UserNamespaceError::HandlerNotSupported(handler.to_owned()),
             });

@@ -26,6 +26,7 @@ use crate::decide::{
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, Hooked};
 use crate::image::{EarlyLook, Ensured};
+use crate::kill::sleeps;
 use crate::layout::next_restart_count;
 use crate::lives::Life;
 use model::log_layout::LogLayout;
@@ -242,8 +243,7 @@ impl PodRuntime {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
-        let sleeps =
-            handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none();
+        let sleeps = sleeps(Some(handler));
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;
@@ -253,7 +253,7 @@ impl PodRuntime {
                 }
                 return Err(StartError::PodEnds);
             }
-            ran = self.run_hook(&hooked, handler, None) => ran,
+            ran = self.run_hook(&hooked, handler) => ran,
             // A command ends with its container, but what tells so may be lost; a request to somebody
             // else may never be answered. A pause ends by itself.
             () = life.is_over_for(AFTERLIFE), if !sleeps => Err(HookFailure::Ended),

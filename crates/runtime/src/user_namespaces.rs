@@ -47,6 +47,12 @@ pub enum UserNamespaceError {
         "can't set `spec.hostUsers: false`, RuntimeClass handler {0:?} does not support user namespaces"
     )]
     HandlerNotSupported(String),
+    /// The runtime knows of no such class.
+    #[error("{told}: the handler {handler:?} is not known", told = not_supported(.handler))]
+    HandlerNotKnown {
+        /// Its name.
+        handler: String,
+    },
     /// A file cannot be read or written.
     #[error("user namespace")]
     File(#[source] FileError),
@@ -63,8 +69,19 @@ pub enum UserNamespaceError {
     #[error("{} is not one range for users and groups alike", .0.display())]
     NotOneRange(PathBuf),
     /// There is no range.
-    #[error("user namespace")]
+    #[error("create user namespace")]
     Range(#[source] RangeError),
+    /// The file of a range cannot be written.
+    #[error("create user namespace")]
+    Write(#[source] FileError),
+}
+
+fn not_supported(handler: &str) -> String {
+    match handler {
+        "" => UserNamespaceError::NotSupported,
+        handler => UserNamespaceError::HandlerNotSupported(handler.to_owned()),
+    }
+    .to_string()
 }
 
 /// The ranges of a node's pods.
@@ -110,7 +127,7 @@ impl UserNamespaces {
         let content = serde_json::to_vec(&content).expect("numbers are always JSON");
         if let Err(error) = files.write_durably(&self.file(pod), &content).await {
             ranges.lock().unwrap_or_else(PoisonError::into_inner).release(pod);
-            return Err(UserNamespaceError::File(error));
+            return Err(UserNamespaceError::Write(error));
         }
         Ok(mapping)
     }

@@ -16,6 +16,8 @@ pub enum Page {
     Redirect(String),
     /// A server that takes the request and never answers.
     Silence,
+    /// A server that begins to answer and goes away.
+    CutOff,
     /// A server that does not speak TLS, at a URL that asks for it.
     NotSecure,
 }
@@ -77,6 +79,11 @@ impl MemoryWeb {
                     return Err(HttpError::Failed { step, server, source: source.into() });
                 }
                 Some(Page::Silence) => std::future::pending().await,
+                Some(Page::CutOff) => {
+                    let source = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+                    let server = "memory".to_owned();
+                    return Err(HttpError::CutOff { server, source: source.into() });
+                }
                 Some(Page::NotSecure) => return Err(HttpError::NotSecure),
                 Some(Page::Redirect(next)) => url = next,
                 Some(Page::Answer(_, body)) if body.len() as u64 > request.limit => {

@@ -2,9 +2,19 @@
 
 use crate::{Entry, Image, Layer};
 
-/// Every image that is written for the testbed.
+/// Where those of [`extra`] are, in the directory of the others.
+pub const EXTRA: &str = "extra";
+
+/// Every image that is written for the testbed, and that each of its instances has.
 pub fn catalogue(executable: &[u8]) -> Vec<Image> {
     vec![pause(executable.to_vec()), workload(executable.to_vec()), disposable(executable.to_vec())]
+}
+
+/// Images that few tests want, which import them.
+pub fn extra(executable: &[u8]) -> Vec<Image> {
+    // Neither is root, and only of the first can that be seen without its files.
+    let users = [("ferrolet.test/numbered-user:1", "33"), ("ferrolet.test/named-user:1", "www")];
+    users.map(|(name, user)| workload(executable.to_vec()).named(name).user(user)).into()
 }
 
 /// What holds a sandbox open.
@@ -24,11 +34,13 @@ pub fn disposable(executable: Vec<u8>) -> Image {
     workload(executable).named("ferrolet.test/disposable:1").padded(1 << 16)
 }
 
-/// The least that looks like a system, with the workload in it.
+/// The least that looks like a system, with the workload in it. One of its users is in another group besides their
+/// own.
 fn system(executable: Vec<u8>) -> Layer {
     let text = |text: &str| Entry::File { content: text.into(), mode: 0o644 };
-    let passwd = "root:x:0:0:root:/:/workload\nnobody:x:65534:65534:nobody:/:/workload\n";
-    let group = "root:x:0:\nnobody:x:65534:\n";
+    let passwd = "root:x:0:0:root:/:/workload\nwww:x:33:33:www:/:/workload\n\
+                  nobody:x:65534:65534:nobody:/:/workload\n";
+    let group = "root:x:0:\nwww:x:33:\nstaff:x:50:www\nnobody:x:65534:\n";
     Layer::default()
         .with("etc/group", text(group))
         .with("etc/passwd", text(passwd))

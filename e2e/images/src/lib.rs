@@ -1,6 +1,6 @@
 //! Container images for the tests, made here rather than pulled from anywhere.
 //!
-//! - Input: the static `workload` executable, and the list in [`catalogue`].
+//! - Input: the static `workload` executable, and the lists in [`catalogue`].
 //! - Output: one OCI image layout per image, as a tar archive that a runtime can import.
 //! - Invariant: equal input gives equal bytes, so a digest names the same image on every machine of
 //!   one architecture. Nothing of the time, the user or the file system goes into an archive.
@@ -28,7 +28,7 @@ mod layer;
 mod oci;
 pub mod registry;
 
-pub use catalogue::{catalogue, disposable, pause, workload};
+pub use catalogue::{EXTRA, catalogue, disposable, extra, pause, workload};
 pub use error::Error;
 pub use image::{Image, noise};
 pub use layer::{Entry, Layer};

@@ -35,9 +35,14 @@ fn main() -> anyhow::Result<()> {
 fn write_images(workload: &Path, into: &Path) -> anyhow::Result<()> {
     let executable = fs::read(workload)
         .with_context(|| format!("reading the workload {}", workload.display()))?;
-    for image in test_images::catalogue(&executable) {
-        let path = image.write(into)?;
-        writeln!(io::stdout(), "{} in {}", image.name(), path.display())?;
+    for (images, into) in [
+        (test_images::catalogue(&executable), into.to_owned()),
+        (test_images::extra(&executable), into.join(test_images::EXTRA)),
+    ] {
+        for image in images {
+            let path = image.write(&into)?;
+            writeln!(io::stdout(), "{} in {}", image.name(), path.display())?;
+        }
     }
     Ok(())
 }

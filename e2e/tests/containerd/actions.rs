@@ -2,7 +2,6 @@
 //! and what the runtime finishes too late.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use cri::CriRuntime;
@@ -12,6 +11,7 @@ use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use testbed::wait;
 use testkit::wanted;
 
+use crate::graces;
 use crate::restarts::wait_for_restarts;
 
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
@@ -141,18 +141,7 @@ fn hook_is_waited_for(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A container that is killed in the end, after a hook that takes most of its grace.
-const STUBBORN: &str = "
-  terminationGracePeriodSeconds: 8
-  containers:
-  - name: main
-    image: IMAGE
-    args: [ignore, TERM]
-    lifecycle: {preStop: {sleep: {seconds: 5}}}
-";
-const STUBBORN_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ae";
-
-// behaviour: ACT-82, ACT-83, ACT-85, ACT-62
+// behaviour: ACT-82, ACT-83, ACT-85, ACT-62, ACT-63, ACT-67
 #[test]
 fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let mut node = Node::start()?;
@@ -184,18 +173,16 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
       postStart: {exec: {command: [/workload, exit, '3']}}
 ";
     node.write_manifest("hooked.yaml", &manifest("hooked", spec))?;
-    let stubborn = manifest("stubborn", STUBBORN).replace(UID, STUBBORN_UID);
-    node.write_manifest("stubborn.yaml", &stubborn)?;
+    graces::write_manifests(&node)?;
     node.start_agent()?;
     written(&node, &log("hooked", "web", 0), "post-start")?;
     hook_is_waited_for(&node)?;
     let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
     ensure!(described.contains("PostStartHook failed"), "{described}");
     written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
-    written(&node, &log("stubborn", "main", 0).replace(UID, STUBBORN_UID), "ignoring")?;
+    graces::wait_until_all_run(&node)?;
     keep_logs(&node)?;
-    node.remove_manifest("stubborn.yaml")?;
-    let begun = Instant::now();
+    let begun = graces::remove_manifests(&node)?;
     node.remove_manifest("hooked.yaml")?;
     node.wait_for_log(&["pod has ended", "hooked"])?;
     let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
@@ -205,11 +192,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let patient = written(&node, &kept("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
     ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
-    // The hook takes five of the eight seconds; they are not granted again.
-    node.wait_for_log(&["pod has ended", "stubborn"])?;
-    let took = begun.elapsed();
-    let expected = Duration::from_millis(7500)..Duration::from_millis(12_500);
-    ensure!(expected.contains(&took), "it ended after {took:?}");
+    graces::take_their_time(&node, begun)?;
     node.stop()
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, one_running};
 
+use crate::image_users;
+
 /// The lines that a container of a pod that has ended wrote, of its instance with a number.
 pub(crate) fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
     let command = format!("cat /var/log/pods/shop_{pod}-{NODE_NAME}_*/{container}/0.log");
@@ -95,12 +97,16 @@ fn asking_pod() -> String {
     )
 }
 
-// behaviour: STW-40
+// behaviour: STW-40, CON-22, CON-51, CON-54
 #[test]
 fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
-    ended(&mut node, &[("asked", asking_pod())])?;
+    image_users::import(&node)?;
+    let [merged, strict] = image_users::pods();
+    ended(&mut node, &[("asked", asking_pod()), merged, strict])?;
+    image_users::were_who_their_images_say(&node)?;
+    image_users::name_is_the_one_that_overrides(&node)?;
     let of = |container: &str| lines(&node, "asked", container);
     let told = of("status")?;
     let expected = [
@@ -151,7 +157,10 @@ fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
 fn user_is_told(node: &Node) -> Result<()> {
     let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
     let told: serde_json::Value = serde_json::from_str(&told).context("read the pod list")?;
-    let statuses = told["items"][0]["status"]["containerStatuses"].as_array();
+    let name = format!("asked-{NODE_NAME}");
+    let mut pods = told["items"].as_array().into_iter().flatten();
+    let asked = pods.find(|pod| pod["metadata"]["name"] == name);
+    let statuses = asked.and_then(|pod| pod["status"]["containerStatuses"].as_array());
     let statuses = statuses.with_context(|| format!("no statuses in {told:#}"))?;
     let expected =
         serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
@@ -271,7 +280,10 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
     );
     let counted = pod("counted", "", &[("main", "[sleep, forever]", "")])
         .replace("restartPolicy: Never", "restartPolicy: Always");
-    for (name, manifest) in [("root", root), ("sysctl", sysctl), ("counted", counted)] {
+    image_users::import(&node)?;
+    let refused = image_users::refused();
+    let pods = [("root", root), ("sysctl", sysctl), ("counted", counted), ("refused", refused)];
+    for (name, manifest) in pods {
         node.write_manifest(&format!("{name}.yaml"), &manifest)?;
     }
     node.start_agent()?;
@@ -287,6 +299,7 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         "container has runAsNonRoot and image will run as root (pod: \"{pod_name}_shop({uid})\", container: main)"
     );
     ensure!(described.contains(&whole), "no {whole} in {described}");
+    image_users::are_refused(&node)?;
     node.wait_for_log(&["SysctlForbidden", "forbidden sysctl", "not allowlisted"])?;
     let mut before = node.wait_running("counted")?;
     for agent_was_away in [false, true] {

@@ -5,13 +5,19 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::ctr;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
+use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use model::labels;
 use model::ports::runtime::{ContainerFilter, Runtime as _};
 use model::verdict::Subject;
+use proto::runtime_v1::PodSandboxStatusRequest;
+use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
 use serde_json::Value;
 use testbed::wait;
 use testkit::wanted;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Uri};
+use tower::service_fn;
 
 use crate::actions::{IMAGE, UID, log, manifest, written};
 use crate::container::pod;
@@ -32,7 +38,7 @@ pub(crate) fn wait_for_restarts(node: &Node, logs: &str) -> Result<()> {
 }
 
 /// Waits until the status that the agent tells of a pod is as it should be.
-fn wait_for_status(
+pub(crate) fn wait_for_status(
     node: &Node,
     pod: &str,
     what: &str,
@@ -94,38 +100,60 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
     node.stop()
 }
 
-/// The sandboxes of the runtime.
-/// How long a container that ended was away before it ran again, by the status of its pod.
-fn away(status: &Value) -> Option<SignedDuration> {
-    let container = &status["containerStatuses"][0];
-    let time = |time: &Value| time.as_str()?.parse::<Timestamp>().ok();
-    let now = ["running", "terminated"].map(|state| &container["state"][state]["startedAt"]);
-    let began = now.into_iter().find_map(time)?;
-    let ended = time(&container["lastState"]["terminated"]["finishedAt"])?;
-    // The first time it does not wait.
-    let waited = container["restartCount"].as_i64() >= Some(2);
-    waited.then(|| began.duration_since(ended))
+/// When the instances of a pod's container wrote their first lines, by number, as far as their logs were there when
+/// somebody looked: those of earlier instances go. Looks until the one with this number has written.
+fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timestamp>> {
+    let list = format!("grep -H '' /var/log/pods/shop_{pod}-{NODE_NAME}_*/main/*.log");
+    let mut times: BTreeMap<u32, Timestamp> = BTreeMap::new();
+    node.explained(wait::until(&format!("number {last} of {pod} writes"), PATIENCE, || {
+        let found = node.run("sh", &["-c", &list]).unwrap_or_default();
+        let lines = found.lines().filter_map(|line| {
+            let (path, line) = line.split_once(".log:")?;
+            let number: u32 = path.rsplit('/').next()?.parse().ok()?;
+            Some((number, line.split(' ').next()?.parse::<Timestamp>().ok()?))
+        });
+        for (number, time) in lines {
+            times.entry(number).or_insert(time);
+        }
+        Ok(if times.contains_key(&last) { Ok(()) } else { Err(format!("{times:?}: {found}")) })
+    }))?;
+    Ok(times)
 }
 
 // behaviour: ACT-57
 #[test]
 fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
     let mut node = Node::start()?;
-    node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 4s}")?;
-    let failing = pod("failing", "", &[("main", "[exit, '1']", "")]);
-    node.write_manifest("failing.yaml", &failing.replacen("Never", "Always", 1))?;
-    node.start_agent()?;
-    node.wait_for_log(&["CrashLoopBackOff", "failing"])?;
-    // Times are told in whole seconds. Without the setting it would be 10 s and more.
-    let seconds = |time: SignedDuration| (4..10).contains(&time.as_secs());
-    let mut times = Vec::new();
-    wait_for_status(&node, "failing", "it runs for the third time", |status| {
-        away(status).map(|time| times.push(time)).is_some()
-    })?;
-    ensure!(times.iter().copied().all(seconds), "it was away for {times:?}");
+    // How many seconds number 1 and those after it are waited for to be followed; number 0 is followed at once.
+    let rows: [(&str, &str, &[i64]); 2] = [
+        ("bounded", "crashLoopBackOff: {maxContainerRestartPeriod: 4s}", &[4]),
+        ("reduced", "featureGates: {ReduceDefaultCrashLoopBackOffDecay: true}", &[1, 2]),
+    ];
+    for (name, settings, waits) in rows {
+        node.configure(settings)?;
+        // Its first line is half a second older than its end: whoever writes the log is never that late.
+        let ending = pod(name, "", &[("main", "[logs, --rate, '2', --count, '2']", "")]);
+        let file = format!("{name}.yaml");
+        node.write_manifest(&file, &ending.replacen("Never", "Always", 1))?;
+        node.start_agent()?;
+        let times = beginnings(&node, name, u32::try_from(waits.len())? + 1)?;
+        let time = |number: u32| {
+            times.get(&number).with_context(|| format!("nobody saw number {number}: {times:?}"))
+        };
+        for (number, least) in (1..).zip(waits) {
+            let between = time(number + 1)?.duration_since(*time(number)?);
+            // Without the settings it would be 10 s and more.
+            let expected = SignedDuration::from_secs(*least)..SignedDuration::from_secs(10);
+            ensure!(expected.contains(&between), "{name}: {between:?} after {number}: {times:?}");
+        }
+        node.wait_for_log(&["CrashLoopBackOff", name])?;
+        node.remove_manifest(&file)?;
+        node.stop_agent()?;
+    }
     node.stop()
 }
 
+/// The sandboxes of the runtime.
 fn sandboxes(node: &Node) -> Result<Vec<String>> {
     let mut all = ctr::containers(node.instance())?;
     all.retain(ctr::CtrContainer::is_sandbox);
@@ -226,6 +254,43 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
+/// What is written on the sandbox of the pod `marked`: what the pod has, and what its source wrote on it.
+fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
+    let found = ctr::labels(node.instance(), id)?;
+    let pod = of_pod();
+    ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
+    let mut found = sandbox_annotations(node, id)?;
+    found.remove(labels::POD_SIZES).context("it has no sizes")?;
+    let seen = found.remove("kubernetes.io/config.seen").context("nobody saw it")?;
+    seen.parse::<Timestamp>().with_context(|| format!("{seen} is no time"))?;
+    let annotations = [
+        ("kubernetes.io/config.hash", UID),
+        ("kubernetes.io/config.source", "file"),
+        ("note", "its own"),
+    ];
+    ensure!(found == texts(&annotations), "{found:#?}");
+    Ok(())
+}
+
+/// The annotations of a sandbox. The agent's client reads no more of them than the agent needs.
+fn sandbox_annotations(node: &Node, id: &str) -> Result<BTreeMap<String, String>> {
+    let socket = node.instance().containerd_socket();
+    let request = PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+    let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let calls = calls.context("start a runtime for calls")?;
+    let answer = calls.block_on(async {
+        let dial = service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+        });
+        // The address is never used.
+        let channel = Channel::builder(Uri::from_static("http://localhost"));
+        let channel = channel.connect_with_connector(dial).await?;
+        anyhow::Ok(RuntimeServiceClient::new(channel).pod_sandbox_status(request).await?)
+    })?;
+    Ok(answer.into_inner().status.context("an answer has a status")?.annotations)
+}
+
 /// Removes all containers of the pod `marked`.
 fn forget_containers(node: &Node) -> Result<()> {
     node.ask_runtime(async |runtime| {
@@ -239,7 +304,7 @@ fn forget_containers(node: &Node) -> Result<()> {
     })
 }
 
-// behaviour: ACT-300, CON-10, CON-11
+// behaviour: ACT-300, CON-10, CON-11, CON-14
 #[test]
 fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_all() -> Result<()> {
     let mut node = Node::start()?;
@@ -252,8 +317,9 @@ fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_al
     ports: [{name: web, containerPort: 80}]
     lifecycle: {preStop: {exec: {command: [/workload, exit, '0']}}}
 ";
-    // The second is a name of the agent's own.
-    let own = "labels: {app: web, io.kubernetes.pod.name: somebody-else}, uid:";
+    // The second label is a name of the agent's own.
+    let own = "annotations: {note: its own}, \
+               labels: {app: web, io.kubernetes.pod.name: somebody-else}, uid:";
     node.write_manifest("marked.yaml", &manifest("marked", spec).replacen("uid:", own, 1))?;
     node.start_agent()?;
     for number in 0..3 {
@@ -275,8 +341,6 @@ fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_al
     })?;
     let all = ctr::containers(node.instance())?;
     let sandbox = all.iter().find(|one| one.is_sandbox()).context("the pod has a sandbox")?;
-    let found = ctr::labels(node.instance(), &sandbox.id)?;
-    let pod = of_pod();
-    ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
+    sandbox_is_marked(&node, &sandbox.id)?;
     node.stop()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ferrolet::wiring::Agent;
 use model::observed::ContainerState;
 use model::ports::events::EventType;
+use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Method, Rule};
 
 use crate::world::World;
@@ -151,6 +152,32 @@ async fn a_pull_that_hangs_does_not_keep_its_pod_from_ending() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     world.remove_manifest("far");
     world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
+}
+
+// behaviour: ACT-150
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_told_to_be_ready_to_start_containers_while_its_image_is_pulled() {
+    let far = "\n  containers:\n  - {name: main, image: 'elsewhere.test/far:1', args: [sleep, forever]}\n";
+    for fault in [Fault::hang(), Fault::error(Code::Unavailable)] {
+        let world = World::new();
+        world.write_spec("far", far);
+        world.runtime.inject(Rule::on(Method::PullImage, fault));
+        let agent = world.start();
+        let pulls = |world: &World| (world.runtime.count(Method::PullImage) > 0).then_some(());
+        world.until("its image is pulled", pulls).await;
+        // Whether or not that fails, and is tried again.
+        for _ in 0..30 {
+            let known = agent.pods().pods();
+            let status = known.iter().find_map(|known| known.status.clone()).unwrap();
+            let conditions = status.conditions.iter().flatten();
+            let ready: Vec<_> = conditions
+                .filter(|one| one.type_ == "PodReadyToStartContainers")
+                .map(|one| one.status.as_str())
+                .collect();
+            assert_eq!(ready, ["True"]);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,6 +63,7 @@ impl Identity {
 pub(crate) fn response(page: Page) -> Response {
     match page {
         Page::Silence => None,
+        Page::CutOff => Some(b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\nbye".to_vec()),
         Page::NotSecure => Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
         Page::Redirect(to) => {
             Some(format!("HTTP/1.1 302 x\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n").into())

@@ -56,6 +56,15 @@ pub enum HttpError {
     /// The body has too many bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(u64),
+    /// It began to answer, and did not come to an end.
+    #[error("the answer of {server} breaks off")]
+    CutOff {
+        /// Whose: host and port.
+        server: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The server sends us in circles.
     #[error("more than {0} redirects")]
     TooManyRedirects(usize),

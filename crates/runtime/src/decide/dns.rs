@@ -21,7 +21,7 @@ pub struct NodeDns {
     pub cluster_domain: String,
     /// What the node's own resolver file says; none when there is to be none.
     pub host: Option<DnsConfig>,
-    /// The node's addresses, which tell the versions of IP that it has.
+    /// The addresses that the node was asked to have, which tell the versions of IP.
     pub node_ips: Vec<IpAddr>,
 }
 

@@ -108,7 +108,7 @@ fn referred(
     let namespace = view::pod_name(pod).namespace;
     let objects = api.objects(&namespace);
     if let Some(selector) = &source.field_ref {
-        return pod_field(selector, pod, ips, node_ips).map(Some);
+        return pod_field(selector, pod, (ips, node.prefers_v6()), node_ips).map(Some);
     }
     if let Some(selector) = &source.resource_field_ref {
         return container_resource(selector, pod, container, &node.allocatable).map(Some);

@@ -9,11 +9,12 @@ use podspec::view;
 use super::ConfigError;
 use super::go_text::quoted;
 
-/// The value of a field of the pod. `ips` are the pod's, `node_ips` the node's.
+/// The value of a field of the pod. `ips` are the pod's, of which those of the preferred version of IP come first;
+/// `node_ips` are the node's, as it tells them.
 pub fn pod_field(
     selector: &ObjectFieldSelector,
     pod: &Pod,
-    ips: &[IpAddr],
+    (ips, prefers_v6): (&[IpAddr], bool),
     node_ips: &[IpAddr],
 ) -> Result<String, ConfigError> {
     let version = selector.api_version.as_deref().unwrap_or("v1");
@@ -45,9 +46,9 @@ pub fn pod_field(
         "status.hostIPs" if node_ips.is_empty() => Err(ConfigError::NoHostIp),
         "status.hostIPs" => Ok(joined(node_ips)),
         "status.podIP" => {
-            Ok(preferred(ips, node_ips).first().map(IpAddr::to_string).unwrap_or_default())
+            Ok(preferred(ips, prefers_v6).first().map(IpAddr::to_string).unwrap_or_default())
         }
-        "status.podIPs" => Ok(joined(&preferred(ips, node_ips))),
+        "status.podIPs" => Ok(joined(&preferred(ips, prefers_v6))),
         "spec.restartPolicy" | "spec.schedulerName" | "status.phase" => {
             Err(ConfigError::FieldPath(path.to_owned()))
         }
@@ -64,9 +65,8 @@ fn joined(ips: &[IpAddr]) -> String {
     ips.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// One address of each version of IP, the one of the node's own first.
-fn preferred(ips: &[IpAddr], node_ips: &[IpAddr]) -> Vec<IpAddr> {
-    let six_first = node_ips.first().is_some_and(IpAddr::is_ipv6);
+/// One address of each version of IP, the one of the preferred first.
+fn preferred(ips: &[IpAddr], six_first: bool) -> Vec<IpAddr> {
     let of = |six: bool| ips.iter().find(|ip| ip.is_ipv6() == six).copied();
     [of(six_first), of(!six_first)].into_iter().flatten().collect()
 }
@@ -92,13 +92,14 @@ mod tests {
         let parsed = |ips: &[&str]| ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>();
         let selector =
             ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: path.to_owned() };
-        pod_field(&selector, pod, &parsed(ips), &parsed(node_ips))
+        pod_field(&selector, pod, (&parsed(ips), false), &parsed(node_ips))
     }
 
     // behaviour: CON-5
     #[test]
     fn a_pod_is_told_its_names_labels_and_addresses() {
         let pod = pods::pod("web").namespace("shop").on_node("node-1");
+        let pod = pod.spec(|spec| spec.service_account_name = Some("builder".to_owned()));
         let pod =
             pod.label("app", "web").label("tier", "front").annotation("note", "a \"b\"\n").build();
         let two = ["fd00::5", "10.1.0.5", "10.1.0.6"];
@@ -112,7 +113,7 @@ mod tests {
             ("metadata.labels['none']", ""),
             ("metadata.annotations['note']", "a \"b\"\n"),
             ("spec.nodeName", "node-1"),
-            ("spec.serviceAccountName", ""),
+            ("spec.serviceAccountName", "builder"),
             ("status.hostIP", "192.0.2.1"),
             ("status.hostIPs", "192.0.2.1"),
             ("status.podIP", "10.1.0.5"),
@@ -122,8 +123,16 @@ mod tests {
             let value = field(&pod, path, &two, &["192.0.2.1"]);
             assert_eq!(value.as_deref(), Ok(expected), "{path}");
         }
-        assert_eq!(field(&pod, "status.podIP", &two, &["2001:db8::1"]).unwrap(), "fd00::5");
+        // What the node was found to have is not what it was asked to prefer.
+        assert_eq!(field(&pod, "status.podIP", &two, &["2001:db8::1"]).unwrap(), "10.1.0.5");
+        let v6_first = two.map(|ip| ip.parse().unwrap());
+        assert_eq!(joined(&preferred(&v6_first, true)), "fd00::5,10.1.0.5");
         assert_eq!(field(&pod, "status.podIP", &[], &[]).unwrap(), "");
+        let both = ["192.0.2.1", "2001:db8::1"];
+        assert_eq!(field(&pod, "status.hostIP", &two, &both).unwrap(), "192.0.2.1");
+        assert_eq!(field(&pod, "status.hostIPs", &two, &both).unwrap(), "192.0.2.1,2001:db8::1");
+        let without = pods::pod("web").build();
+        assert_eq!(field(&without, "spec.serviceAccountName", &[], &[]).unwrap(), "");
     }
 
     // behaviour: CON-6

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use model::ports::files::FileError;
+
 /// A text in quotes as Go writes it, which is what programs that read it expect.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
@@ -37,9 +39,37 @@ fn is_printable(c: char) -> bool {
     c == '\'' || format!("a{c}").escape_debug().count() == 2
 }
 
+/// What failed with a file, as Go tells it.
+pub(crate) fn file_error(error: &FileError) -> String {
+    let operation = match error.operation {
+        "read" => "open",
+        "create directory" => "mkdir",
+        other => other,
+    };
+    let why = error.source.to_string();
+    let why = why.split(" (os error").next().unwrap_or_default();
+    let mut rest = why.chars();
+    let first = rest.next().map(|first| first.to_ascii_lowercase());
+    let why: String = first.into_iter().chain(rest).collect();
+    format!("{operation} {}: {why}", error.path.display())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+
+    #[test]
+    fn failures_with_files_are_told_as_go_does() {
+        let error = |operation, number| {
+            let source = io::Error::from_raw_os_error(number);
+            file_error(&FileError { operation, path: "/a/b".into(), source })
+        };
+        assert_eq!(error("read", 2), "open /a/b: no such file or directory");
+        assert_eq!(error("create directory", 20), "mkdir /a/b: not a directory");
+        assert_eq!(error("write", 28), "write /a/b: no space left on device");
+    }
 
     #[test]
     fn texts_are_quoted_as_go_does() {

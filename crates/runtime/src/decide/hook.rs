@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use model::ports::http::Headers;
+
+use super::go_path::requested;
+use super::go_text::quoted;
 
 /// How the agent presents itself to hooks.
 const USER_AGENT: &str = "kube-lifecycle/1.36";
@@ -50,17 +53,30 @@ impl HttpHook {
 }
 
 /// Why a hook cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HookError {
-    /// It says nothing that a hook can do.
-    #[error("the hook names neither a command nor a request nor a time")]
-    Nothing,
+    /// It says nothing that a hook can do, but for a socket that may be written there.
+    #[error(
+        "invalid handler: &LifecycleHandler{{Exec:nil,HTTPGet:nil,TCPSocket:{},Sleep:nil,}}",
+        socket(.0.as_ref())
+    )]
+    Nothing(Option<TCPSocketAction>),
     /// The pod has no address to ask.
     #[error("the pod has no address")]
     NoAddress,
     /// The container has no port of that name.
-    #[error("the container has no port {0:?}")]
+    #[error("strconv.Atoi: parsing {}: invalid syntax", quoted(.0))]
     NoPort(String),
+}
+
+/// A socket as Go tells it.
+fn socket(socket: Option<&TCPSocketAction>) -> String {
+    let Some(TCPSocketAction { host, port }) = socket else { return "nil".to_owned() };
+    let port = match port {
+        IntOrString::Int(port) => format!("{{0 {port} }}"),
+        IntOrString::String(name) => format!("{{1 0 {name}}}"),
+    };
+    format!("&TCPSocketAction{{Port:{port},Host:{},}}", host.as_deref().unwrap_or_default())
 }
 
 /// Whether the hook needs the pod's address.
@@ -85,7 +101,7 @@ pub fn hook(
         return Ok(Hook::Sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))));
     }
     // A TCP socket can be written there, and was never acted on.
-    Err(HookError::Nothing)
+    Err(HookError::Nothing(handler.tcp_socket.clone()))
 }
 
 fn http_hook(
@@ -110,11 +126,10 @@ fn http_hook(
             IpAddr::V6(address) => format!("[{address}]"),
         },
     };
-    let path = http.path.as_deref().unwrap_or_default();
     Ok(HttpHook {
         secure: http.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")),
         authority: format!("{host}:{port}"),
-        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
+        path: requested(http.path.as_deref().unwrap_or_default()),
         headers: headers(http),
     })
 }
@@ -142,9 +157,7 @@ fn headers(http: &HTTPGetAction) -> Headers {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{
-        ContainerPort, ExecAction, HTTPHeader, SleepAction, TCPSocketAction,
-    };
+    use k8s_openapi::api::core::v1::{ContainerPort, ExecAction, HTTPHeader, SleepAction};
 
     use super::*;
 
@@ -180,11 +193,24 @@ mod tests {
             ..LifecycleHandler::default()
         };
         assert_eq!(hook(&sleep, &container, None), Ok(Hook::Sleep(Duration::from_secs(3))));
-        let socket = LifecycleHandler {
-            tcp_socket: Some(TCPSocketAction::default()),
-            ..LifecycleHandler::default()
+        let told = |host: Option<&str>, port| {
+            let action = TCPSocketAction { host: host.map(ToOwned::to_owned), port };
+            let socket =
+                LifecycleHandler { tcp_socket: Some(action), ..LifecycleHandler::default() };
+            hook(&socket, &container, None).unwrap_err().to_string()
         };
-        assert_eq!(hook(&socket, &container, None), Err(HookError::Nothing));
+        let of = |socket: &str| {
+            let rest = "Sleep:nil,}";
+            format!(
+                "invalid handler: &LifecycleHandler{{Exec:nil,HTTPGet:nil,TCPSocket:{socket},{rest}"
+            )
+        };
+        let numbered = of("&TCPSocketAction{Port:{0 80 },Host:,}");
+        assert_eq!(told(None, IntOrString::Int(80)), numbered);
+        let named = of("&TCPSocketAction{Port:{1 0 web},Host:x,}");
+        assert_eq!(told(Some("x"), IntOrString::String("web".to_owned())), named);
+        let nothing = hook(&LifecycleHandler::default(), &container, None).unwrap_err();
+        assert_eq!(nothing.to_string(), of("nil"));
     }
 
     // behaviour: ACT-81

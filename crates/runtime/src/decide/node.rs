@@ -20,6 +20,8 @@ pub struct NodeSettings {
     pub machine: Machine,
     /// How pods are limited.
     pub limits: LimitSettings,
+    /// What `--node-ip` says, where it says something.
+    pub asked_ips: Vec<IpAddr>,
     /// Name servers of the cluster.
     pub cluster_dns: Vec<IpAddr>,
     /// The cluster's domain; empty when it has none.
@@ -34,4 +36,12 @@ pub struct NodeSettings {
     pub ids_per_pod: u32,
     /// The ids of the host that are set aside for them, if any are.
     pub ids_of_pods: Option<IdSpan>,
+}
+
+impl NodeSettings {
+    /// Whether addresses of the sixth version of IP come first in what is told of pods. The addresses that the node
+    /// was found to have say nothing about it.
+    pub fn prefers_v6(&self) -> bool {
+        self.asked_ips.first().is_some_and(IpAddr::is_ipv6)
+    }
 }

@@ -95,4 +95,25 @@ mod tests {
         ];
         assert_eq!(told, expected);
     }
+
+    // behaviour: CON-25
+    #[test]
+    fn ports_of_init_containers_and_sidecars_are_not_told() {
+        let with = |container: &mut Container, number| {
+            container.ports = Some(vec![port("", "TCP", number, number, "")]);
+        };
+        let mut pod = pods::pod("web")
+            .init_container("first", "image", [])
+            .sidecar("side", "image", [])
+            .container("main", "image", [])
+            .build();
+        let spec = pod.spec.as_mut().unwrap();
+        let inits = spec.init_containers.as_mut().unwrap();
+        with(&mut inits[0], 81);
+        with(&mut inits[1], 82);
+        assert_eq!(port_mappings(&pod), []);
+        with(&mut pod.spec.as_mut().unwrap().containers[0], 80);
+        let told: Vec<_> = port_mappings(&pod).iter().map(|port| port.container_port).collect();
+        assert_eq!(told, [80]);
+    }
 }

@@ -13,6 +13,7 @@ use model::wanted::{
 use podspec::view;
 
 use super::ConfigError;
+use super::go_path::cleaned;
 use super::go_text::quoted;
 
 /// What of the kernel a container must not see: upstream's list for one that does not ask for more. Without
@@ -188,8 +189,10 @@ fn seccomp(
         "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
         "Localhost" => {
             let name = localhost_profile.as_deref().filter(|name| !name.is_empty());
-            let path = confinement.seccomp_profiles.join(name.ok_or(ConfigError::SeccompProfile)?);
-            Ok(SecurityProfile::Localhost(path.to_string_lossy().into_owned()))
+            // Never outside of their directory.
+            let name = cleaned(name.ok_or(ConfigError::SeccompProfile)?);
+            let profiles = confinement.seccomp_profiles.to_string_lossy();
+            Ok(SecurityProfile::Localhost(format!("{profiles}{name}")))
         }
         _ => Ok(SecurityProfile::Unconfined),
     }

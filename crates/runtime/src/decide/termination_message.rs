@@ -3,6 +3,8 @@
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus};
 
+use super::go_path::cleaned;
+
 /// How much of the file is shown.
 pub const MOST_OF_FILE: u64 = 4096;
 /// How many lines from the end of the log are looked at.
@@ -27,7 +29,8 @@ pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     let annotation = |name| status.annotations.get(name).map(String::as_str).unwrap_or_default();
     let path = annotation(labels::CONTAINER_TERMINATION_MESSAGE_PATH);
     let policy = annotation(labels::CONTAINER_TERMINATION_MESSAGE_POLICY);
-    let mount = status.mounts.iter().find(|mount| mount.container_path == path);
+    let at = cleaned(path);
+    let mount = status.mounts.iter().find(|mount| mount.container_path == at);
     Some(MessageSource {
         file: mount.filter(|_| !path.is_empty()).map(|mount| mount.host_path.clone()),
         // One that could not even start has no log.
@@ -75,6 +78,11 @@ mod tests {
     fn last_words_are_in_the_file_that_was_mounted_where_the_container_was_told() {
         let source = message_source(&ended("File", 1, "Error")).unwrap();
         assert_eq!(source, MessageSource { file: Some("/words".to_owned()), or_log: false });
+        let mut loosely = ended("File", 1, "Error");
+        let written = "dev//termination-log/".to_owned();
+        let path = labels::CONTAINER_TERMINATION_MESSAGE_PATH.to_owned();
+        loosely.annotations.insert(path, written);
+        assert_eq!(message_source(&loosely), Some(source));
         let mut elsewhere = ended("File", 1, "Error");
         elsewhere.mounts.pop();
         assert_eq!(message_source(&elsewhere).unwrap().file, None);

@@ -240,6 +240,59 @@ async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
     assert_eq!(world.calls()[..2], [Method::ExecSync, Method::StopContainer]);
 }
 
+// behaviour: ACT-86
+#[tokio::test(start_paused = true)]
+async fn a_pre_stop_hook_that_ends_with_its_container_has_failed() {
+    let mut request = http("HTTP");
+    request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
+    let rows = [
+        (exec(&["/workload", "sleep", "forever"]), 10_000, true),
+        // Nobody knows what became of it, nor waits for it long.
+        (request, 10_500, false),
+        (sleep(100), 10_000, false),
+    ];
+    for (handler, took, told) in rows {
+        let world = World::new();
+        world.web.put("http://hooks.test:8080/hook", Page::Silence);
+        let pod = with(pre_stop(handler.clone()), &["sleep", "forever"]);
+        world.synced(&pod).await;
+        let took = std::time::Duration::from_millis(took);
+        assert_eq!(end(&world, &pod, 10).await, took, "{handler:?}");
+        assert_eq!(world.events.has("FailedPreStopHook"), told, "{handler:?}");
+    }
+}
+
+// behaviour: ACT-151
+#[tokio::test(start_paused = true)]
+async fn a_request_is_answered_when_the_answer_has_begun() {
+    let mut request = http("HTTP");
+    request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
+    let world = World::new();
+    world.web.put("http://hooks.test:8080/hook", Page::CutOff);
+    let lifecycle = Lifecycle { post_start: Some(request.clone()), ..pre_stop(request) };
+    let pod = with(lifecycle, &["sleep", "forever"]);
+    world.synced(&pod).await;
+    assert_eq!(end(&world, &pod, 10).await, seconds(0));
+    assert_eq!(world.web.asked("http://hooks.test:8080/hook").len(), 2);
+    assert!(!world.events.has("FailedPreStopHook") && !world.events.has("FailedPostStartHook"));
+}
+
+// behaviour: ACT-153
+#[tokio::test(start_paused = true)]
+async fn a_request_of_a_pod_on_the_hosts_network_goes_to_the_node() {
+    let world = World::new();
+    let lifecycle = Lifecycle { post_start: Some(http("HTTP")), ..pre_stop(http("HTTP")) };
+    let mut pod = with(lifecycle, &["sleep", "forever"]);
+    pod.spec.as_mut().unwrap().host_network = Some(true);
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    let url = "http://192.0.2.1:8080/hook";
+    world.web.put(url, Page::ok("yes"));
+    world.synced(&pod).await;
+    end(&world, &pod, 10).await;
+    assert_eq!(world.web.asked(url).len(), 2);
+    assert!(!world.events.has("FailedPreStopHook"));
+}
+
 // behaviour: ACT-87, ACT-131
 #[tokio::test(start_paused = true)]
 async fn a_server_without_tls_is_asked_again_without() {
@@ -293,20 +346,30 @@ async fn a_container_is_asked_to_end_by_the_signal_it_chose() {
 // behaviour: ACT-63
 #[tokio::test(start_paused = true)]
 async fn the_wait_of_a_sidecar_and_its_hook_come_out_of_one_grace() {
-    let world = World::new();
-    let mut pod = web()
-        .sidecar("side", IMAGE, ["ignore", "TERM"])
-        .container("main", IMAGE, ["trap", "TERM", "--delay", "3s"])
-        .build();
-    pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].lifecycle =
-        Some(pre_stop(sleep(5)));
-    world.synced(&pod).await;
-    world.synced(&pod).await;
-    let status = world.status(&pod).await;
-    let begun = Instant::now();
-    world.pods.kill(&pod, &status, Some(seconds(12))).await.unwrap();
-    // The hook runs at once, beside the others; the wait for the turn is over by then.
-    assert_eq!(begun.elapsed(), seconds(12));
+    let rows = [
+        // It ignores its signal: hook, wait and signal together take the grace.
+        (["ignore", "TERM"], 5, 12),
+        // It ends at its signal. The hook runs at once, beside the others, and the turn has come by then;
+        // in its turn the hook would have begun after 3 s.
+        (["sleep", "forever"], 5, 5),
+        // The turn is waited for all the same.
+        (["sleep", "forever"], 2, 3),
+    ];
+    for (args, hook, took) in rows {
+        let world = World::new();
+        let mut pod = web()
+            .sidecar("side", IMAGE, args)
+            .container("main", IMAGE, ["trap", "TERM", "--delay", "3s"])
+            .build();
+        pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].lifecycle =
+            Some(pre_stop(sleep(hook)));
+        world.synced(&pod).await;
+        world.synced(&pod).await;
+        let status = world.status(&pod).await;
+        let begun = Instant::now();
+        world.pods.kill(&pod, &status, Some(seconds(12))).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(took), "{args:?} {hook}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,10 +4,10 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use model::observed::ContainerState::{Exited, Running, Unknown};
 use model::observed::SandboxState;
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{Code, Runtime};
 use model::verdict::Subject;
 use runtime::SyncError;
-use testkit::runtime::{Method, RemoteImage};
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted;
 
 use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
@@ -145,6 +145,35 @@ async fn a_changed_image_replaces_the_running_instance_at_once() {
         assert_eq!(world.instances("same"), [(0, Running)]);
         let status = world.status(&pod(&image)).await;
         assert_eq!(*status.latest("main").unwrap().image, *image);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_while_what_is_to_be_replaced_does_not_end() {
+    let world = World::new();
+    let pod = |image: &str| {
+        web()
+            .container("ended", IMAGE, ["sleep", "forever"])
+            .container("changed", image, ["sleep", "forever"])
+            .build()
+    };
+    let (old, new) = (pod(IMAGE), pod("ferrolet.test/workload:2"));
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/workload:2"));
+    world.synced(&old).await;
+    world.runtime.kill_container(&world.running(&old, "ended").await, 1);
+    let changed = world.running(&old, "changed").await;
+    let fault = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::StopContainer, fault).object(changed.as_str()).once());
+    let error = world.sync(&new).await.unwrap_err();
+    let SyncError::KillContainer { name, .. } = &error else { panic!("{error}") };
+    assert_eq!(name, "changed");
+    // Not even the one that has nothing to do with it, as upstream.
+    assert_eq!(world.calls(), [Method::StopContainer]);
+    assert_eq!(world.instances("ended"), [(0, Exited)]);
+    assert_eq!(world.instances("changed"), [(0, Running)]);
+    world.synced(&new).await;
+    for name in ["ended", "changed"] {
+        assert_eq!(world.instances(name), [(1, Running), (0, Exited)], "{name}");
     }
 }
 

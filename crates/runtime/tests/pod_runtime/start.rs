@@ -184,7 +184,7 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     assert_eq!(world.calls(), []);
     assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
     let said = world.last_message("FailedCreatePodSandBox");
-    let expected = format!("Failed to create pod sandbox: create directory {WEB_LOGS}: ");
+    let expected = format!("Failed to create pod sandbox: mkdir {WEB_LOGS}: ");
     assert!(said.starts_with(&expected), "{said}");
     world.files.repair(WEB_LOGS);
     world.files.write(format!("{WEB_LOGS}/main"), "not a directory");

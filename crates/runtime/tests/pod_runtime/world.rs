@@ -195,7 +195,7 @@ impl World {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
         let situation = Situation { pod, status: &status, probes, restart_all, sizes };
-        self.pods.sync(&situation, cancel).await
+        self.pods.sync(&situation, cancel, &|| {}).await
     }
 
     /// A sync on what an earlier look showed.
@@ -207,7 +207,7 @@ impl World {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
         let situation = Situation { pod, status, probes, restart_all: false, sizes };
-        self.pods.sync(&situation, &CancellationToken::new()).await
+        self.pods.sync(&situation, &CancellationToken::new(), &|| {}).await
     }
 
     /// Marks pods to start over, or not any more.

@@ -43,7 +43,9 @@ impl LeftAlone {
     fn has_to_go(&self, pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> bool {
         let others = || self.containers.values().filter(|other| other.uid == one.uid);
         let is_one_of_two = others().any(|other| {
-            other.name == one.name && other.id != one.id && (other.may_live() || other.succeeds(one))
+            other.name == one.name
+                && other.id != one.id
+                && (other.may_live() || other.succeeds(one))
         });
         pod.deadline.is_some()
             || pod.restarts_all()

@@ -11,7 +11,7 @@ use crate::decide::input::StatusInput;
 pub(crate) fn set(input: &StatusInput<'_>, status: &mut PodStatus) {
     let hosts = &input.node.host_ips;
     let v6_first = hosts.first().is_some_and(IpAddr::is_ipv6);
-    let mut ips = one_of_each_family(&input.observed.ips, v6_first);
+    let mut ips = one_of_each_family(&input.observed.ips, input.node.prefers_v6);
     if view::host_network(input.pod) {
         // A family that the node gains later is added; an address that the pod has stays.
         for host in one_of_each_family(hosts, v6_first) {

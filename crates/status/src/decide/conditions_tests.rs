@@ -1,8 +1,8 @@
 //! The conditions.
 
 use k8s_openapi::api::core::v1::{
-    ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodCondition, PodReadinessGate,
-    PodStatus,
+    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodCondition,
+    PodReadinessGate, PodStatus,
 };
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
@@ -46,6 +46,11 @@ fn a_pod_whose_sandbox_is_usable_is_ready_to_start_containers() {
     };
     assert_eq!(world(&|_| {}), "True");
     assert_eq!(world(&|world| world.observed.sandboxes.clear()), "False");
+    let just_made = |world: &mut World| {
+        world.observed.sandboxes.clear();
+        world.has_new_sandbox = true;
+    };
+    assert_eq!(world(&just_made), "True");
     assert_eq!(world(&|world| world.observed.sandboxes[0].state = NotReady), "False");
     // Another live one is in the way only if something was made in it.
     assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(Ready))), "True");
@@ -224,8 +229,8 @@ fn a_pod_on_a_node_is_scheduled() {
     assert_eq!(says(&world.status(), "PodScheduled"), "True");
 }
 
-#[test]
-fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
+/// A container that asks for a restart of all by its exit with 7.
+fn asking(name: &str) -> Container {
     let rule = ContainerRestartRule {
         action: "RestartAllContainers".to_owned(),
         exit_codes: Some(ContainerRestartRuleOnExitCodes {
@@ -233,20 +238,29 @@ fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
             values: Some(vec![7]),
         }),
     };
+    Container {
+        restart_policy: Some("Never".to_owned()),
+        restart_policy_rules: Some(vec![rule]),
+        ..container(name)
+    }
+}
+
+const RESTARTING: &str =
+    "True RestartAllContainersStarted: container exited with restart policy rule";
+
+#[test]
+fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
     let ruled = || {
         let mut pod = pod("Never", &["a", "b"]);
-        let a = &mut pod.spec.as_mut().unwrap().containers[0];
-        a.restart_policy = Some("Never".to_owned());
-        a.restart_policy_rules = Some(vec![rule.clone()]);
+        pod.spec.as_mut().unwrap().containers[0] = asking("a");
         pod
     };
-    let under_way = "True RestartAllContainersStarted: container exited with restart policy rule";
     let b = || instance("b-0", Running, 0);
     let rows = [
         ("both run", vec![instance("a-0", Running, 0), b()], "False", "False"),
-        ("the exit", vec![instance("a-0", Exited, 7), b()], "False", under_way),
+        ("the exit", vec![instance("a-0", Exited, 7), b()], "False", RESTARTING),
         ("another exit", vec![instance("a-0", Exited, 1), b()], "False", "False"),
-        ("one is left", vec![b()], "True", under_way),
+        ("one is left", vec![b()], "True", RESTARTING),
         ("none is left", vec![], "True", "False"),
         (
             "it failed",
@@ -272,6 +286,32 @@ fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
         assert_eq!(found.observed_generation, None);
         let unruled = World::new(pod("Never", &["a", "b"]), vec![b()]).with_previous(previous);
         assert_eq!(says(&unruled.status(), "AllContainersRestarting"), "-");
+    }
+}
+
+// behaviour: ACT-55
+#[test]
+fn the_exit_of_an_init_container_may_ask_for_it_too() {
+    let beside = || instance("beside-0", Running, 0);
+    let rows = [
+        ("it runs", vec![beside(), instance("first-0", Running, 0)], "False", "False"),
+        ("the exit", vec![beside(), instance("first-0", Exited, 7)], "False", RESTARTING),
+        ("the exit alone", vec![instance("first-0", Exited, 7)], "True", RESTARTING),
+        ("the sidecar is left", vec![beside()], "True", RESTARTING),
+        ("none is left", vec![], "True", "False"),
+        (
+            "another exit",
+            vec![beside(), instance("first-0", Exited, 1)],
+            "False",
+            "False PodFailed",
+        ),
+    ];
+    for (what, instances, before, expected) in rows {
+        let pod = with_init(pod("Never", &["a"]), vec![sidecar("beside"), asking("first")]);
+        let conditions = Some(vec![condition("AllContainersRestarting", before)]);
+        let previous = PodStatus { conditions, ..PodStatus::default() };
+        let status = World::new(pod, instances).with_previous(previous).status();
+        assert_eq!(says(&status, "AllContainersRestarting"), expected, "{what}");
     }
 }
 

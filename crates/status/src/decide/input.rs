@@ -19,6 +19,8 @@ pub struct StatusInput<'a> {
     pub previous: Option<&'a PodStatus>,
     /// Why containers did not start at the last attempt, by container name.
     pub start_failures: &'a BTreeMap<String, Waiting>,
+    /// Whether a sandbox was just made for it, which is not among what the runtime showed.
+    pub has_new_sandbox: bool,
     /// Why the whole pod has failed, whatever its containers do.
     pub failure: Option<&'a Failure>,
     /// Whether everything of the pod was stopped, and nothing of it will run again whatever its
@@ -98,6 +100,8 @@ pub struct Failure {
 pub struct NodeFacts {
     /// Addresses of the node, the preferred family first, at most one of each; empty while unknown.
     pub host_ips: Vec<IpAddr>,
+    /// Whether addresses of the sixth version of IP come first in what is told of pods: `--node-ip` begins with one.
+    pub prefers_v6: bool,
     /// Name of the container runtime, as in `containerd://<id>`.
     pub runtime_name: String,
     /// Whether containers may say which signal ends them, and it is told which does.

@@ -15,18 +15,20 @@ fn ips(texts: &[&str]) -> Vec<IpAddr> {
 }
 
 #[test]
-fn a_pod_shows_one_address_of_each_family_the_nodes_family_first() {
-    let rows: [(&[&str], &[&str], &[&str]); 5] = [
-        (&[], &[], &[]),
-        (&["10.0.0.1", "10.0.0.2", "fd00::1"], &[], &["10.0.0.1", "fd00::1"]),
-        (&["fd00::1", "10.0.0.1"], &["192.0.2.1"], &["10.0.0.1", "fd00::1"]),
-        (&["10.0.0.1", "fd00::1"], &["fd00::9"], &["fd00::1", "10.0.0.1"]),
-        (&["fd00::1"], &["192.0.2.1"], &["fd00::1"]),
+fn a_pod_shows_one_address_of_each_family_the_preferred_first() {
+    let rows: [(&[&str], bool, &[&str]); 5] = [
+        (&[], false, &[]),
+        (&["10.0.0.1", "10.0.0.2", "fd00::1"], false, &["10.0.0.1", "fd00::1"]),
+        (&["fd00::1", "10.0.0.1"], false, &["10.0.0.1", "fd00::1"]),
+        (&["10.0.0.1", "fd00::1"], true, &["fd00::1", "10.0.0.1"]),
+        (&["fd00::1"], false, &["fd00::1"]),
     ];
-    for (observed, hosts, expected) in rows {
+    for (observed, prefers_v6, expected) in rows {
         let mut world = World::new(pod("Always", &["a"]), vec![]);
         world.observed.ips = ips(observed);
-        world.node.host_ips = ips(hosts);
+        world.node.prefers_v6 = prefers_v6;
+        // What the node was found to have says nothing about it.
+        world.node.host_ips = ips(&["fd00::9", "192.0.2.1"]);
         let status = world.status();
         let shown: Vec<String> = status.pod_ips.into_iter().flatten().map(|one| one.ip).collect();
         assert_eq!(shown, expected);

@@ -70,7 +70,7 @@ pub(super) fn gone(status: ContainerStatus, old: &ContainerStatus) -> ContainerS
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{
-        ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodStatus,
+        Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodStatus,
     };
     use model::observed::ContainerState::{Exited, Running};
 
@@ -154,6 +154,39 @@ mod tests {
                 format!("b #1 {gone}"),
             ]
         );
+    }
+
+    // behaviour: ACT-143
+    #[test]
+    fn an_init_container_that_asks_goes_last_and_what_never_ran_waits_as_before() {
+        let mut pod = ruled();
+        let spec = pod.spec.as_mut().unwrap();
+        let asks = Container { name: "asks".to_owned(), ..spec.containers[0].clone() };
+        spec.init_containers.get_or_insert_default().push(asks);
+        let first = |id: &str| instance(id, Exited, 0);
+        let mut world = World::new(pod, vec![first("first-0"), instance("asks-0", Running, 0)]);
+        world.previous = Some(world.status());
+        let gone = "waits RestartingAllContainers, before 137 RestartingAllContainers";
+        let before = "before 137 RestartingAllContainers";
+        let rows = [
+            (
+                vec![instance("asks-0", Exited, 7)],
+                [format!("first #1 {gone}"), "asks #0 ended 7".to_owned()],
+            ),
+            (vec![], [format!("first #1 {gone}"), format!("asks #1 {gone}")]),
+            (
+                vec![first("first-1"), instance("asks-1", Running, 0)],
+                [format!("first #1 ended 0, {before}"), format!("asks #1 runs, {before}")],
+            ),
+        ];
+        let never_ran = ["a", "b"].map(|name| format!("{name} #0 waits PodInitializing"));
+        for (instances, expected) in rows {
+            world.observed.containers = instances;
+            let status = world.status();
+            assert_eq!(told(&status), [&expected[..], &never_ran[..]].concat());
+            assert_eq!(phase(&status), "Pending");
+            world.previous = Some(status);
+        }
     }
 
     // behaviour: ACT-143

@@ -174,6 +174,7 @@ pub(crate) struct World {
     pub(crate) observed: observed::PodStatus,
     pub(crate) previous: Option<PodStatus>,
     pub(crate) start_failures: BTreeMap<String, Waiting>,
+    pub(crate) has_new_sandbox: bool,
     pub(crate) failure: Option<Failure>,
     pub(crate) stopped_for_good: bool,
     pub(crate) pending: Option<PendingResize>,
@@ -205,6 +206,7 @@ impl World {
             observed,
             previous: None,
             start_failures: BTreeMap::new(),
+            has_new_sandbox: false,
             failure: None,
             stopped_for_good: false,
             pending: None,
@@ -239,6 +241,7 @@ impl World {
             observed: &self.observed,
             previous: self.previous.as_ref(),
             start_failures: &self.start_failures,
+            has_new_sandbox: self.has_new_sandbox,
             failure: self.failure.as_ref(),
             stopped_for_good: self.stopped_for_good,
             resizing: Resizing {

@@ -54,6 +54,7 @@ cases! {
     a_redirect_is_followed
     a_circle_of_redirects_ends
     silence_ends
+    an_answer_that_breaks_off_is_none
     nobody_there_is_an_error
     what_is_no_url_is_refused
 }
@@ -123,6 +124,14 @@ async fn silence_ends(world: &dyn World) -> Result<()> {
     let timeout = Duration::from_millis(50);
     match world.http().get(&Get { timeout, ..get(world.url("page")) }).await {
         Err(HttpError::TooSlow(time)) if time == timeout => Ok(()),
+        other => bail!("{other:?}"),
+    }
+}
+
+async fn an_answer_that_breaks_off_is_none(world: &dyn World) -> Result<()> {
+    world.put("page", Page::CutOff);
+    match world.http().get(&get(world.url("page"))).await {
+        Err(HttpError::CutOff { .. }) => Ok(()),
         other => bail!("{other:?}"),
     }
 }

@@ -163,6 +163,7 @@ cases! {
     exec:
         a_command_runs_in_a_container_and_tells_how_it_ended
         a_command_that_takes_too_long_is_ended
+        a_command_ends_with_its_container
         a_command_needs_a_container_that_runs
         a_command_that_is_missing_does_not_run;
     lists:

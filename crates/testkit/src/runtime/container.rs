@@ -147,6 +147,8 @@ impl ContainerRecord {
             && process.end.is_none_or(|(end, _)| at < end)
         {
             process.end = Some((at, code));
+            // Whoever waits for its end looks when that is.
+            self.ended.notify_waiters();
         }
     }
 

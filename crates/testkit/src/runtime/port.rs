@@ -148,7 +148,7 @@ impl MemoryRuntime {
         }
     }
 
-    /// Runs a command beside the process of a container. What the workload would write is not told.
+    /// Runs a command beside the process of a container, with which it ends. What the workload would write is not told.
     async fn exec(
         &self,
         id: &ContainerId,
@@ -171,10 +171,13 @@ impl MemoryRuntime {
             let waiting = self.world().store.change(id, now, |record| {
                 let is_running = record.state() == ContainerState::Running;
                 if (has_begun || is_running) && now >= ends {
-                    return Ok(None);
+                    return Ok(Err(code));
                 }
                 if has_begun && now >= deadline {
                     return Err(Refusal::new(Code::DeadlineExceeded, "the command took too long"));
+                }
+                if has_begun && !is_running {
+                    return Ok(Err(EXIT_KILLED));
                 }
                 if !is_running {
                     let message = format!("container is {:?}, not Running", record.state());
@@ -182,12 +185,13 @@ impl MemoryRuntime {
                 }
                 let wake = [Some(ends), Some(deadline), record.ends_at()];
                 let wake = wake.into_iter().flatten().min().unwrap_or(ends);
-                Ok(Some((Arc::clone(&record.ended).notified_owned(), until(now, wake))))
+                Ok(Ok((Arc::clone(&record.ended).notified_owned(), until(now, wake))))
             });
             has_begun = true;
             let waiting = waiting.ok_or_else(|| Refusal::not_found("container", id.as_str()))??;
-            let Some((ended, patience)) = waiting else {
-                return Ok(ExecOutput { exit_code: code, ..ExecOutput::default() });
+            let (ended, patience) = match waiting {
+                Ok(waiting) => waiting,
+                Err(exit_code) => return Ok(ExecOutput { exit_code, ..ExecOutput::default() }),
             };
             tokio::select! {
                 // Both only lead to another look.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tar::EntryType;
 
 use super::*;
-use crate::{catalogue, workload};
+use crate::{catalogue, extra, workload};
 
 const EXECUTABLE: &[u8] = b"an executable";
 
@@ -144,10 +144,14 @@ fn the_layer_holds_a_small_system() {
         assert_eq!((*kind, *mode), (EntryType::Directory, 0o1777));
         let (kind, mode, content) = &layer.entries["workload"];
         assert_eq!((*kind, *mode, content.as_slice()), (EntryType::Regular, 0o755, EXECUTABLE));
-        for file in ["etc/passwd", "etc/group"] {
+        let files: [(&str, &[&str]); 2] = [
+            ("etc/passwd", &["root", "www", "nobody"]),
+            ("etc/group", &["root", "www", "staff", "nobody"]),
+        ];
+        for (file, expected) in files {
             let text = str::from_utf8(layer.content(file)).unwrap();
             let names: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap()).collect();
-            assert_eq!(names, ["root", "nobody"], "{file}");
+            assert_eq!(names, expected, "{file}");
         }
     }
 }
@@ -176,14 +180,19 @@ fn padding_has_its_size_and_differs_by_name() {
 }
 
 #[test]
-fn images_of_the_catalogue_have_files_of_their_own() {
-    let names: Vec<_> = catalogue(EXECUTABLE).iter().map(Image::file_name).collect();
-    assert_eq!(names, ["pause-1.tar", "workload-1.tar", "disposable-1.tar"]);
+fn images_have_files_of_their_own() {
+    let names = |images: &[Image]| images.iter().map(Image::file_name).collect::<Vec<_>>();
+    assert_eq!(
+        names(&catalogue(EXECUTABLE)),
+        ["pause-1.tar", "workload-1.tar", "disposable-1.tar"]
+    );
+    assert_eq!(names(&extra(EXECUTABLE)), ["numbered-user-1.tar", "named-user-1.tar"]);
 }
 
 #[test]
-fn images_of_the_catalogue_have_ids_of_their_own() {
-    let configs: BTreeSet<_> = catalogue(EXECUTABLE)
+fn images_have_ids_of_their_own() {
+    let images = [catalogue(EXECUTABLE), extra(EXECUTABLE)].concat();
+    let configs: BTreeSet<_> = images
         .iter()
         .map(|image| {
             let archive = Unpacked::from(&image.archive().unwrap());
@@ -191,7 +200,7 @@ fn images_of_the_catalogue_have_ids_of_their_own() {
             manifest["config"]["digest"].as_str().unwrap().to_owned()
         })
         .collect();
-    assert_eq!(configs.len(), catalogue(EXECUTABLE).len());
+    assert_eq!(configs.len(), images.len());
 }
 
 #[test]

@@ -36,6 +36,22 @@ pub(super) async fn a_command_that_takes_too_long_is_ended(bench: &Bench<'_>) ->
     Ok(())
 }
 
+pub(super) async fn a_command_ends_with_its_container(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
+    let end = async {
+        // It runs by then, as a file or a signal would not tell here.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.runtime.stop_container(&id, Duration::ZERO).await
+    };
+    let (output, ended) = tokio::join!(bench.runtime.exec_sync(&id, &words, None), end);
+    ended?;
+    ensure!(output.as_ref().is_ok_and(|output| output.exit_code == 137), "{output:?}");
+    ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
+    Ok(())
+}
+
 pub(super) async fn a_command_needs_a_container_that_runs(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "0"]).await?;

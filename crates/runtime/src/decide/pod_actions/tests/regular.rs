@@ -70,6 +70,29 @@ fn a_changed_definition_replaces_the_running_instance_whatever_the_policy() {
     }
 }
 
+// behaviour: ACT-306
+#[test]
+fn a_running_instance_that_tells_no_definition_is_taken_as_it_is() {
+    let rows = [
+        ("Always", "image:1"),
+        ("Always", "image:2"),
+        ("OnFailure", "image:2"),
+        ("Never", "image:2"),
+    ];
+    // Made by somebody who wrote no hash on it.
+    let unmarked = |id, name| {
+        let mut one = instance(id, name, Running, 0);
+        one.annotations.clear();
+        one
+    };
+    for (policy, image) in rows {
+        let of = |wanted: Container| Container { image: Some(image.to_owned()), ..wanted };
+        let pod = with_inits(pod(policy, vec![of(container("a"))]), vec![of(sidecar("side"))]);
+        let observed = in_live_sandbox(vec![unmarked("c", "a"), unmarked("s", "side")]);
+        assert!(actions(&pod, &observed).is_nothing(), "{policy} {image}");
+    }
+}
+
 // behaviour: ACT-45, ACT-46
 #[test]
 fn a_failed_probe_restarts_unless_the_policy_is_never() {
@@ -188,6 +211,23 @@ fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sa
     assert_eq!(started(&anew), [(Role::Regular, 0)]);
 }
 
+/// What is done for a pod that is marked to start over.
+fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
+    let probes = ProbeResults::default();
+    pod_actions(&Situation {
+        pod,
+        status,
+        probes: &probes,
+        restart_all: true,
+        sizes: &Sizes::new(),
+    })
+}
+
+/// What goes so that all start over, in order, and whether it is ended first.
+fn going(actions: &PodActions) -> Vec<(&str, bool)> {
+    actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect()
+}
+
 // behaviour: ACT-55
 #[test]
 fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() {
@@ -204,19 +244,33 @@ fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() 
         instance("a0", "asks", Exited, 1),
     ]);
     let observed = PodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
-    let probes = ProbeResults::default();
-    let situation = Situation {
-        pod: &pod,
-        status: &observed,
-        probes: &probes,
-        restart_all: true,
-        sizes: &Sizes::new(),
-    };
-    let actions = pod_actions(&situation);
-    let resets: Vec<_> =
-        actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect();
+    let actions = starting_over(&pod, &observed);
     let expected =
         [("a0", false), ("a", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];
-    assert_eq!(resets, expected);
+    assert_eq!(going(&actions), expected);
+    assert_eq!((actions.start.len(), actions.kill.len(), actions.kill_pod), (0, 0, None));
+}
+
+// behaviour: ACT-55
+#[test]
+fn an_init_container_that_asked_for_it_goes_after_all_others() {
+    let asks = |name| with_rule(container(name), "RestartAllContainers", vec![42]);
+    let pod = with_inits(
+        pod("Always", vec![container("a"), asks("too")]),
+        vec![sidecar("side"), container("i"), asks("asks")],
+    );
+    // Regular containers are left of an earlier sandbox, one of which asked for it too.
+    let observed = in_live_sandbox(vec![
+        instance("n1", "asks", Exited, 42),
+        instance("n0", "asks", Exited, 1),
+        instance("s1", "side", Running, 0),
+        instance("i0", "i", Exited, 0),
+        instance("t0", "too", Exited, 42),
+        instance("a0", "a", Exited, 255),
+    ]);
+    let actions = starting_over(&pod, &observed);
+    let expected =
+        [("a0", false), ("s1", true), ("i0", false), ("n0", false), ("t0", false), ("n1", false)];
+    assert_eq!(going(&actions), expected);
     assert_eq!((actions.start.len(), actions.kill.len(), actions.kill_pod), (0, 0, None));
 }

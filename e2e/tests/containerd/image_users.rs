@@ -1,0 +1,136 @@
+//! Whom containers run as whose images say so, in which groups, and which of them must not run.
+
+use anyhow::{Result, ensure};
+use e2e::node::{NODE_NAME, Node, PATIENCE};
+use model::ports::runtime::Runtime as _;
+use serde_json::{Value, json};
+use test_images::EXTRA;
+use testbed::{Cache, wait};
+
+use crate::container::{lines, status};
+use crate::restarts::wait_for_status;
+
+/// The image that says a number, and the one that says the name of the same user.
+const IMAGES: [&str; 2] = ["numbered-user", "named-user"];
+
+/// What a pod is called that has other names too.
+const HOST: &str = "some.where.else";
+
+const REFUSED_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000b8";
+
+/// One of each image, which prints whom it runs as.
+const CONTAINERS: &str = "
+  containers:
+  - name: numbered
+    image: ferrolet.test/numbered-user:1
+    args: [cat, /proc/self/status]
+    securityContext: {runAsNonRoot: true}
+  - name: named
+    image: ferrolet.test/named-user:1
+    args: [cat, /proc/self/status]
+";
+
+/// Gives the runtime images that other tests have no use for.
+pub(crate) fn import(node: &Node) -> Result<()> {
+    let directory = Cache::from_env()?.parts().images_dir().join(EXTRA);
+    for name in IMAGES {
+        let archive = directory.join(format!("{name}-1.tar")).display().to_string();
+        let output = node.instance().ctr(&["images", "import", &archive])?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "import {archive}: {stderr}");
+        // The CRI learns of it a moment later.
+        let image = format!("ferrolet.test/{name}:1");
+        wait::until(&format!("the runtime has {image}"), PATIENCE, || {
+            let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(&image).await?));
+            Ok(found?.map(drop).ok_or_else(|| "it has not".to_owned()))
+        })?;
+    }
+    Ok(())
+}
+
+fn manifest(metadata: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{namespace: shop, {metadata}}}\n\
+         spec:\n  restartPolicy: Never{spec}"
+    )
+}
+
+/// Pods that differ in which groups count. The second has one name more than others.
+pub(crate) fn pods() -> [(&'static str, String); 2] {
+    let merged = format!("\n  securityContext: {{supplementalGroups: [4000]}}{CONTAINERS}");
+    let strict = format!(
+        "
+  hostname: here
+  subdomain: sub
+  hostnameOverride: {HOST}
+  securityContext: {{supplementalGroups: [4000], supplementalGroupsPolicy: Strict}}{CONTAINERS}
+  - {{name: hostname, image: ferrolet.test/workload:1, args: [cat, /proc/sys/kernel/hostname]}}
+  - {{name: hosts, image: ferrolet.test/workload:1, args: [cat, /etc/hosts]}}
+"
+    );
+    [("merged", merged), ("strict", strict)]
+        .map(|(name, spec)| (name, manifest(&format!("name: {name}"), &spec)))
+}
+
+/// The pods have ended, and each container was the user of its image: the same one, as the image's own files say. Of
+/// the groups those of the image count in the first pod alone.
+pub(crate) fn were_who_their_images_say(node: &Node) -> Result<()> {
+    for (pod, groups) in [("merged", "33 50 4000"), ("strict", "33 4000")] {
+        for container in ["numbered", "named"] {
+            let told = lines(node, pod, container)?;
+            let ids = "33 33 33 33";
+            for (name, value) in [("Uid", ids), ("Gid", ids), ("Groups", groups)] {
+                ensure!(status(&told, name)? == value, "{name} of {pod}/{container}: {told:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The second of the pods has the name that goes before all others, and no domain.
+pub(crate) fn name_is_the_one_that_overrides(node: &Node) -> Result<()> {
+    let hostname = lines(node, "strict", "hostname")?;
+    ensure!(hostname == [HOST], "{hostname:?}");
+    let hosts = lines(node, "strict", "hosts")?;
+    let names = hosts.last().and_then(|line| line.split_once('\t')).map(|(_, names)| names);
+    ensure!(names == Some(HOST), "{hosts:?}");
+    Ok(())
+}
+
+/// A pod with two containers that must not be root: of one nobody can tell, and the other is.
+pub(crate) fn refused() -> String {
+    let spec = "
+  containers:
+  - name: unknown
+    image: ferrolet.test/named-user:1
+    args: [env]
+    securityContext: {runAsNonRoot: true}
+  - name: zero
+    image: ferrolet.test/numbered-user:1
+    args: [env]
+    securityContext: {runAsNonRoot: true, runAsUser: 0}
+";
+    manifest(&format!("name: refused, uid: {REFUSED_UID}"), spec)
+}
+
+/// Neither container of that pod is made, each for a reason of its own, in upstream's words.
+pub(crate) fn are_refused(node: &Node) -> Result<()> {
+    let of = |container: &str| {
+        format!("(pod: \"refused-{NODE_NAME}_shop({REFUSED_UID})\", container: {container})")
+    };
+    let unknown = format!(
+        "container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root {}",
+        of("unknown")
+    );
+    let zero = format!("container's runAsUser breaks non-root policy {}", of("zero"));
+    wait_for_status(node, "refused", "both containers are refused", |status| {
+        [("unknown", &unknown), ("zero", &zero)].iter().all(|(name, words)| {
+            let mut all = status["containerStatuses"].as_array().into_iter().flatten();
+            let expected = json!({"reason": "CreateContainerConfigError", "message": words});
+            all.any(|one: &Value| one["name"] == *name && one["state"]["waiting"] == expected)
+        })
+    })?;
+    let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_refused-*"])?;
+    ensure!(logs.lines().count() == 1, "a container has logs: {logs}");
+    Ok(())
+}
