@@ -169,8 +169,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a request before the end is not made",
         file: "crates/runtime/src/hooks.rs",
-        find: "            Hook::Http(http) => self.request(hooked, &http, limit).await,\n",
-        replace: "            Hook::Http(http) if limit.is_none() => self.request(hooked, &http, limit).await,
+        find: "            Hook::Http(http) => self.request(hooked, &http).await,\n",
+        replace: "            Hook::Http(http) if hooked.sandbox.is_some() => self.request(hooked, &http).await,
             Hook::Http(_) => Ok(()),
 ",
     },

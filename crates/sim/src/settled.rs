@@ -292,11 +292,18 @@ enum Init {
 fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     // In a new sandbox they start over.
     let newest = snapshot.newest_sandbox(uid);
-    let ran = |container: &ContainerPlan| {
+    let latest = |container: &ContainerPlan| {
         let latest = snapshot.latest(uid, container.name);
-        latest.is_some_and(|latest| newest.is_none_or(|newest| latest.sandbox == newest.id))
+        latest.filter(|latest| newest.is_none_or(|newest| latest.sandbox == newest.id))
     };
-    if pod.containers.iter().any(ran) {
+    let ran = |container: &ContainerPlan| latest(container).is_some();
+    let regular: Vec<&Instance> = pod.containers.iter().filter_map(latest).collect();
+    // What ended says nothing of them: where a cap took them they run again, and may fail this time.
+    let is_newer = |init: &Instance| regular.iter().all(|one| one.created < init.created);
+    let mut init = pod.init.iter().filter(|init| !init.sidecar);
+    let starts_over =
+        init.any(|init| snapshot.is_capped(uid, init.name) || latest(init).is_some_and(is_newer));
+    if !(regular.is_empty() || starts_over && !regular.iter().any(|one| one.may_live())) {
         return Init::Done;
     }
     let failed = |init: &ContainerPlan| {

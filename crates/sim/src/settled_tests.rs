@@ -324,6 +324,26 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
 }
 
 #[test]
+fn init_containers_that_a_cap_took_may_fail_the_next_time() {
+    let pod = || PodPlan { init: vec![container("i")], ..pod(Policy::Always) };
+    let long_ago = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
+    let failed = |created| Instance { created, exit_code: 1, ..instance("i", 0, Exited) };
+    let later = long_ago("a").created + Duration::from_secs(1);
+    let all = |init: Option<Instance>, a: Instance| {
+        snapshot([a, long_ago("b")].into_iter().chain(init).collect(), &[true])
+    };
+    assert_eq!(problem(&all(Some(failed(later)), long_ago("a")), pod()), None);
+    let before = all(Some(failed(long_ago("a").created)), long_ago("a"));
+    assert!(problem(&before, pod()).is_some(), "the others came after it");
+    let mut taken = all(None, long_ago("a"));
+    assert!(problem(&taken, pod()).is_some());
+    taken.capped = [("u".into(), "i".into())].into();
+    assert_eq!(problem(&taken, pod()), None);
+    let lost = all(Some(failed(later)), instance("a", 0, Unknown));
+    assert!(problem(&lost, pod()).is_some(), "it may live");
+}
+
+#[test]
 fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
     let failed = |sandbox: &str| Instance {
         sandbox: sandbox.into(),

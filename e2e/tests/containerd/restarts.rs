@@ -103,10 +103,10 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
 /// When the instances of a pod's container wrote their first lines, by number, as far as their logs were there when
 /// somebody looked: those of earlier instances go. Looks until the one with this number has written.
 fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timestamp>> {
-    let list = format!("grep -H '' /var/log/pods/shop_{pod}-{NODE_NAME}_*/main/*.log");
+    let command = format!("grep -H '' /var/log/pods/shop_{pod}-{NODE_NAME}_*/main/*.log");
     let mut times: BTreeMap<u32, Timestamp> = BTreeMap::new();
     node.explained(wait::until(&format!("number {last} of {pod} writes"), PATIENCE, || {
-        let found = node.run("sh", &["-c", &list]).unwrap_or_default();
+        let found = node.run("sh", &["-c", &command]).unwrap_or_default();
         let lines = found.lines().filter_map(|line| {
             let (path, line) = line.split_once(".log:")?;
             let number: u32 = path.rsplit('/').next()?.parse().ok()?;

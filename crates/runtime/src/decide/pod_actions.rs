@@ -9,7 +9,7 @@ use super::ephemeral_containers::ephemeral_starts;
 use super::init_containers::init_actions;
 use super::probe_results::ProbeResults;
 use super::reasons::KillPod;
-use super::regular_containers::regular_actions;
+use super::regular_containers::{regular_actions, unknown_regular};
 use super::remains;
 use super::resize::{Sizes, resizes};
 use super::restart_all::resets;
@@ -66,6 +66,8 @@ fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
         }
         actions.kill.extend(regular.kill);
         actions.start.extend(regular.start);
+    } else {
+        actions.kill.extend(unknown_regular(pod, status));
     }
     actions.kill.extend(remains::superseded(pod, status));
     actions.remove = remains::removals(pod, status);

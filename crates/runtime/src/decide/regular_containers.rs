@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
-use model::observed::{ContainerState, ContainerStatus};
+use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use podspec::restart::{RestartPolicy, restart_policy, should_restart};
 use podspec::view;
 
@@ -81,6 +81,12 @@ pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill>
         why: KillReason::UnknownState,
         restarts: true,
     })
+}
+
+/// What may live of regular containers although init containers are to run, which come before them.
+pub(super) fn unknown_regular(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
+    let latest = |container: &Container| status.latest(&container.name);
+    view::containers(pod).iter().filter_map(latest).filter_map(kill_of_unknown).collect()
 }
 
 /// A container that was made by somebody else, without a hash, is taken as it is.

@@ -72,9 +72,8 @@ impl Invariant for LeftAlone {
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
             Event::Wanted(uid, pod) => {
-                if self.pods.insert(uid.clone(), Arc::clone(pod)).is_some() {
-                    self.changed.insert(uid.clone());
-                }
+                let before = self.pods.insert(uid.clone(), Arc::clone(pod));
+                self.changed.extend(before.map(|_| uid.clone()));
             }
             Event::Unwanted(uid) => {
                 self.changed.insert(uid.clone());

@@ -47,7 +47,11 @@ fn making_something_for_a_pod_that_has_finished_is_found() {
         (Policy::OnFailure, vec![failed()], None),
         (Policy::Always, vec![ended()], None),
         // It was to be replaced, and perhaps ended just before.
-        (Policy::Never, vec![Event::StopAsked("a0".into(), seconds(30)), ended()], None),
+        (
+            Policy::Never,
+            vec![wanted(Policy::Never), Event::StopAsked("a0".into(), seconds(30)), ended()],
+            None,
+        ),
         (Policy::Never, vec![ended(), Event::StopAsked("a0".into(), seconds(30))], None),
         (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
         (Policy::Never, vec![ended(), container("a", 1, Created, Created)], None),

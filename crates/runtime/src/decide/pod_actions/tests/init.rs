@@ -115,6 +115,25 @@ fn init_containers_are_done_once_a_regular_container_was_made_or_a_later_one_ran
     assert_eq!(started(&again), [(Role::Init, 0)]);
 }
 
+// behaviour: ACT-154
+#[test]
+fn a_regular_container_that_may_live_ends_before_init_containers_run_again() {
+    let lost = || instance("m", "main", Unknown, 0);
+    let failed = || instance("c", "one", Exited, 1);
+    let runs = || instance("c", "one", Running, 0);
+    let rows = [
+        (vec![lost()], vec![(Role::Init, 0)]),
+        (vec![lost(), failed()], vec![(Role::Init, 0)]),
+        (vec![lost(), runs()], vec![]),
+        // They have done their work: it is started anew.
+        (vec![lost(), instance("d", "two", Exited, 0)], vec![(Role::Regular, 0)]),
+    ];
+    for (observed, expected) in rows {
+        let actions = actions(&initializing("OnFailure", two()), &in_live_sandbox(observed));
+        assert_eq!((kills(&actions), started(&actions)), (vec!["m"], expected));
+    }
+}
+
 // behaviour: ACT-28
 #[test]
 fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
