@@ -16,7 +16,7 @@ use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use node::NodeHandle;
-use pods::decide::deadline::deadline;
+use pods::decide::deadline::{deadline, outlasted};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
@@ -34,6 +34,9 @@ use crate::node_view::{NodeView, Outlook};
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
+
+/// Why a pod has failed that outlasted its deadline.
+const TIME_IS_UP: &str = "Pod was active on the node longer than the specified deadline";
 
 /// Makes pods as specified through the container runtime.
 #[derive(Debug)]
@@ -203,24 +206,26 @@ impl PodSyncer for Syncer {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
         let outlook = self.outlook(pod, status).await;
-        self.publish(pod, status, outlook);
+        let deadline = deadline(pod, status, self.view.began(&status.uid));
+        let failure = Failure {
+            reason: "DeadlineExceeded",
+            message: TIME_IS_UP.to_owned(),
+            disruption: None,
+        };
+        let has_finished = runtime::decide::has_finished(pod, status);
+        let by_then = deadline.is_some_and(|deadline| outlasted(pod, status, deadline));
+        let of_it = Some(&failure).filter(|_| has_finished && by_then);
+        self.publish(pod, status, Outlook { failure: of_it, ..outlook });
         // Also where nobody saw how it ended: what was told to be over does not run a second time.
-        if runtime::decide::has_finished(pod, status) || self.view.is_over(&status.uid) {
+        if has_finished || self.view.is_over(&status.uid) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        let deadline = deadline(pod, status, self.view.began(&status.uid));
         let again = |retry| Outcome::Again(no_later(retry, deadline, self.clock.now()));
         if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
-            let message = "Pod was active on the node longer than the specified deadline";
             let (uid, name) = (view::uid(pod), view::pod_name(pod));
-            let event = PodEvent::normal(uid, name, "DeadlineExceeded", message.to_owned());
+            let event = PodEvent::normal(uid, name, "DeadlineExceeded", TIME_IS_UP.to_owned());
             self.events.record(event);
-            let failure = Failure {
-                reason: "DeadlineExceeded",
-                message: message.to_owned(),
-                disruption: None,
-            };
             self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }

@@ -24,8 +24,13 @@ pub(crate) fn told(pods: &dyn PodView) -> Told {
 fn status(known: &PodAndStatus) -> String {
     let Some(status) = &known.status else { return "nothing yet".to_owned() };
     let mut text = format!("{}; ", status.phase.as_deref().unwrap_or("no phase"));
-    let init = status.init_container_statuses.iter().flatten();
-    for one in init.chain(status.container_statuses.iter().flatten()) {
+    // Instances of init containers go, and how the last one ended is only remembered.
+    for one in status.init_container_statuses.iter().flatten() {
+        let runs = one.state.as_ref().is_some_and(|state| state.running.is_some());
+        write!(text, "{} {}; ", one.name, if runs { "runs" } else { "rests" })
+            .expect("text takes text");
+    }
+    for one in status.container_statuses.iter().flatten() {
         let id = one.container_id.as_deref().unwrap_or("none");
         let state = one.state.as_ref();
         let runs = state.and_then(|state| state.running.as_ref()).is_some();

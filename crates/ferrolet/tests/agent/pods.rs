@@ -122,8 +122,11 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     let deadline = "Always\n  activeDeadlineSeconds: 300";
     world.write_manifest("seen", deadline, "[sleep, forever]");
     world.write_manifest("unseen", deadline, "[sleep, forever]");
+    let polite = "Never\n  activeDeadlineSeconds: 300";
+    world.write_manifest("polite", polite, "[trap, TERM, --exit, \"0\"]");
     let agent = world.start();
     world.one_runs("seen").await;
+    world.one_runs("polite").await;
     world.one_runs("unseen").await;
     tokio::time::sleep(Duration::from_secs(295)).await;
     assert_eq!(world.running("seen").len(), 1);
@@ -131,11 +134,22 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     assert!(world.running("seen").is_empty());
     let told = world.events.all().into_iter().find(|event| event.reason == "DeadlineExceeded");
     assert_eq!(told.map(|event| event.kind), Some(EventType::Normal));
+    let is_told = |agent: &Agent| {
+        for known in agent.pods().pods() {
+            let status = known.status.unwrap();
+            let told = (status.phase.as_deref(), status.reason.as_deref());
+            assert_eq!(told, (Some("Failed"), Some("DeadlineExceeded")));
+        }
+    };
+    is_told(&agent);
     agent.stop().await;
     let before = world.runtime.containers().len();
-    let _agent = world.start();
+    let agent = world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(world.runtime.containers().len(), before, "an ended pod was started again");
+    // Also of one whose container ended well when it was told to.
+    assert_eq!(agent.pods().pods().len(), 3);
+    is_told(&agent);
 }
 
 #[tokio::test(start_paused = true)]

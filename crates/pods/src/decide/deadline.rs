@@ -16,11 +16,18 @@ pub fn deadline(pod: &Pod, status: &PodStatus, told: Option<Timestamp>) -> Optio
     began.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
+/// Whether a pod that has finished did so when its time was up: then that was the reason, also to an agent that comes
+/// later.
+pub fn outlasted(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
+    let ends = view::containers(pod).iter().filter_map(|one| status.latest(&one.name)?.finished_at);
+    ends.max().is_some_and(|end| end >= deadline)
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use model::ids::PodName;
-    use model::observed::{SandboxState, SandboxStatus};
+    use model::observed::{ContainerState, SandboxState, SandboxStatus};
 
     use super::*;
 
@@ -68,5 +75,23 @@ mod tests {
                 "{seconds:?} {of_api:?} {told:?}"
             );
         }
+    }
+
+    // behaviour: WRK-16
+    #[test]
+    fn a_pod_whose_last_container_ended_when_its_time_was_up_ended_for_that() {
+        let pod = testkit::pods::pod("web").container("a", "x", [""]).container("b", "x", [""]);
+        let pod = pod.build();
+        let ended = |name: &str, at_second| {
+            let mut one = testkit::observed::container_status(name, name, ContainerState::Exited);
+            one.finished_at = Some(at(at_second));
+            one
+        };
+        for (a, b, expected) in [(90, 99, false), (90, 100, true), (101, 90, true)] {
+            let containers = vec![ended("a", a), ended("b", b)];
+            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
+            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{a} {b}");
+        }
+        assert!(!outlasted(&pod, &PodStatus::empty("uid".into()), at(100)));
     }
 }

@@ -151,6 +151,11 @@ impl HttpSource {
             Some(pods) => {
                 let text = String::from_utf8(body).expect("a manifest that was read is text");
                 self.kept.keep(text, &self.last_good).await;
+                if self.kept.is_lacking() {
+                    // To an agent that finds nothing nobody is a stranger before the server answers. By an older
+                    // version it would end what runs by this one.
+                    self.last_good.forget(&self.origin).await;
+                }
                 self.tell(pods);
             }
             None => self.restore().await,

@@ -6,6 +6,8 @@ use testkit::http::{MemoryWeb, Page};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use model::ports::files::draft_of;
+
 use super::*;
 use crate::source::{PodSetWatch, RefusalWatch};
 use testkit::logged::Logged;
@@ -220,6 +222,30 @@ async fn silence_ends_after_ten_seconds_and_the_next_answer_counts() {
     bench.web.put(URL, Page::ok(pod("a")));
     assert_eq!(bench.told().await, ["default/a-node"]);
     assert_eq!(start.elapsed().as_secs(), (TIMEOUT + PERIOD).as_secs());
+}
+
+// behaviour: SRC-66
+#[tokio::test(start_paused = true)]
+async fn a_set_that_cannot_be_kept_is_not_replaced_by_an_older_one_after_a_restart() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::ok(pod("a")));
+    bench.told().await;
+    let names = bench.files.list("/state".as_ref()).await.unwrap();
+    let draft = format!("/state/{}", draft_of(&names[0]));
+    bench.files.fail(&draft, ErrorKind::StorageFull);
+    bench.web.put(URL, Page::ok(pod("b")));
+    assert_eq!(bench.told().await, ["default/b-node"]);
+    bench.web.remove(URL);
+    let mut bench = bench.restart().await;
+    bench.told_nothing().await;
+    // Once there is room it is kept again.
+    bench.web.put(URL, Page::ok(pod("b")));
+    assert_eq!(bench.told().await, ["default/b-node"]);
+    bench.files.repair(&draft);
+    bench.told_nothing().await;
+    bench.web.remove(URL);
+    let mut bench = bench.restart().await;
+    assert_eq!(bench.told().await, ["default/b-node"]);
 }
 
 // behaviour: SRC-53

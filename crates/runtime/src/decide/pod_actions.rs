@@ -67,7 +67,10 @@ fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
         actions.kill.extend(regular.kill);
         actions.start.extend(regular.start);
     } else {
-        actions.kill.extend(unknown_regular(pod, status));
+        let unknown = unknown_regular(pod, status);
+        // How it ended decides whether anything of the pod runs again.
+        actions.start.retain(|_| unknown.is_empty());
+        actions.kill.extend(unknown);
     }
     actions.kill.extend(remains::superseded(pod, status));
     actions.remove = remains::removals(pod, status);

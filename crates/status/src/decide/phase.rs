@@ -60,8 +60,12 @@ pub fn phase(pod: &Pod, containers: &Containers, situation: Situation) -> Phase 
     if count.fatal_inits > 0 {
         return Phase::Failed;
     }
-    let sidecars_pending = count.pending_sidecars > 0 && !situation.initialized;
-    if count.pending_inits > 0 || sidecars_pending || count.waiting > 0 || count.unknown > 0 {
+    // Nobody starts a sidecar for those that have ended for good; upstream's pod would wait for it.
+    let is_over = count.stopped == view::containers(pod).len() && count.restartable == 0;
+    let sidecars_wait =
+        (count.pending_sidecars > 0 && !situation.initialized) || count.idle_sidecars > 0;
+    let is_pending = count.pending_inits > 0 || count.waiting > 0 || count.unknown > 0;
+    if is_pending || (sidecars_wait && !is_over) {
         return Phase::Pending;
     }
     if count.running > 0 {
@@ -145,6 +149,8 @@ struct Count {
     fatal_inits: usize,
     /// Sidecars that have not started.
     pending_sidecars: usize,
+    /// Sidecars that never ran, or are not known.
+    idle_sidecars: usize,
     unknown: usize,
     waiting: usize,
     running: usize,
@@ -185,10 +191,10 @@ impl Count {
 
     fn add_sidecar(&mut self, status: Option<&ContainerStatus>) {
         match Seen::of(status) {
-            Seen::Unknown => self.unknown += 1,
+            Seen::Unknown => self.idle_sidecars += 1,
             Seen::NeverRan => {
                 self.pending_sidecars += 1;
-                self.waiting += 1;
+                self.idle_sidecars += 1;
             }
             Seen::Running => {
                 let started = status.and_then(|status| status.started).unwrap_or(false);

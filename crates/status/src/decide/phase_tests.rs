@@ -140,6 +140,7 @@ fn regular_init_containers_hold_up_a_pod_or_end_it() {
     }
 }
 
+// behaviour: WRK-37
 #[test]
 fn sidecars_hold_up_a_pod_until_it_was_initialized_and_then_say_nothing() {
     let rows = [
@@ -157,6 +158,11 @@ fn sidecars_hold_up_a_pod_until_it_was_initialized_and_then_say_nothing() {
         ("Never", ("1", "0"), INITIALIZED, Phase::Succeeded),
         ("Never", ("b", "0"), INITIALIZED, Phase::Succeeded),
         ("Never", ("0", "1"), INITIALIZED, Phase::Failed),
+        // One that never ran is not waited for when they have ended for good.
+        ("Never", ("w", "0"), LIVE, Phase::Succeeded),
+        ("Never", ("-", "1"), LIVE, Phase::Failed),
+        ("Always", ("w", "0"), LIVE, Phase::Pending),
+        ("OnFailure", ("w", "1"), LIVE, Phase::Pending),
     ];
     for (policy, letters, situation, expected) in rows {
         let pod = with_init(pod(policy, &["a"]), vec![sidecar("x")]);
