@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
@@ -241,14 +240,7 @@ impl<'a> Quiet<'a> {
 
     /// Whether the time of a pod was up, before somebody set the clock back.
     fn has_time_again(&self, uid: &PodUid) -> bool {
-        if self.is_robbed(uid) {
-            return true;
-        }
-        let deadline = self.wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
-        let age = self.before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
-        let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
-        // Of one that never got a sandbox only who waited in vain for it knows that its time was up.
-        deadline.is_some_and(|deadline| age.is_none_or(|age| age < deadline))
+        self.is_robbed(uid) || self.before.has_time(uid, self.wanted.get(uid).map(|pod| &**pod))
     }
 
     /// Whether a pod may be ended.

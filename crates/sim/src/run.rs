@@ -12,8 +12,6 @@ use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
-use model::ids::PodUid;
-
 use crate::disturbed::disturbed;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
@@ -281,11 +279,7 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     // Who saw something end remembers it, and nobody else does when a cap has taken it.
     told.0.retain(|uid, _| !before.robbed.contains(uid));
     // By a clock that was set back the time of a pod is not up yet, and only who told so remembers that it was.
-    let has_time_again = |uid: &PodUid| {
-        let has_deadline = node.wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
-        has_deadline && !before.set_back.is_zero()
-    };
-    told.0.retain(|uid, _| !has_time_again(uid));
+    told.0.retain(|uid, _| !before.has_time(uid, node.wanted.get(uid).map(|pod| &**pod)));
     node.start_agent();
     node.keep_news();
     stay(node, Agent::New, Duration::from_mins(3)).await?;

@@ -117,6 +117,15 @@ impl Snapshot {
         Some(format!("{id} lives, and all start over since {ended} ended"))
     }
 
+    /// Whether the time of a pod is not up, by the node's clock as it is now. Of one that never got a sandbox only who
+    /// waited in vain for it knows that its time was up.
+    pub(crate) fn has_time(&self, uid: &PodUid, pod: Option<&PodPlan>) -> bool {
+        let deadline = pod.and_then(|pod| pod.deadline).map(Duration::from_secs);
+        let age = self.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
+        let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
+        deadline.is_some_and(|deadline| age.is_none_or(|age| age < deadline))
+    }
+
     fn ready_sandboxes(&self, uid: &PodUid) -> usize {
         self.sandboxes_of(uid).filter(|sandbox| sandbox.ready).count()
     }
