@@ -31,6 +31,7 @@ const FIELDS: &[&str] = &[
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.HostnameOverride",
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
     "featureGates.KubeletCrashLoopBackOffMax",

@@ -51,6 +51,7 @@ pub(crate) fn node_settings(
         cluster_domain: config.cluster_domain.clone(),
         resolv_conf: resolv_conf.map(Into::into),
         seccomp_default: flags.seccomp_default || config.seccomp_default,
+        hostname_overrides: config.features().enabled("HostnameOverride"),
         stop_signals: config.features().enabled("ContainerStopSignals"),
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
         ids_of_pods: None,

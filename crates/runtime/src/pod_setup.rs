@@ -246,7 +246,7 @@ impl PodRuntime {
             let of_host = files.read(Path::new(HOSTS_PATH), LONGEST_FILE).await?;
             host_network_hosts(&of_host, aliases)
         } else {
-            let name = pod_hostname(pod, &node.cluster_domain);
+            let name = pod_hostname(pod, node);
             managed_hosts(ips, &name, aliases).into_bytes()
         };
         let path = self.parts.pods.join(view::uid(pod).as_str()).join("etc-hosts");

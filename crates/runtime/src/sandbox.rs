@@ -44,7 +44,7 @@ pub(crate) fn sandbox_config(
     let hostname = if host_network {
         String::new()
     } else {
-        kernel_hostname(pod, pod_hostname(pod, &node.cluster_domain))?
+        kernel_hostname(pod, pod_hostname(pod, node))?
     };
     Ok(SandboxConfig {
         runtime_handler: facts.runtime_handler,

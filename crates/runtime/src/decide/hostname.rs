@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
 use super::ConfigError;
+use super::node::NodeSettings;
 
 /// The longest host name that a pod gets.
 const LONGEST_HOSTNAME: usize = 63;
@@ -19,11 +20,13 @@ pub struct PodHostname {
     pub domain: String,
 }
 
-/// The pod's name: asked for as a whole, or in part, or the pod's own.
-pub fn pod_hostname(pod: &Pod, cluster_domain: &str) -> PodHostname {
+/// The pod's name: asked for as a whole, where that is heeded, or in part, or the pod's own.
+pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
     let spec = view::spec(pod);
     let name = view::pod_name(pod);
-    if let Some(whole) = spec.and_then(|spec| spec.hostname_override.as_deref()) {
+    let cluster_domain = &node.cluster_domain;
+    let whole = spec.and_then(|spec| spec.hostname_override.as_deref());
+    if let Some(whole) = whole.filter(|_| node.hostname_overrides) {
         return PodHostname { hostname: cut(whole), domain: String::new() };
     }
     let set = |field: Option<&String>| field.filter(|text| !text.is_empty()).cloned();
@@ -63,6 +66,14 @@ mod tests {
 
     fn pod(name: &str, spec: PodSpec) -> Pod {
         Pod { spec: Some(spec), ..pods::pod(name).namespace("shop").build() }
+    }
+
+    fn node() -> NodeSettings {
+        NodeSettings {
+            cluster_domain: "cluster.local".to_owned(),
+            hostname_overrides: true,
+            ..NodeSettings::default()
+        }
     }
 
     // behaviour: CON-20, CON-21, CON-22
@@ -115,10 +126,14 @@ mod tests {
         ];
         for (name, spec, hostname, domain, kernel) in rows {
             let pod = pod(name, spec);
-            let named = pod_hostname(&pod, "cluster.local");
+            let named = pod_hostname(&pod, &node());
             assert_eq!((named.hostname.as_str(), named.domain.as_str()), (hostname, domain));
             assert_eq!(kernel_hostname(&pod, named).unwrap(), kernel);
         }
+        let whole = Some("some.where.else".to_owned());
+        let pod = pod("web", PodSpec { hostname_override: whole, ..PodSpec::default() });
+        let unheeded = NodeSettings { hostname_overrides: false, ..node() };
+        assert_eq!(pod_hostname(&pod, &unheeded).hostname, "web", "without the gate");
     }
 
     // behaviour: CON-23
@@ -132,11 +147,11 @@ mod tests {
         // The domain has 26 characters and the dot one.
         for (length, fits) in [(37, true), (38, false)] {
             let pod = pod(&"a".repeat(length), spec.clone());
-            let told = kernel_hostname(&pod, pod_hostname(&pod, "cluster.local"));
+            let told = kernel_hostname(&pod, pod_hostname(&pod, &node()));
             assert_eq!(told.is_ok(), fits, "{told:?}");
         }
         let pod = pod(&"a".repeat(38), spec);
-        let error = kernel_hostname(&pod, pod_hostname(&pod, "cluster.local")).unwrap_err();
+        let error = kernel_hostname(&pod, pod_hostname(&pod, &node())).unwrap_err();
         let expected = format!(
             "failed to construct FQDN from pod hostname and cluster domain, FQDN {}.sub.shop.svc.cluster.local \
              is too long (64 characters is the max, 65 characters requested)",

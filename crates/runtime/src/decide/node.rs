@@ -30,6 +30,8 @@ pub struct NodeSettings {
     pub resolv_conf: Option<PathBuf>,
     /// Whether containers that do not say get the runtime's seccomp profile.
     pub seccomp_default: bool,
+    /// Whether pods may say their whole host name.
+    pub hostname_overrides: bool,
     /// Whether containers may say which signal ends them.
     pub stop_signals: bool,
     /// How many user ids a pod with a user namespace gets.
