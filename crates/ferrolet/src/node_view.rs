@@ -58,7 +58,7 @@ pub(crate) struct NodeView {
 
 /// What is known of a pod besides what was observed.
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 pub(crate) struct Outlook<'a> {
     /// Why containers did not start, by name.
     pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,

@@ -90,7 +90,8 @@ impl Syncer {
     fn remember(&self, uid: &PodUid, error: Option<&SyncError>) -> bool {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = match error {
-            None => return failures.remove(uid).is_some(),
+            // What is resized has started all that was to start.
+            None | Some(SyncError::Resize(_)) => return failures.remove(uid).is_some(),
             Some(SyncError::StartContainers(failed)) => failed,
             // Nobody tried: what is known of the last try still holds.
             Some(_) => return failures.contains_key(uid),
@@ -206,16 +207,18 @@ impl PodSyncer for Syncer {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
         let outlook = self.outlook(pod, status).await;
-        let deadline = deadline(pod, status, self.view.began(&status.uid));
+        let time_is_up = || deadline(pod, status, self.view.began(&status.uid));
         let failure = Failure {
             reason: "DeadlineExceeded",
             message: TIME_IS_UP.to_owned(),
             disruption: None,
         };
         let has_finished = runtime::decide::has_finished(pod, status);
-        let by_then = deadline.is_some_and(|deadline| outlasted(pod, status, deadline));
+        let by_then = time_is_up().is_some_and(|deadline| outlasted(pod, status, deadline));
         let of_it = Some(&failure).filter(|_| has_finished && by_then);
         self.publish(pod, status, Outlook { failure: of_it, ..outlook });
+        // Now that it was told of, it has begun.
+        let deadline = time_is_up();
         // Also where nobody saw how it ended: what was told to be over does not run a second time.
         if has_finished || self.view.is_over(&status.uid) {
             info!(pod = %name, uid = %status.uid, "pod has finished");

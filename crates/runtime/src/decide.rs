@@ -74,7 +74,7 @@ pub use environment_objects::ApiFacts;
 pub use field_ref::pod_field;
 pub use go_json::{handler_json, ports_json};
 pub use grace::{GraceBudget, LEAST_GRACE, stop_grace};
-pub use hook::{Hook, HookError, HttpHook, hook, needs_address};
+pub use hook::{Hook, HookError, HttpHook, hook, needs_address, sleeps};
 pub(crate) use hook_words::{HookedContainer, exited, timed_out};
 pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
 pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};

@@ -102,6 +102,11 @@ impl HookFailure {
     }
 }
 
+/// Whether somebody began to answer: whatever comes after the head does not matter.
+fn is_an_answer(error: &HttpError) -> bool {
+    matches!(error, HttpError::TooLarge(_) | HttpError::CutOff { .. })
+}
+
 impl PodRuntime {
     /// Runs a hook to its end.
     pub(crate) async fn run_hook(
@@ -159,7 +164,7 @@ impl PodRuntime {
         let mut answer = self.parts.http.get(&get(http.secure)).await;
         if matches!(answer, Err(HttpError::NotSecure)) {
             answer = self.parts.http.get(&get(false)).await;
-            if answer.is_ok() {
+            if answer.as_ref().err().is_none_or(is_an_answer) {
                 self.parts.metrics.attempts.hook_without_tls();
                 let message = format!(
                     "request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded",
@@ -169,9 +174,10 @@ impl PodRuntime {
             }
         }
         match answer {
-            // Whatever comes after its head.
-            Ok(_) | Err(HttpError::TooLarge(_) | HttpError::CutOff { .. }) => Ok(()),
-            Err(source) => Err(HookFailure::Http { url: http.url(http.secure), source }),
+            Err(source) if !is_an_answer(&source) => {
+                Err(HookFailure::Http { url: http.url(http.secure), source })
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::act::PodRuntime;
 use crate::decide::{
-    ContainerKill, ContainerReset, GraceBudget, KillReason, stop_grace, termination_order,
+    ContainerKill, ContainerReset, GraceBudget, KillReason, sleeps, stop_grace, termination_order,
 };
 use crate::error::SyncError;
 use crate::hooks::Hooked;
@@ -58,13 +58,6 @@ impl<'a> Doomed<'a> {
     fn pre_stop(&self) -> Option<&LifecycleHandler> {
         self.container.lifecycle.as_ref()?.pre_stop.as_ref()
     }
-}
-
-/// Whether a hook is a pause.
-pub(crate) fn sleeps(handler: Option<&LifecycleHandler>) -> bool {
-    handler.is_some_and(|handler| {
-        handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none()
-    })
 }
 
 /// The container of the specification, or what is written on the instance when the specification is
@@ -249,7 +242,7 @@ impl PodRuntime {
         match select(stop, hook).await {
             Either::Left((stopped, hook)) => {
                 // A command or a request to the container mostly ends with it, and that is told. A pause is not over.
-                if !sleeps(doomed.pre_stop()) {
+                if !doomed.pre_stop().is_some_and(sleeps) {
                     timeout(LAST_MOMENT, hook).await.ok();
                 }
                 stopped

@@ -41,11 +41,8 @@ pub(crate) fn sandbox_config(
     let spec = view::spec(pod);
     let mut labels: BTreeMap<String, String> = pod.metadata.labels.clone().unwrap_or_default();
     labels.extend(pod_labels(pod));
-    let hostname = if host_network {
-        String::new()
-    } else {
-        kernel_hostname(pod, pod_hostname(pod, node))?
-    };
+    let hostname =
+        if host_network { String::new() } else { kernel_hostname(pod, pod_hostname(pod, node))? };
     Ok(SandboxConfig {
         runtime_handler: facts.runtime_handler,
         hostname,

@@ -21,12 +21,12 @@ use tracing::{info, warn};
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{
-    ContainerStart, PodActions, Role, SandboxPlan, Situation, Turn, startable, with_default_tag,
+    ContainerStart, PodActions, Role, SandboxPlan, Situation, Turn, sleeps, startable,
+    with_default_tag,
 };
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, Hooked};
 use crate::image::{EarlyLook, Ensured};
-use crate::kill::sleeps;
 use crate::layout::next_restart_count;
 use crate::lives::Life;
 use model::log_layout::LogLayout;
@@ -243,7 +243,7 @@ impl PodRuntime {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
-        let sleeps = sleeps(Some(handler));
+        let sleeps = sleeps(handler);
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;

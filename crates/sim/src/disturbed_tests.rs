@@ -1,6 +1,7 @@
-use model::observed::ContainerState::{Created, Exited, Running};
+use std::time::Duration;
 
 use jiff::SignedDuration;
+use model::observed::ContainerState::{Created, Exited, Running};
 
 use super::*;
 use crate::plan::{Action, Extras, Hook, Policy, RestartRule};

@@ -92,7 +92,7 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "a new agent writes to the cgroups of pods anew",
         file: "crates/runtime/src/cgroups.rs",
         find: "            if !has {\n",
-        replace: "            if !has || has {\n",
+        replace: "            self.port.update(&name, &values).await.ok();\n            if !has {\n",
     },
     Mutation {
         name: "back-off is never applied",
@@ -162,7 +162,7 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "a command before the end is not run",
         file: "crates/runtime/src/hooks.rs",
         find: "            Hook::Exec(command) => self.exec(hooked, &command).await,\n",
-        replace: "            Hook::Exec(command) if limit.is_none() => self.exec(hooked, &command).await,
+        replace: "            Hook::Exec(command) if hooked.sandbox.is_some() => self.exec(hooked, &command).await,
             Hook::Exec(_) => Ok(()),
 ",
     },

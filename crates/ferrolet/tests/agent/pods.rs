@@ -168,6 +168,22 @@ async fn a_pull_that_hangs_does_not_keep_its_pod_from_ending() {
     world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
 }
 
+// behaviour: WRK-16
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_pod_that_gets_no_sandbox_is_up_when_it_says() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)));
+    let agent = world.start();
+    world.write_manifest("late", "Always\n  activeDeadlineSeconds: 5", "[sleep, forever]");
+    let tried = |world: &World| (world.runtime.count(Method::RunPodSandbox) > 0).then_some(());
+    world.until("it is tried", tried).await;
+    let phase = || agent.pods().pods().remove(0).status.unwrap().phase.clone();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(phase().as_deref(), Some("Pending"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(phase().as_deref(), Some("Failed"));
+}
+
 // behaviour: ACT-150
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_told_to_be_ready_to_start_containers_while_its_image_is_pulled() {

@@ -19,7 +19,10 @@ pub fn deadline(pod: &Pod, status: &PodStatus, told: Option<Timestamp>) -> Optio
 /// Whether a pod that has finished did so when its time was up: then that was the reason, also to an agent that comes
 /// later.
 pub fn outlasted(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
-    let ends = view::containers(pod).iter().filter_map(|one| status.latest(&one.name)?.finished_at);
+    // Sidecars end after the others, whenever that is.
+    let init = view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init));
+    let all = view::containers(pod).iter().chain(init);
+    let ends = all.filter_map(|one| status.latest(&one.name)?.finished_at);
     ends.max().is_some_and(|end| end >= deadline)
 }
 
@@ -80,8 +83,9 @@ mod tests {
     // behaviour: WRK-16
     #[test]
     fn a_pod_whose_last_container_ended_when_its_time_was_up_ended_for_that() {
-        let pod = testkit::pods::pod("web").container("a", "x", [""]).container("b", "x", [""]);
-        let pod = pod.build();
+        let pod = testkit::pods::pod("web").sidecar("side", "x", [""]);
+        let pod = pod.init_container("init", "x", [""]).container("a", "x", [""]);
+        let pod = pod.container("b", "x", [""]).build();
         let ended = |name: &str, at_second| {
             let mut one = testkit::observed::container_status(name, name, ContainerState::Exited);
             one.finished_at = Some(at(at_second));
@@ -91,6 +95,11 @@ mod tests {
             let containers = vec![ended("a", a), ended("b", b)];
             let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
             assert_eq!(outlasted(&pod, &status, at(100)), expected, "{a} {b}");
+        }
+        for (name, expected) in [("init", true), ("side", false)] {
+            let containers = vec![ended(name, 100)];
+            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
+            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{name}");
         }
         assert!(!outlasted(&pod, &PodStatus::empty("uid".into()), at(100)));
     }

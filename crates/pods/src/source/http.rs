@@ -143,6 +143,7 @@ impl HttpSource {
         let digest = digest(&body);
         if self.seen == Some(digest) {
             self.kept.keep_again(&self.last_good).await;
+            self.forget_older().await;
             return;
         }
         self.seen = Some(digest);
@@ -151,14 +152,18 @@ impl HttpSource {
             Some(pods) => {
                 let text = String::from_utf8(body).expect("a manifest that was read is text");
                 self.kept.keep(text, &self.last_good).await;
-                if self.kept.is_lacking() {
-                    // To an agent that finds nothing nobody is a stranger before the server answers. By an older
-                    // version it would end what runs by this one.
-                    self.last_good.forget(&self.origin).await;
-                }
+                self.forget_older().await;
                 self.tell(pods);
             }
             None => self.restore().await,
+        }
+    }
+
+    /// What is on disk goes if it is not what was read last. To an agent that finds nothing nobody is a stranger before the
+    /// server answers; by an older version it would end what runs by this one.
+    async fn forget_older(&self) {
+        if self.kept.is_lacking() {
+            self.last_good.forget(&self.origin).await;
         }
     }
 

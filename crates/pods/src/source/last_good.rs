@@ -99,7 +99,7 @@ impl LastGood {
 
     async fn remove(&self, path: &Path) {
         if let Err(error) = self.files.remove_written(path).await {
-            // It is tried again at the next start, when nobody asks for it.
+            // It is tried again: when nobody asks for it, at the next start.
             warn!(error = %Chain(&error), "cannot remove a kept manifest");
         }
     }

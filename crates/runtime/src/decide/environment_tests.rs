@@ -139,6 +139,22 @@ fn an_object_that_is_not_known_yet_is_an_error_even_where_it_need_not_be_there()
     assert_eq!(error.to_string(), message);
 }
 
+// behaviour: CON-5
+#[test]
+fn a_pod_is_told_first_of_the_version_of_ip_that_the_node_was_asked_to_have() {
+    let field = json!({ "fieldRef": { "fieldPath": "status.podIPs" } });
+    let container = container(&json!([{ "name": "IPS", "valueFrom": field }]), &json!([]));
+    let ips = ["10.1.0.5", "fd00::5"].map(|ip| ip.parse().unwrap());
+    for (asked, expected) in [(None, "10.1.0.5,fd00::5"), (Some("::"), "fd00::5,10.1.0.5")] {
+        let asked_ips = asked.iter().map(|ip: &&str| ip.parse().unwrap()).collect();
+        let node = NodeSettings { asked_ips, ..NodeSettings::default() };
+        let sources =
+            EnvironmentSources { ips: &ips, node_ips: &[], node: &node, api: &ApiFacts::default() };
+        let made = environment(&pods::pod("web").build(), &container, &sources).unwrap();
+        assert_eq!(made, [("IPS".to_owned(), expected.to_owned())]);
+    }
+}
+
 // behaviour: OBJ-10
 #[test]
 fn services_are_told_after_all_others_and_never_replace_one() {

@@ -18,22 +18,43 @@ pub(crate) fn cleaned(path: &str) -> String {
 /// Path and query of a request, of what somebody wrote as its path: what cannot stand in a request is escaped, and a
 /// fragment is not sent. `url.Parse` and `URL.RequestURI`, where both make sense of it.
 pub(crate) fn requested(written: &str) -> String {
-    let no_fragment = written.split('#').next().unwrap_or_default();
+    let (no_fragment, fragment) = written.split_once('#').unwrap_or((written, ""));
     let (path, query) = match no_fragment.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (no_fragment, None),
     };
-    let is_controlled = written.bytes().any(|byte| byte.is_ascii_control());
-    let (path, query) = match unescaped(path).filter(|_| !is_controlled) {
+    // What follows two slashes is a host, which is another one.
+    let path = match path.strip_prefix("//") {
+        Some(elsewhere) => elsewhere.find('/').map_or("/", |slash| &elsewhere[slash..]),
+        None => path,
+    };
+    let is_url =
+        unescaped(fragment).is_some() && !no_fragment.bytes().any(|byte| byte.is_ascii_control());
+    let (path, query) = match unescaped(path).filter(|_| is_url) {
         Some(_) if path.bytes().all(may_stand) => (path.to_owned(), query),
         Some(bytes) => (escaped(&bytes), query),
         // It is no URL: all of it is a path.
         None => (escaped(written.as_bytes()), None),
     };
     let slash = if path.starts_with('/') { "" } else { "/" };
-    // A request ends at the first space of its first line.
-    let query = query.map(|query| format!("?{}", query.replace(' ', "%20")));
+    let query = query.map(|query| format!("?{}", asked(query)));
     format!("{slash}{path}{}", query.unwrap_or_default())
+}
+
+/// A query, of which Go escapes nothing: without what would end the first line of a request, or cannot stand there.
+fn asked(query: &str) -> String {
+    let mut text = String::with_capacity(query.len());
+    for byte in query.bytes() {
+        match byte {
+            b' ' | b'"' | b'<' | b'>' | 0x7f.. => push_escaped(&mut text, byte),
+            byte => text.push(char::from(byte)),
+        }
+    }
+    text
+}
+
+fn push_escaped(text: &mut String, byte: u8) {
+    write!(text, "%{byte:02X}").expect("writing to a string does not fail");
 }
 
 /// Whether a byte may stand in a path as it is, if all others may.
@@ -52,7 +73,7 @@ fn escaped(bytes: &[u8]) -> String {
         if is_plain(*byte) {
             text.push(char::from(*byte));
         } else {
-            write!(text, "%{byte:02X}").expect("writing to a string does not fail");
+            push_escaped(&mut text, *byte);
         }
     }
     text
@@ -106,6 +127,11 @@ mod tests {
             ("/a\tb", "/a%09b"),
             // Go sends it as it is, and is not understood.
             ("/a?x= y", "/a?x=%20y"),
+            ("/a?x=<\"y\">&ü", "/a?x=%3C%22y%22%3E&%C3%BC"),
+            ("//elsewhere/x", "/x"),
+            ("//elsewhere", "/"),
+            ("/a#%zz", "/a%23%25zz"),
+            ("/a#\t", "/a"),
         ];
         for (written, expected) in rows {
             assert_eq!(requested(written), expected, "{written:?}");

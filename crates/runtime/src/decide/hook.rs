@@ -85,6 +85,11 @@ pub fn needs_address(handler: &LifecycleHandler) -> bool {
     http.is_some_and(|http| http.host.as_deref().unwrap_or_default().is_empty())
 }
 
+/// Whether the hook is a pause.
+pub fn sleeps(handler: &LifecycleHandler) -> bool {
+    handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none()
+}
+
 /// What a handler asks for; `address` is the pod's.
 pub fn hook(
     handler: &LifecycleHandler,

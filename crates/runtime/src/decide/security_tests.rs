@@ -165,6 +165,7 @@ fn who_must_not_be_root_is_refused_in_upstreams_words() {
 fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let local = "seccompProfile: {type: Localhost, localhostProfile: a/b.json}";
+    let outside = "seccompProfile: {type: Localhost, localhostProfile: ../../x//y.json}";
     let default = "seccompProfile: {type: RuntimeDefault}";
     let rows = [
         ("", "", false, Unconfined),
@@ -173,6 +174,7 @@ fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
         (default, "", false, RuntimeDefault),
         (default, local, false, Localhost("/var/lib/kubelet/seccomp/a/b.json".into())),
         (local, default, false, RuntimeDefault),
+        (outside, "", false, Localhost("/var/lib/kubelet/seccomp/x/y.json".into())),
     ];
     for (context, own, by_default, expected) in rows {
         let pod = pod(context, own);

@@ -30,7 +30,7 @@ pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     let path = annotation(labels::CONTAINER_TERMINATION_MESSAGE_PATH);
     let policy = annotation(labels::CONTAINER_TERMINATION_MESSAGE_POLICY);
     let at = cleaned(path);
-    let mount = status.mounts.iter().find(|mount| mount.container_path == at);
+    let mount = status.mounts.iter().find(|mount| cleaned(&mount.container_path) == at);
     Some(MessageSource {
         file: mount.filter(|_| !path.is_empty()).map(|mount| mount.host_path.clone()),
         // One that could not even start has no log.

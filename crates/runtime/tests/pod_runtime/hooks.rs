@@ -267,14 +267,17 @@ async fn a_pre_stop_hook_that_ends_with_its_container_has_failed() {
 async fn a_request_is_answered_when_the_answer_has_begun() {
     let mut request = http("HTTP");
     request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
-    let world = World::new();
-    world.web.put("http://hooks.test:8080/hook", Page::CutOff);
-    let lifecycle = Lifecycle { post_start: Some(request.clone()), ..pre_stop(request) };
-    let pod = with(lifecycle, &["sleep", "forever"]);
-    world.synced(&pod).await;
-    assert_eq!(end(&world, &pod, 10).await, seconds(0));
-    assert_eq!(world.web.asked("http://hooks.test:8080/hook").len(), 2);
-    assert!(!world.events.has("FailedPreStopHook") && !world.events.has("FailedPostStartHook"));
+    for page in [Page::CutOff, Page::ok(vec![b'x'; 20 << 10])] {
+        let world = World::new();
+        world.web.put("http://hooks.test:8080/hook", page);
+        let lifecycle =
+            Lifecycle { post_start: Some(request.clone()), ..pre_stop(request.clone()) };
+        let pod = with(lifecycle, &["sleep", "forever"]);
+        world.synced(&pod).await;
+        assert_eq!(end(&world, &pod, 10).await, seconds(0));
+        assert_eq!(world.web.asked("http://hooks.test:8080/hook").len(), 2);
+        assert!(!world.events.has("FailedPreStopHook") && !world.events.has("FailedPostStartHook"));
+    }
 }
 
 // behaviour: ACT-153
@@ -296,20 +299,22 @@ async fn a_request_of_a_pod_on_the_hosts_network_goes_to_the_node() {
 // behaviour: ACT-87, ACT-131
 #[tokio::test(start_paused = true)]
 async fn a_server_without_tls_is_asked_again_without() {
-    let world = World::new();
-    let pod = with(pre_stop(http("HTTPS")), &["sleep", "forever"]);
-    world.synced(&pod).await;
-    let address = world.status(&pod).await.ips[0];
-    world.web.put(format!("https://{address}:8080/hook"), Page::NotSecure);
-    world.web.put(format!("http://{address}:8080/hook"), Page::ok("bye"));
-    end(&world, &pod, 10).await;
-    let message = format!(
-        "request to HTTPS lifecycle hook {address}:8080 got HTTP response, retry with HTTP succeeded"
-    );
-    assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
-    assert!(!world.events.has("FailedPreStopHook"));
-    let counted = ["kubelet_lifecycle_handler_http_fallbacks_total 1"];
-    assert_eq!(world.counted("kubelet_lifecycle_handler_http"), counted);
+    for page in [Page::ok("bye"), Page::CutOff] {
+        let world = World::new();
+        let pod = with(pre_stop(http("HTTPS")), &["sleep", "forever"]);
+        world.synced(&pod).await;
+        let address = world.status(&pod).await.ips[0];
+        world.web.put(format!("https://{address}:8080/hook"), Page::NotSecure);
+        world.web.put(format!("http://{address}:8080/hook"), page);
+        end(&world, &pod, 10).await;
+        let message = format!(
+            "request to HTTPS lifecycle hook {address}:8080 got HTTP response, retry with HTTP succeeded"
+        );
+        assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
+        assert!(!world.events.has("FailedPreStopHook"));
+        let counted = ["kubelet_lifecycle_handler_http_fallbacks_total 1"];
+        assert_eq!(world.counted("kubelet_lifecycle_handler_http"), counted);
+    }
 }
 
 // behaviour: ACT-88

@@ -127,6 +127,24 @@ async fn missing_name_servers_and_too_many_are_said() {
     );
 }
 
+// behaviour: CON-44
+#[tokio::test(start_paused = true)]
+async fn without_a_resolver_file_pods_ask_the_node_by_the_version_of_ip_that_it_was_asked_to_have()
+{
+    for (asked, server) in
+        [(None, "127.0.0.1"), (Some("192.0.2.1"), "127.0.0.1"), (Some("2001:db8::1"), "::1")]
+    {
+        let world = World::with(NodeSettings {
+            root_dir: "/var/lib/kubelet".into(),
+            asked_ips: asked.iter().map(|ip| ip.parse().unwrap()).collect(),
+            ..NodeSettings::default()
+        });
+        world.synced(&forever()).await;
+        let (sandbox, _) = made(&world, &forever()).await;
+        assert_eq!(sandbox.dns.servers, [server], "{asked:?}");
+    }
+}
+
 // behaviour: CON-49
 #[tokio::test(start_paused = true)]
 async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts() {
@@ -153,7 +171,8 @@ async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts()
             "",
             Some("'/r' contains search line which length is more than allowed 2048 chars!"),
         ),
-        (None, "", Some("/r")),
+        (None, "", Some("open /r: entity not found")),
+        (Some("nameserver".to_owned()), "", Some("nameserver list is empty ")),
     ];
     for (content, cluster_domain, expected) in rows {
         let world = World::with(NodeSettings {
@@ -161,7 +180,7 @@ async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts()
             cluster_domain: cluster_domain.to_owned(),
             ..NodeSettings::default()
         });
-        if let Some(content) = content {
+        if let Some(content) = content.clone() {
             world.files.write("/r", content);
         }
         world.pods.check_resolver_file().await;
@@ -169,7 +188,9 @@ async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts()
         assert_eq!(told.len(), usize::from(expected.is_some()), "{told:?}");
         if let (Some(told), Some(words)) = (told.first(), expected) {
             assert_eq!(told.reason, "CheckLimitsForResolvConf");
+            let whole = content.as_ref().is_none_or(|content| content == "nameserver");
             assert!(told.message.contains(words), "{told:?}");
+            assert!(!whole || told.message == words, "{told:?}");
         }
     }
 }
@@ -185,6 +206,15 @@ async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
     let error = world.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
     assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    let said = || world.last_message("FailedCreatePodSandBox");
+    assert_eq!(said(), "Failed to create pod sandbox: open /etc/resolv.conf: entity not found");
+    world.files.write("/etc/resolv.conf", "nameserver");
+    world.sync(&forever()).await.unwrap_err();
+    assert_eq!(
+        said(),
+        "Failed to create pod sandbox: Encountered error while parsing resolv conf file. Error: \
+         nameserver list is empty "
+    );
     world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1");
     world.synced(&forever()).await;
 }
@@ -289,6 +319,14 @@ async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
              runtime does not support user namespaces"
         );
     }
+    world.runtime.set_handlers(vec![RuntimeHandler {
+        name: "other".to_owned(),
+        user_namespaces: true,
+        ..RuntimeHandler::default()
+    }]);
+    world.sync(&pod).await.unwrap_err();
+    let said = world.last_message("FailedCreatePodSandBox");
+    assert!(said.ends_with("namespaces: the handler \"\" is not known"), "{said}");
     assert_eq!(world.runtime.sandboxes().len(), 0);
     assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
 }

@@ -52,7 +52,7 @@ impl LeftAlone {
             || plan.extras.post_start.is_some()
             || self.lost.contains(&one.id)
             || is_one_of_two
-            || (plan.sidecar && self.is_over(pod, &one.uid))
+            || (plan.sidecar && may_end(pod) && self.is_over(pod, &one.uid))
     }
 
     /// Whether nothing that counts of a pod runs: then its sidecars are not needed, if nothing of it starts again.
@@ -62,6 +62,12 @@ impl LeftAlone {
         // One that is lost or gone may have ended for good.
         !all.any(|one| one.state == Some(ContainerState::Running))
     }
+}
+
+/// Whether a pod may end by itself, by its containers or by one that prepares it and fails.
+fn may_end(pod: &PodPlan) -> bool {
+    let fails = |init: &ContainerPlan| !(1..=255).all(|code| init.restarts(pod.policy, code));
+    pod.may_finish() || pod.init.iter().any(|init| !init.sidecar && fails(init))
 }
 
 impl Invariant for LeftAlone {
@@ -158,6 +164,8 @@ mod tests {
     fn a_sidecar_goes_when_nothing_else_runs() {
         let ends = |between| found(wanted(Policy::Never), between, "side0");
         assert!(ends(vec![]) && !ends(vec![container("a", 0, Exited, Running)]));
+        let lasting = vec![container("a", 0, Exited, Running)];
+        assert!(found(wanted(Policy::Always), lasting, "side0"), "it starts again");
         let other = container("b", 0, Running, Created);
         assert!(!ends(vec![container("a", 0, Exited, Running), other]), "it is none of the pod's");
     }

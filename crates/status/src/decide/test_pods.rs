@@ -169,7 +169,7 @@ pub(crate) fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCond
 
 /// What a status is made of, to be changed and asked for the status.
 #[derive(Debug, Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 pub(crate) struct World {
     pub(crate) pod: Pod,
     pub(crate) observed: observed::PodStatus,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,13 +172,13 @@ impl MemoryRuntime {
             let waiting = self.world().store.change(id, now, |record| {
                 let is_running = record.state() == ContainerState::Running;
                 if (has_begun || is_running) && now >= ends {
-                    return Ok(Err(code));
+                    return Ok(ControlFlow::Break(code));
                 }
                 if has_begun && now >= deadline {
                     return Err(Refusal::new(Code::DeadlineExceeded, "the command took too long"));
                 }
                 if has_begun && !is_running {
-                    return Ok(Err(EXIT_KILLED));
+                    return Ok(ControlFlow::Break(EXIT_KILLED));
                 }
                 if !is_running {
                     let message = format!("container is {:?}, not Running", record.state());
@@ -185,13 +186,16 @@ impl MemoryRuntime {
                 }
                 let wake = [Some(ends), Some(deadline), record.ends_at()];
                 let wake = wake.into_iter().flatten().min().unwrap_or(ends);
-                Ok(Ok((Arc::clone(&record.ended).notified_owned(), until(now, wake))))
+                let ended = Arc::clone(&record.ended).notified_owned();
+                Ok(ControlFlow::Continue((ended, until(now, wake))))
             });
             has_begun = true;
             let waiting = waiting.ok_or_else(|| Refusal::not_found("container", id.as_str()))??;
             let (ended, patience) = match waiting {
-                Ok(waiting) => waiting,
-                Err(exit_code) => return Ok(ExecOutput { exit_code, ..ExecOutput::default() }),
+                ControlFlow::Continue(waiting) => waiting,
+                ControlFlow::Break(exit_code) => {
+                    return Ok(ExecOutput { exit_code, ..ExecOutput::default() });
+                }
             };
             tokio::select! {
                 // Both only lead to another look.
