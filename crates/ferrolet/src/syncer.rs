@@ -226,9 +226,12 @@ impl PodSyncer for Syncer {
         }
         let again = |retry| Outcome::Again(no_later(retry, deadline, self.clock.now()));
         if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
-            let (uid, name) = (view::uid(pod), view::pod_name(pod));
-            let event = PodEvent::normal(uid, name, "DeadlineExceeded", TIME_IS_UP.to_owned());
-            self.events.record(event);
+            // One of which nothing is left but remains was ended before, by an earlier agent.
+            if status.may_be_alive() || status.sandboxes.is_empty() {
+                let (uid, name) = (view::uid(pod), view::pod_name(pod));
+                let event = PodEvent::normal(uid, name, "DeadlineExceeded", TIME_IS_UP.to_owned());
+                self.events.record(event);
+            }
             self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use e2e::node::program;
 use model::observed::ContainerState;
 use testbed::wait;
 
@@ -29,7 +28,7 @@ async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n",
         root.display(),
         hollow.socket(),
     );
@@ -37,7 +36,7 @@ async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_
     let client = hollow.client()?;
     let (sandboxes, containers) = model::lists::everything(&client).await?;
     ensure!((sandboxes.len(), containers.len()) == (30, 600), "{} sandboxes", sandboxes.len());
-    let agent = Program::start(&program("ferrolet")?, |command| {
+    let agent = Program::start_agent(root, |command| {
         command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
         command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
         command.stdout(Stdio::null()).stderr(Stdio::null())

@@ -144,8 +144,13 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     is_told(&agent);
     agent.stop().await;
     let before = world.runtime.containers().len();
+    let events = |world: &World| {
+        world.events.all().iter().filter(|event| event.reason == "DeadlineExceeded").count()
+    };
+    assert_eq!(events(&world), 3);
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(events(&world), 3, "it is told when it begins");
     assert_eq!(world.runtime.containers().len(), before, "an ended pod was started again");
     // Also of one whose container ended well when it was told to.
     assert_eq!(agent.pods().pods().len(), 3);

@@ -188,7 +188,7 @@ impl HttpSource {
             }
             Err(error) => {
                 let (url, error) = (&self.shown, Chain(&error).to_string());
-                warn!(url, error, "manifest refused; the last good version stays");
+                warn!(url, error, "manifest refused; its last good version stays, if there is one");
                 self.refusal = Some(error);
                 None
             }

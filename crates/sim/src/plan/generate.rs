@@ -14,6 +14,9 @@ use super::{
 /// How long a container lives that is seen to run.
 const SEEN: Duration = Duration::from_millis(50);
 
+/// The least seconds of grace that the runtime is told.
+const LEAST_GRACE: u64 = 2;
+
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
 pub const INIT_CONTAINERS: bool = true;
 
@@ -169,8 +172,13 @@ impl Maker {
         for container in &mut pod.containers {
             container.extras = self.extras(pod.grace);
             // One that is killed right after its start, with the code by which all start over, would have them do so for ever.
-            let is_killed = container.program == Program::Ignores
-                && container.extras.post_start.is_some_and(Hook::fails);
+            let outlives_its_grace = match container.program {
+                Program::Ignores => true,
+                Program::Traps(time, _) => time > Duration::from_secs(pod.grace.max(LEAST_GRACE)),
+                Program::Forever | Program::Ends(..) => false,
+            };
+            let is_killed =
+                outlives_its_grace && container.extras.post_start.is_some_and(Hook::fails);
             if is_killed && container.extras.restarts_all() {
                 container.extras.post_start = None;
             }

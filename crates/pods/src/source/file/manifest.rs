@@ -236,7 +236,7 @@ impl Manifest {
             }
             Err(error) => {
                 let message = Chain(&error).to_string();
-                warn!(%file, error = message, "manifest refused; the last good version stays");
+                warn!(%file, error = message, "manifest refused; its last good version stays, if there is one");
                 self.refusal = Some(message);
                 None
             }
