@@ -1,42 +1,68 @@
 #!/usr/bin/env bash
-# Measures ferrolet and the upstream kubelet side by side; see docs/benchmarks/README.md.
-# Called by `make bench`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. ROUNDS, GARBAGE_ROUNDS and
-# CLUSTER_ROUNDS may be set.
-set -euo pipefail
+# Measures ferrolet and the upstream kubelet side by side, in named parts of at most an hour: bench.sh [PART…]
+# Called by `make bench`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH; see docs/benchmarks/README.md.
+#   ROUNDS  how many rounds each part measures; they are added to the stored rounds of the same commit and binary
+set -uo pipefail
 cd "$(dirname "$0")/.."
+. scripts/parts.sh
+
+# To add a part, add a row here and a function part_NAME below.
+what=bench
+parts=(
+    "standalone|42|agents without a cluster, on containerd and in memory (5 rounds)"
+    "garbage|16|agents on a node full of dead containers (3 rounds)"
+    "cluster|22|agents as nodes of a cluster (1 round; run it three times)"
+    "pod-gc|28|the Pod GC controller and that of kube-controller-manager (no rounds)"
+)
 out=docs/benchmarks
 
-if [ "${1:-}" != built ]; then
-    echo "building ferrolet and what measures it (some minutes the first time)"
-    # Apart, so that ferrolet is built as it is for use, without what others ask of the same libraries.
-    cargo build --quiet --locked --release -p ferrolet -p testbed
-    cargo build --quiet --locked --release -p testkit -p bench
-    commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-    [ -z "$(git status --porcelain -- . ":!$out" 2>/dev/null)" ] || commit="$commit, with changes"
-    if [ "$(id -u)" -ne 0 ]; then
-        code=0
-        sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR,ROUNDS,GARBAGE_ROUNDS,CLUSTER_ROUNDS \
-            env "PATH=$PATH" "$0" built "$commit" || code=$?
-        [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || exit "$code"
-        sudo chown "$(id -u):$(id -g)" "$out"/standalone.{json,md,svg} "$out"/garbage.{json,md} "$out"/pod-gc.{json,md} \
-            "$out"/cluster.{json,md,svg}
-        exit "$code"
-    fi
-    set -- built "$commit"
-fi
-commit=$2 missed=0
-# A target that was missed (3) fails the whole, once everything was measured and written.
+# bench OPTION… : measures and writes the pages.
 bench() {
-    local code=0
-    "$CARGO_TARGET_DIR/release/bench" --out "$out" --commit "$commit" "$@" || code=$?
-    [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || exit "$code"
-    [ "$code" -eq 0 ] || missed=$code
+    "${root[@]}" "$CARGO_TARGET_DIR/release/bench" --out "$out" --commit "$commit" --binary "$binary" "$@"
 }
-bench --rounds "${ROUNDS:-5}"
-# A round takes five minutes: the kubelet has four for what it does in passes of a minute.
-bench --garbage --rounds "${GARBAGE_ROUNDS:-3}"
-# A round takes more than twenty minutes: many short turns, and each agent is quiet for minutes twice.
-bench --cluster --rounds "${CLUSTER_ROUNDS:-3}"
-# Twenty minutes: 150,000 pods have to be made first.
-bench --pod-gc
-exit "$missed"
+
+# How many rounds a part measures, and how many fit an hour.
+declare -A usual=([standalone]=5 [garbage]=3 [cluster]=1) most=([standalone]=6 [garbage]=10 [cluster]=2)
+part_standalone() { bench --rounds "${ROUNDS:-${usual[standalone]}}"; }
+part_garbage() { bench --garbage --rounds "${ROUNDS:-${usual[garbage]}}"; }
+part_cluster() { bench --cluster --rounds "${ROUNDS:-${usual[cluster]}}"; }
+part_pod_gc() { bench --pod-gc; }
+
+choose_parts "$@"
+for name in "${chosen[@]}"; do
+    rounds=${ROUNDS:-1}
+    if ! [[ $rounds =~ ^[1-9][0-9]?$ ]] || [ "$rounds" -gt "${most[$name]:-99}" ]; then
+        printf 'bench: ROUNDS=%s: a run of %s has 1 to %d rounds; run it again to add more\n' \
+            "$rounds" "$name" "${most[$name]:-99}" >&2
+        exit 2
+    fi
+done
+root=()
+[ "$(id -u)" -eq 0 ] ||
+    root=(sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH")
+
+set -e
+make --no-print-directory testbed
+echo "building ferrolet and the benchmark (some minutes the first time)"
+# Separately, so that ferrolet is built with its own features of shared libraries.
+cargo build --quiet --locked --release -p ferrolet -p testbed
+cargo build --quiet --locked --release -p testkit -p bench
+commit=$(source_commit)
+binary=$(sha256sum "$CARGO_TARGET_DIR/release/ferrolet" | cut -c1-16)
+set +e
+
+# A missed target (3) or an error of one part fails the run after the other parts.
+trap 'exit 130' INT TERM
+failed=()
+for name in "${chosen[@]}"; do
+    printf '\n==== %s\n' "$name"
+    run_function "$name"
+    code=$?
+    own "$out/$name".{json,md,svg}
+    case $code in
+    0) ;;
+    3) failed+=("$name (missed a target)") ;;
+    *) failed+=("$name (error, nothing stored)") ;;
+    esac
+done
+[ "${#failed[@]}" -eq 0 ] || { printf 'bench: FAILED: %s\n' "${failed[*]}"; exit 1; }

@@ -1,62 +1,212 @@
 #!/usr/bin/env bash
-# Runs what takes too long for `make test`, one stage after the other.
-# Called by `make soak`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
-#   SOAK_ONLY     which of the stages histories, mutants, faults, node and vm are run (all)
+# Runs tests that take too long for `make test`, in named parts of at most an hour: soak.sh [PART…]
+# Called by `make soak`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. Each part writes its result to
+# docs/soak/PART.md, whether it passed or failed, and its output to $FERROLET_CACHE/soak; see docs/soak/README.md.
 #   SOAK_COUNT    how many histories are simulated (2000)
-#   SOAK_SECONDS  how long new ones are begun; if there are fewer in the end, it says how many, and fails (3600)
-#   SOAK_FROM     the first seed (now, in seconds, times a thousand)
-#   SOAK_JOBS     how many of them are simulated at a time (as many as there are processors)
+#   SOAK_SECONDS  for how long histories are started; the part fails if fewer than SOAK_COUNT were run (2700)
+#   SOAK_FROM     the first seed (the Unix time in seconds, times a thousand)
+#   SOAK_JOBS     how many histories are simulated at a time (the number of processors)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0
 . scripts/stages.sh
-as_root scripts/soak.sh "$@"
+. scripts/parts.sh
 
-stages="histories mutants faults node vm"
-for name in ${SOAK_ONLY:=$stages}; do
-    [[ " $stages " = *" $name "* ]] || { echo "soak: SOAK_ONLY names $name; there are: $stages" >&2; exit 2; }
-done
-# Whether a stage is asked for.
-asked() { [[ " $SOAK_ONLY " = *" $1 "* ]]; }
+# To add a part, add a row here and a function part_NAME below.
+what=soak
+parts=(
+    "histories|10|fresh histories in the simulator, from SOAK_FROM on"
+    "mutants-pods-1|25|the simulator finds faults in the source of the agent's pods: first half"
+    "mutants-pods-2|25|the same: second half"
+    "mutants-gc|20|the simulator finds faults in the source of garbage collection"
+    "mutants-pod-gc|10|tests of the Pod GC controller find faults in its source"
+    "faults|18|every CRI method with every kind of fault, on containerd"
+    "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
+    "crashes|10|the agent is killed at every effect, on the runtime in memory"
+    "repeat|55|every end-to-end test five times, beside two busy processes"
+    "vm|10|tests that need the kernel of a virtual machine: cgroup v2, AppArmor, systemd"
+)
+choose_parts "$@"
+as_root scripts/soak.sh "${chosen[@]}"
 
-# Sees whether the simulator, and the histories of the Pod GC controller, find faults that are put into a
-# copy of the source on purpose. The copy always lies in the same place, so that what is built of it is
-# built once.
+jobs=${SOAK_JOBS:-$(nproc)}
+# The longest time that a part may take, in seconds, without the set-up of an empty cache.
+limit=3600
+began=0
+root=()
+
+# within SECONDS COMMAND… : runs a command and ends it after this time. timeout starts a process group, which ^C in
+# a terminal does not reach, so this function ends it.
+within() {
+    local pid status=0
+    timeout "$@" &
+    pid=$!
+    trap 'kill -TERM "$pid" 2>/dev/null' INT TERM
+    wait "$pid" || status=$?
+    # A signal ends the first wait before the command has ended.
+    wait "$pid" 2>/dev/null
+    [ "$status" -ne 124 ] || echo "soak: ended at the time limit, after $1 s"
+    return "$status"
+}
+
+# limited COMMAND… : runs a command in the time that is left of the part.
+limited() {
+    local left=$((limit - SECONDS + began))
+    within $((left > 0 ? left : 1)) "$@"
+}
+
+# setting NAME VALUE : adds a row to the result of the part.
+setting() {
+    printf '| %s | %s |\n' "$1" "$2" >>"$settings"
+}
+
+# tally PASSED FAILED : copies its input, and adds the number of lines that match these patterns as a test result.
+tally() {
+    awk -v passed="$1" -v failed="$2" '
+        { print; fflush() }
+        $0 ~ passed { p++ }
+        $0 ~ failed { f++ }
+        END { printf "test result: %s. %d passed; %d failed\n", f ? "FAILED" : "ok", p, f }'
+}
+
+simulator() {
+    stage simulator limited cargo build --quiet --locked --profile sim -p sim
+}
+
+# Parts that run on a testbed.
+testbed() {
+    stage set-up make --no-print-directory testbed
+    began=$SECONDS
+    stage build limited cargo xtask test
+}
+
+# soak_tests NAME SLOTS : runs the tests of a module of e2e/tests/soak, so many at a time.
+soak_tests() {
+    tests "$1" limited cargo xtask test soak "soak::$1::" --slots "$2"
+}
+
+histories() {
+    within $((seconds + 300)) "$CARGO_TARGET_DIR/sim/sim" --from "$from" --count "$count" --seconds "$seconds" \
+        --jobs "$jobs" --verbose | tally '^seed [0-9]+: [0-9]+ pods, ' '^seed [0-9]+: BROKEN: |^too little happened: '
+}
+
+part_histories() {
+    local from=${SOAK_FROM:-$(date +%s)000} count=${SOAK_COUNT:-2000} seconds=${SOAK_SECONDS:-2700}
+    setting "first seed" "$from"
+    setting "histories" "$count"
+    setting "seconds for them" "$seconds"
+    setting "jobs" "$jobs"
+    simulator
+    tests histories histories
+}
+
+# Puts faults into a copy of the source, one at a time, and checks that each is found. The copy always has the same
+# path, so that its dependencies are built once.
 mutants() (
     set -e
     trap 'rm -rf "$CARGO_TARGET_DIR/sim-of-mutants" "$CARGO_TARGET_DIR/mutants"' EXIT
     cp "$CARGO_TARGET_DIR/sim/sim" "$CARGO_TARGET_DIR/sim-of-mutants"
-    "$CARGO_TARGET_DIR/sim-of-mutants" --mutants "$CARGO_TARGET_DIR/mutants" --from 1 --count 300 --jobs "${SOAK_JOBS:-$(nproc)}"
-    # What is built last lies in the way of the real one.
+    status=0
+    limited "$CARGO_TARGET_DIR/sim-of-mutants" --mutants "$CARGO_TARGET_DIR/mutants" --set "$1" --share "$2" \
+        --from 1 --count 300 --jobs "$jobs" | tally '^mutant found ' '^mutant NOT FOUND: ' || status=$?
+    # The last mutant was built to the path of the real simulator.
     cargo build --quiet --locked --profile sim -p sim
+    exit "$status"
 )
 
-if asked histories || asked mutants; then
-    stage simulator cargo build --quiet --locked --profile sim -p sim
-fi
-if asked histories; then
-    stage histories timeout $((${SOAK_SECONDS:=3600} + 300)) "$CARGO_TARGET_DIR/sim/sim" --from "${SOAK_FROM:-$(date +%s)000}" \
-        --count "${SOAK_COUNT:-2000}" --seconds "$SOAK_SECONDS" --jobs "${SOAK_JOBS:-$(nproc)}" --verbose
-fi
-if asked mutants; then
-    stage mutants mutants
-fi
-# Every method of the runtime with every kind of fault, on real containerd. They mostly wait, so there may
-# be more of them than processors; each prints its rounds as they pass.
-if asked faults || asked node || asked vm; then
-    stage set-up make --no-print-directory testbed
-    stage build cargo build --quiet --locked --workspace --bins
-fi
-if asked faults; then
-    tests faults timeout 3600 cargo test --quiet --locked -p e2e --features soak --test soak -- --nocapture --test-threads=4 faults::
-fi
-# A node of a cluster with our agent and with the upstream kubelet, compared. Each wait has its own limit; all of
-# it takes a quarter of an hour.
-if asked node; then
-    tests node timeout 3600 cargo test --quiet --locked -p e2e --features soak --test soak -- --test-threads=1 node::
-fi
-# What only the kernel of a virtual machine has. Each machine keeps two processors busy.
-if asked vm; then
-    tests vm timeout 3600 cargo test --quiet --locked -p e2e --features soak --test soak -- --test-threads=1 vm::
-fi
-finish
+# mutants_of SET SHARE
+mutants_of() {
+    setting "mutants" "set $1, share $2"
+    setting "seeds for each" "1 to 300"
+    setting "jobs" "$jobs"
+    simulator
+    tests mutants mutants "$@"
+}
+part_mutants_pods_1() { mutants_of pods 1/2; }
+part_mutants_pods_2() { mutants_of pods 2/2; }
+part_mutants_gc() { mutants_of gc 1/1; }
+part_mutants_pod_gc() { mutants_of pod-gc 1/1; }
+
+# These tests mostly wait, so more of them run at a time than there are processors.
+part_faults() {
+    testbed
+    soak_tests faults 4
+}
+
+part_node() {
+    testbed
+    soak_tests node 1
+}
+
+# A virtual machine keeps two processors busy.
+part_vm() {
+    testbed
+    soak_tests vm 1
+}
+
+part_crashes() {
+    testbed
+    soak_tests crashes 2
+}
+
+# A test that needs luck fails here.
+part_repeat() {
+    testbed
+    setting "runs of each test" 5
+    setting "busy processes beside them" 2
+    tests repeat limited cargo xtask test end-to-end --repeat 5 --load 2 --slots 4
+}
+
+# result NAME : prints the page about a run of a part.
+result() {
+    printf '# Soak: %s\n\nWritten by `make soak PART=%s`; see [README.md](README.md).\n\n| | |\n|---|---|\n' "$1" "$1"
+    if [ "$code" -eq 0 ]; then
+        printf '| result | passed |\n'
+    else
+        printf '| result | **failed**, in stage %s |\n' "$(sed -n 's/^FAILED in stage: //p' "$output" | tail -n 1)"
+    fi
+    printf '| counts | %s |\n' "$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)"
+    printf '| commit | %s |\n| date | %s |\n| seconds | %d |\n| cores | %d |\n' "$commit" "$date" "$seconds" "$(nproc)"
+    cat "$settings"
+    [ "$code" -eq 0 ] || failures
+}
+
+# failures : prints the first failures: histories, mutants, tests, errors of the simulator, and the time limit.
+failures() {
+    local lines
+    lines=$(grep -E '^seed [0-9]+: BROKEN: |^too little happened: |^mutant NOT FOUND: |^only [0-9]+ of |^FAILED +[0-9.]+ s  |^sim: |^soak: ' \
+        "$output" | head -n 20)
+    [ -z "$lines" ] || printf '\n```text\n%s\n```\n' "$lines"
+}
+
+# run_part NAME : runs a part, stores its result and sets `code`.
+run_part() {
+    local commit date seconds start=$SECONDS after page=docs/soak/$1.md
+    local output=$FERROLET_CACHE/soak/$1.log settings=$FERROLET_CACHE/soak/$1.settings
+    mkdir -p "$FERROLET_CACHE/soak"
+    commit=$(source_commit)
+    date=$(date -u '+%F %H:%M UTC')
+    : >"$settings"
+    printf '\n==== %s\n' "$1"
+    (
+        SECONDS=0
+        run_function "$1"
+        finish
+    ) 2>&1 | tee "$output"
+    code=${PIPESTATUS[0]}
+    seconds=$((SECONDS - start))
+    after=$(source_commit)
+    [ "$commit" = "$after" ] || commit="$commit; at the end $after"
+    result "$1" >"$page"
+    own "$page"
+    printf '\n%s; the whole output: %s\n' "$page" "$output"
+}
+
+# An interrupted part has no result.
+trap 'exit 130' INT TERM
+broken=()
+for name in "${chosen[@]}"; do
+    run_part "$name"
+    [ "$code" -eq 0 ] || broken+=("$name")
+done
+[ "${#broken[@]}" -eq 0 ] || { printf 'soak: FAILED parts: %s\n' "${broken[*]}"; exit 1; }

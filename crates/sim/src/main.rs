@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
-use sim::mutations::gc::GC;
-use sim::mutations::pod_gc::{POD_GC, TESTS};
-use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
+use sim::mutations::pod_gc::TESTS;
+use sim::mutations::{Mutation, Share, copy_tree, select, source_tree};
 use sim::plan::Plan;
 use sim::run::{Report, run};
 use sim::shrink::shrink;
@@ -33,6 +32,8 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
                    --count histories find it; those of the Pod GC controller, its own tests
   --only TEXT      of those faults only the ones in a file with this in its path, or in their names
+  --set NAME       of those faults only the ones of the set pods, gc or pod-gc
+  --share K/N      of those faults only the Kth of N shares of about equal size
 
   Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
   when there was no time for all histories.";
@@ -62,6 +63,8 @@ struct Options {
     keep_going: bool,
     mutants: Option<std::path::PathBuf>,
     only: String,
+    set: String,
+    share: Share,
 }
 
 impl Options {
@@ -77,6 +80,8 @@ impl Options {
             keep_going: false,
             mutants: None,
             only: String::new(),
+            set: String::new(),
+            share: Share::ALL,
         };
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
@@ -99,6 +104,8 @@ impl Options {
                 Long("keep-going") => options.keep_going = true,
                 Long("mutants") => options.mutants = Some(arguments.value()?.into()),
                 Long("only") => options.only = arguments.value()?.parse()?,
+                Long("set") => options.set = arguments.value()?.parse()?,
+                Long("share") => options.share = arguments.value()?.parse()?,
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
             }
@@ -280,21 +287,15 @@ impl std::fmt::Display for Total {
 
 /// Whether every mutation is found.
 fn mutants(options: &Options, tree: &Path) -> Result<bool> {
+    let chosen = select(&options.set, &options.only, options.share);
+    ensure!(!chosen.is_empty(), "no fault matches --set, --only and --share");
     let inner = copy_tree(&source_tree(), tree)?;
     let mut all = true;
-    let is_asked = |mutation: &&Mutation| mutation.is_about(&options.only);
-    let (tested, simulated) = (POD_GC.iter().filter(is_asked), MUTATIONS.iter().chain(GC));
-    let simulated: Vec<_> = simulated.filter(is_asked).collect();
-    ensure!(
-        tested.clone().count() + simulated.len() > 0,
-        "no fault has {:?} in its file or name",
-        options.only
-    );
-    for mutation in tested {
-        all &= is_found(&inner, mutation, || tests_find(tree, mutation))?;
-    }
-    for mutation in simulated {
-        all &= is_found(&inner, mutation, || finds(options, tree, mutation))?;
+    for (set, mutation) in chosen {
+        all &= is_found(&inner, mutation, || match set {
+            "pod-gc" => tests_find(tree, mutation),
+            _ => finds(options, tree, mutation),
+        })?;
     }
     Ok(all)
 }

@@ -7,6 +7,7 @@ pub mod pod_gc;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
 
@@ -252,6 +253,45 @@ pub const MUTATIONS: &[Mutation] = &[
     },
 ];
 
+/// The lists of mutations. Tests of the Pod GC controller find those of `pod-gc`, the simulator finds the others.
+pub const SETS: [(&str, &[Mutation]); 3] =
+    [("pod-gc", pod_gc::POD_GC), ("pods", MUTATIONS), ("gc", gc::GC)];
+
+/// A share of a list: every `of`th entry, beginning with entry `number`, which counts from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    number: usize,
+    of: usize,
+}
+
+impl Share {
+    /// The whole list.
+    pub const ALL: Self = Self { number: 1, of: 1 };
+}
+
+impl FromStr for Share {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let numbers = text.split_once('/').and_then(|(number, of)| {
+            let share = Self { number: number.parse().ok()?, of: of.parse().ok()? };
+            (1..=share.of).contains(&share.number).then_some(share)
+        });
+        numbers.with_context(|| format!("{text:?} is not a share such as 1/3"))
+    }
+}
+
+/// The mutations of a set, or of all sets if its name is empty, that are about a text; of these, a share.
+/// Each comes with the name of its set.
+pub fn select(set: &str, only: &str, share: Share) -> Vec<(&'static str, &'static Mutation)> {
+    let sets = SETS.into_iter().filter(|(name, _)| set.is_empty() || *name == set);
+    sets.flat_map(|(name, list)| list.iter().map(move |mutation| (name, mutation)))
+        .filter(|(_, mutation)| mutation.is_about(only))
+        .skip(share.number - 1)
+        .step_by(share.of)
+        .collect()
+}
+
 impl Mutation {
     /// Whether a text is part of its name or of the path of its file.
     pub fn is_about(&self, text: &str) -> bool {
@@ -369,6 +409,24 @@ mod tests {
         assert_eq!((count("crates/gc/src/decide.rs"), count("crates/podgc/")), (1, 0));
         assert_eq!(count(gc::GC[0].name), 1);
         assert!(MUTATIONS.iter().all(|one| one.is_about("")));
+    }
+
+    #[test]
+    fn shares_of_a_set_contain_every_mutation_once() {
+        let share = |text: &str| select("pods", "", text.parse().unwrap());
+        let shares = [share("1/3"), share("2/3"), share("3/3")];
+        let mut names: Vec<_> = shares.iter().flatten().map(|(_, one)| one.name).collect();
+        let mut all: Vec<_> = MUTATIONS.iter().map(|one| one.name).collect();
+        names.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(names, all);
+        assert!(shares.iter().all(|share| share.len().abs_diff(MUTATIONS.len() / 3) <= 1));
+        let everything = SETS.iter().map(|(_, list)| list.len()).sum::<usize>();
+        assert_eq!(select("", "", Share::ALL).len(), everything);
+        assert!(select("nodes", "", Share::ALL).is_empty());
+        for text in ["", "1", "0/3", "4/3", "1/0", "a/b"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
     }
 
     #[test]

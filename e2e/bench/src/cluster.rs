@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::place::ClusterPlace;
 pub use self::requests::{Requests, of_pods};
 use crate::agent::Programs;
+use crate::machine::round_start;
 use crate::results::{About, Agent, Memory};
 use crate::rounds::about;
 
@@ -52,6 +53,9 @@ pub struct ClusterPlan {
     pub warm_up_seconds: u64,
     /// How many quiet seconds are measured.
     pub quiet_seconds: u64,
+    /// How many blocks earlier runs have measured. The order of turns continues from there.
+    #[serde(skip)]
+    pub earlier_blocks: usize,
 }
 
 impl ClusterPlan {
@@ -68,6 +72,7 @@ impl ClusterPlan {
             // Both agents look at every pod again after 60 to 90 s; then it is quiet.
             warm_up_seconds: 90,
             quiet_seconds: 60,
+            earlier_blocks: 0,
         }
     }
 
@@ -83,6 +88,7 @@ impl ClusterPlan {
             idle_warm_up_seconds: 0,
             warm_up_seconds: 0,
             quiet_seconds: 1,
+            earlier_blocks: 0,
         }
     }
 }
@@ -207,8 +213,9 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<Clu
     one_by_one(&place, plan, 0, &mut Block::default()).context("before it counts")?;
     let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
+        about.rounds.push(round_start()?);
         for _ in 0..plan.blocks {
-            let turn = blocks.len();
+            let turn = plan.earlier_blocks + blocks.len();
             blocks.push(block(&place, plan, turn).with_context(|| format!("round {number}"))?);
         }
         let costs = |agent: Agent| {

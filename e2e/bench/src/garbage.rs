@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, Programs, Running};
+use crate::machine::round_start;
 use crate::place::{Place, Stage};
 use crate::plan::On;
 use crate::results::{About, Agent, Memory};
@@ -100,6 +101,7 @@ pub fn play(plan: &GarbagePlan, programs: &Programs, commit: &str) -> Result<Gar
     let place = Place::start(programs.clone(), On::Hollow)?;
     let mut runs = Vec::new();
     for round in 1..=plan.rounds {
+        about.rounds.push(round_start()?);
         for agent in Agent::BOTH {
             let run = turn(&place, plan, agent, round);
             runs.push(run.with_context(|| format!("round {round}, garbage, {}", agent.name()))?);

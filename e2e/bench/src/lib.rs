@@ -31,6 +31,7 @@ pub mod agent;
 mod api;
 pub mod cluster;
 pub mod cluster_report;
+pub mod collect;
 pub mod deaths;
 pub mod garbage;
 pub mod garbage_report;

@@ -4,8 +4,9 @@ use std::fs;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 
-use crate::results::Machine;
+use crate::results::{Machine, RoundStart};
 
 /// This machine, now.
 pub fn machine() -> Result<Machine> {
@@ -19,6 +20,16 @@ pub fn machine() -> Result<Machine> {
         memory_bytes: memory(&read("/proc/meminfo")?).context("understand /proc/meminfo")?,
         load_before: load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default(),
     })
+}
+
+/// The time and this machine, at the start of a round.
+pub fn round_start() -> Result<RoundStart> {
+    Ok(RoundStart { date: date(), machine: machine()? })
+}
+
+/// The time now, in UTC, to the minute.
+pub fn date() -> String {
+    Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 fn memory(meminfo: &str) -> Option<u64> {

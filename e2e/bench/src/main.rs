@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
-use bench::cluster::{self, ClusterPlan};
+use bench::cluster::{self, ClusterPlan, ClusterResults};
+use bench::collect::{Collect, collect};
 use bench::garbage::GarbagePlan;
 use bench::plan::Plan;
 use bench::pod_gc::{self, PodGcPlan};
@@ -21,10 +22,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const USAGE: &str = "\
-usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --pod-gc [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--tiny]
+usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --pod-gc [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Ends with code 3 when all is written
@@ -37,6 +38,8 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --rounds N         how often (5; 3 with --garbage and --cluster)
   --scenario PART    only scenarios with PART in their names
   --commit ID        what is measured, for the record
+  --binary ID        the digest of the measured program, for the record. Rounds are added to those in NAME.json
+                     if commit, digest, upstream, plan and cores are the same; otherwise they replace them
   --tiny             few pods and short times: does it work?
   --render           only write the page and the picture again from NAME.json";
 
@@ -64,6 +67,7 @@ struct Asked {
     rounds: Option<u32>,
     scenario: String,
     commit: String,
+    binary: String,
     tiny: bool,
     what: What,
     render: bool,
@@ -91,6 +95,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("rounds") => asked.rounds = Some(parser.value()?.parse()?),
             Long("scenario") => asked.scenario = parser.value()?.string()?,
             Long("commit") => asked.commit = parser.value()?.string()?,
+            Long("binary") => asked.binary = parser.value()?.string()?,
             Long("tiny") => asked.tiny = true,
             Long("garbage") => asked.what = What::Garbage,
             Long("pod-gc") => asked.what = What::PodGc,
@@ -133,9 +138,10 @@ fn cluster(asked: Asked) -> Result<bool> {
     } else {
         let mut plan = if asked.tiny { ClusterPlan::tiny() } else { ClusterPlan::full(3) };
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        let results = cluster::play(&plan, &programs()?, &asked.commit)?;
-        keep(&out, &data, &results)?;
-        results
+        measured(&out, &data, asked.binary, |stored| {
+            plan.earlier_blocks = stored.map_or(0, |stored: &ClusterResults| stored.blocks.len());
+            cluster::play(&plan, &programs()?, &asked.commit)
+        })?
     };
     write(&out.join(format!("{name}.md")), &cluster_report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &cluster_report::svg(&results))?;
@@ -160,7 +166,9 @@ fn pod_gc(asked: Asked) -> Result<bool> {
         let plan = if asked.tiny { PodGcPlan::tiny() } else { PodGcPlan::full() };
         let own = std::env::current_exe().context("find this program")?;
         let built = own.parent().context("find this program's directory")?;
-        let results = pod_gc::play(&plan, &pod_gc::Programs::built_in(built)?, &asked.commit)?;
+        let programs = pod_gc::Programs::built_in(built)?;
+        let mut results = pod_gc::play(&plan, &programs, &asked.commit)?;
+        results.about.binary = asked.binary;
         keep(&out, &data, &results)?;
         results
     };
@@ -184,15 +192,29 @@ fn garbage(asked: Asked) -> Result<bool> {
     } else {
         let mut plan = if asked.tiny { GarbagePlan::tiny() } else { GarbagePlan::full(3) };
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        let results = garbage::play(&plan, &programs()?, &asked.commit)?;
-        keep(&out, &data, &results)?;
-        results
+        measured(&out, &data, asked.binary, |_| garbage::play(&plan, &programs()?, &asked.commit))?
     };
     write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
     let verdict = garbage_report::verdict(&results);
     Ok(verdict.is_none_or(|(growth, met)| {
         told(met, &format!("memory grows by {} MiB", report::short(growth.median)))
     }))
+}
+
+/// Plays a plan, adds its rounds to the stored ones of the same program, and stores them all.
+fn measured<R: Collect + Serialize + DeserializeOwned>(
+    out: &Path,
+    data: &Path,
+    binary: String,
+    play: impl FnOnce(Option<&R>) -> Result<R>,
+) -> Result<R> {
+    // A file that cannot be read is an error before the hour is spent.
+    let stored = if data.exists() { Some(read(data)?) } else { None };
+    let mut new = play(stored.as_ref())?;
+    new.about_mut().binary = binary;
+    let results = collect(stored, new);
+    keep(out, data, &results)?;
+    Ok(results)
 }
 
 fn read<T: DeserializeOwned>(data: &Path) -> Result<T> {
@@ -221,9 +243,7 @@ fn standalone(asked: Asked) -> Result<bool> {
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
         plan.scenarios.retain(|scenario| scenario.name.contains(&asked.scenario));
         ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
-        let results = rounds::play(&plan, &programs()?, &asked.commit)?;
-        keep(&out, &data, &results)?;
-        results
+        measured(&out, &data, asked.binary, |_| rounds::play(&plan, &programs()?, &asked.commit))?
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;

@@ -14,7 +14,7 @@ use testbed::{ControlPlaneOptions, Instance, Options, Runtime};
 use self::contender::Controller;
 pub use self::contender::Programs;
 use self::population::Population;
-use crate::machine::machine;
+use crate::machine::{date, machine, round_start};
 use crate::results::{About, Agent, Memory};
 use crate::usage;
 
@@ -179,11 +179,13 @@ fn deletions(
 fn about(programs: &Programs, commit: &str) -> Result<About> {
     Ok(About {
         commit: commit.to_owned(),
-        date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        date: date(),
         seconds: 0.0,
         ferrolet: programs.version(Agent::Ferrolet)?,
         upstream: programs.version(Agent::Upstream)?,
         machine: machine()?,
+        binary: String::new(),
+        rounds: vec![round_start()?],
     })
 }
 

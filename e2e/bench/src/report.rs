@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::metrics::{CPU, Row, rows};
 use crate::plan::{HOLLOW_100, HOLLOW_1000, Scenario};
-use crate::results::{About, Agent, Results, Run};
+use crate::results::{About, Agent, Machine, Results, Run};
 use crate::spread::Spread;
 use crate::targets::{Measure, Target, Verdict, growth, judge};
 
@@ -34,8 +34,6 @@ pub fn markdown(results: &Results, name: &str) -> String {
 
 /// What was measured, where and when.
 pub fn head(about: &About, rounds: u32, name: &str) -> String {
-    let machine = &about.machine;
-    let gibibytes = machine.memory_bytes >> 30;
     format!(
         "# ferrolet and upstream, side by side\n\n\
          Written by `make bench`; [README.md](README.md) says how to read it, \
@@ -45,19 +43,51 @@ pub fn head(about: &About, rounds: u32, name: &str) -> String {
          | date | {date} |\n\
          | ferrolet | {ferrolet} |\n\
          | upstream | {upstream} |\n\
-         | machine | {cores} cores ({processor}), {gibibytes} GiB, Linux {kernel} |\n\
-         | load before | {load:.2} |\n\
+         | machine | {machines} |\n\
+         | load before | {loads} |\n\
          | rounds | {rounds}, in {minutes:.0} minutes |\n",
         commit = about.commit,
-        date = about.date,
+        date = dates(about),
         ferrolet = about.ferrolet,
         upstream = about.upstream,
-        cores = machine.cores,
-        processor = machine.processor,
-        kernel = machine.kernel,
-        load = machine.load_before,
+        machines = machines(about),
+        loads = loads(about),
         minutes = about.seconds / 60.0,
     )
+}
+
+/// When the first round began, and the last if that was later.
+fn dates(about: &About) -> String {
+    match about.rounds.last() {
+        Some(last) if last.date != about.date => format!("{} to {}", about.date, last.date),
+        _ => about.date.clone(),
+    }
+}
+
+/// The machines of the rounds, in order; each once.
+fn machines(about: &About) -> String {
+    let mut machines: Vec<String> = Vec::new();
+    for machine in each_machine(about) {
+        let Machine { cores, processor, kernel, memory_bytes, .. } = machine;
+        let gibibytes = memory_bytes >> 30;
+        let text = format!("{cores} cores ({processor}), {gibibytes} GiB, Linux {kernel}");
+        if !machines.contains(&text) {
+            machines.push(text);
+        }
+    }
+    machines.join("; ")
+}
+
+/// The load before each round.
+fn loads(about: &About) -> String {
+    let loads = each_machine(about).map(|machine| format!("{:.2}", machine.load_before));
+    loads.collect::<Vec<_>>().join(", ")
+}
+
+/// The machine of each round; of older files, which have no rounds, that of the whole run.
+fn each_machine(about: &About) -> impl Iterator<Item = &Machine> {
+    let whole = about.rounds.is_empty().then_some(&about.machine);
+    whole.into_iter().chain(about.rounds.iter().map(|round| &round.machine))
 }
 
 fn targets(verdicts: &[Verdict]) -> String {

@@ -55,6 +55,21 @@ pub struct About {
     pub upstream: String,
     /// The machine.
     pub machine: Machine,
+    /// The digest of the measured ferrolet program; empty if it was not passed.
+    #[serde(default)]
+    pub binary: String,
+    /// The start of each round, in order; empty in older files.
+    #[serde(default)]
+    pub rounds: Vec<RoundStart>,
+}
+
+/// When and where a round began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundStart {
+    /// The time, in UTC.
+    pub date: String,
+    /// The machine, with its load before the round.
+    pub machine: Machine,
 }
 
 /// The machine, without its name.

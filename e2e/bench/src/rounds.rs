@@ -4,10 +4,9 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use jiff::Timestamp;
 
 use crate::agent::Programs;
-use crate::machine::machine;
+use crate::machine::{date, machine, round_start};
 use crate::place::Place;
 use crate::plan::Plan;
 use crate::results::{About, Agent, Results, Run};
@@ -25,6 +24,7 @@ pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
         .collect::<Result<_>>()?;
     let mut runs = Vec::new();
     for round in 1..=plan.rounds {
+        about.rounds.push(round_start()?);
         for agent in Agent::BOTH {
             runs.extend(turn(plan, &places, agent, round)?);
         }
@@ -40,11 +40,13 @@ pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
 pub fn about(programs: &Programs, commit: &str) -> Result<About> {
     Ok(About {
         commit: commit.to_owned(),
-        date: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        date: date(),
         seconds: 0.0,
         ferrolet: programs.version(Agent::Ferrolet)?,
         upstream: programs.version(Agent::Upstream)?,
         machine: machine()?,
+        binary: String::new(),
+        rounds: Vec::new(),
     })
 }
 

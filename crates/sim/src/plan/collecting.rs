@@ -45,7 +45,7 @@ impl Collecting {
 
 impl fmt::Display for Collecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ContainerPolicy { min_age, per_container, in_all, age_by } = self.containers;
+        let ContainerPolicy { min_age, per_container, in_all, age_by, period: _ } = self.containers;
         let cap = |cap: Option<usize>| cap.map_or("any number".to_owned(), |cap| cap.to_string());
         write!(
             f,
