@@ -79,6 +79,8 @@ testbed=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed
 export PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin
 export GOWORK=off
 
+. "$here/apt.sh"
+
 fail() {
   printf '%s\n' "$@" >&2
   exit 1
@@ -117,10 +119,9 @@ install_packages() {
     as_root=(sudo)
   fi
   echo "installing ${packages[*]}"
-  as_root+=(env DEBIAN_FRONTEND=noninteractive)
   # Descriptor 9 is the lock: a process that outlives this script must not keep it.
-  if ! { "${as_root[@]}" apt-get update &&
-    "${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1 9>&-; then
+  if ! { apt_get "${as_root[@]}" -- update &&
+    apt_get "${as_root[@]}" -- install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1 9>&-; then
     tail -n 20 "$log" >&2
     fail "packages could not be installed: ${packages[*]}; the whole output is in $log"
   fi

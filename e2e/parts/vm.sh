@@ -10,6 +10,8 @@
 # Called by build.sh, which holds the lock, with TESTBED.
 set -euo pipefail
 
+. "$(dirname "${BASH_SOURCE[0]}")/apt.sh"
+
 # Depends on the newest kernel.
 newest_kernel=linux-image-cloud-amd64
 testbed=$1
@@ -33,7 +35,7 @@ update_sources() {
   local -a as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo)
   # Descriptor 9 is the lock: a process that outlives this script must not keep it.
-  "${as_root[@]}" apt-get update >"$log" 2>&1 9>&- || { tail -n 20 "$log" >&2; fail "apt-get update failed"; }
+  apt_get "${as_root[@]}" -- update >"$log" 2>&1 9>&- || { tail -n 20 "$log" >&2; fail "apt-get update failed"; }
 }
 
 # Puts kernel and modules where the machine finds them, whatever their version.

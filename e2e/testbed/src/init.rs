@@ -20,7 +20,7 @@ use crate::error::{AtPath, PathError, chain};
 use crate::hold;
 use crate::mounts;
 use crate::paths::InstanceDir;
-use crate::protocol::{Report, Request, Response};
+use crate::protocol::{InitReport, Request, Response};
 use crate::wire::Wire;
 
 /// Runs as pid 1 for the instance in `dir`, until standard input ends.
@@ -31,13 +31,14 @@ pub fn init(slot: u8, dir: PathBuf) -> process::ExitCode {
         eprintln!("testbed: init is for pid 1 of an instance; here it would cover the host's /run");
         return process::ExitCode::FAILURE;
     }
-    let listening = prepare(&InstanceDir::open(dir.clone())).and_then(|listener| {
-        let signals = Signals::new([SIGCHLD]).at("watch the children of", &dir)?;
+    let dir = InstanceDir::open(dir);
+    let listening = prepare(&dir).and_then(|listener| {
+        let signals = Signals::new([SIGCHLD]).at("watch the children of", dir.path())?;
         Ok((listener, signals))
     });
     let (report, listening) = match listening {
-        Ok(listening) => (Report::Ready { slot, dir }, Some(listening)),
-        Err(error) => (Report::Failed { reason: chain(&error) }, None),
+        Ok(listening) => (InitReport::Listening, Some(listening)),
+        Err(error) => (InitReport::Failed { reason: chain(&error) }, None),
     };
     let told = serde_json::to_string(&report)
         .map_err(io::Error::from)

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::deadline::Deadline;
 use crate::host::{self, CommandError};
@@ -25,6 +25,10 @@ pub enum NetworkError {
         "the host already routes {theirs} through {link}, which overlaps the instance's {ours}"
     )]
     Overlap { ours: Subnet, theirs: Subnet, link: String },
+    #[error(
+        "the host routes every range that pods could have, the last one as {theirs} through {link}"
+    )]
+    NoPodRange { theirs: Subnet, link: String },
     #[error("cannot make the link to the instance")]
     Make(#[source] CommandError),
     #[error("cannot configure the link inside the instance")]
@@ -72,15 +76,34 @@ impl FromStr for Subnet {
     }
 }
 
+/// The first two bytes of the ranges that pods may have, in order of preference. The first that the host does not
+/// route is used: podman, for one, routes 10.88.0.0/16. The ranges of 198.18.0.0/15 are set aside for benchmarks.
+const POD_RANGES: [[u8; 2]; 6] = [[10, 88], [10, 89], [172, 29], [198, 18], [198, 19], [100, 88]];
+
 /// The addresses of one slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses {
     slot: u8,
+    pod_range: [u8; 2],
 }
 
 impl Addresses {
-    pub fn of(slot: u8) -> Self {
-        Self { slot }
+    /// The addresses of a slot that do not overlap a route of the host.
+    fn choose(slot: u8, routes: &[Route]) -> Result<Self, NetworkError> {
+        let all = POD_RANGES.map(|pod_range| Self { slot, pod_range });
+        let [first, ..] = all;
+        if let Some((theirs, link)) = overlapping(first.link(), routes) {
+            return Err(NetworkError::Overlap { ours: first.link(), theirs, link });
+        }
+        let mut taken = None;
+        for addresses in all {
+            match overlapping(addresses.pods(), routes) {
+                None => return Ok(addresses),
+                overlap => taken = overlap,
+            }
+        }
+        let (theirs, link) = taken.expect("there is at least one range");
+        Err(NetworkError::NoPodRange { theirs, link })
     }
 
     /// The four addresses of a slot, out of 198.51.100.0/24: a range set aside for documentation,
@@ -105,12 +128,14 @@ impl Addresses {
 
     /// Where the pods of the instance get their addresses from.
     pub fn pods(self) -> Subnet {
-        Subnet::new(Ipv4Addr::new(10, 88, self.slot, 0), 24)
+        let [first, second] = self.pod_range;
+        Subnet::new(Ipv4Addr::new(first, second, self.slot, 0), 24)
     }
+}
 
-    fn host_link(self) -> String {
-        format!("{HOST_LINK_PREFIX}{}", self.slot)
-    }
+/// The name of a slot's link on the host.
+fn host_link(slot: u8) -> String {
+    format!("{HOST_LINK_PREFIX}{slot}")
 }
 
 /// The slot whose host link has this name.
@@ -118,11 +143,10 @@ pub(crate) fn slot_of(link: &str) -> Option<u8> {
     link.strip_prefix(HOST_LINK_PREFIX)?.parse().ok()
 }
 
-/// Links the host to the network namespace of process `pid`.
-pub(crate) fn connect(slot: u8, pid: u32) -> Result<(), NetworkError> {
-    let addresses = Addresses::of(slot);
-    refuse_overlap(addresses)?;
-    let link = addresses.host_link();
+/// Links the host to the network namespace of process `pid`; returns the addresses that were free.
+pub(crate) fn connect(slot: u8, pid: u32) -> Result<Addresses, NetworkError> {
+    let addresses = Addresses::choose(slot, &host_routes()?)?;
+    let link = host_link(slot);
     let (host, node) = (addresses.host(), addresses.node());
     let mut batch = String::new();
     let written = writeln!(
@@ -144,7 +168,7 @@ pub(crate) fn connect(slot: u8, pid: u32) -> Result<(), NetworkError> {
     let namespace = format!("--net=/proc/{pid}/ns/net");
     host::run("nsenter", &[&namespace, "ip", "-batch", "-"], &batch)
         .map_err(NetworkError::Configure)?;
-    Ok(())
+    Ok(addresses)
 }
 
 #[derive(Deserialize)]
@@ -154,32 +178,27 @@ struct Route {
     dev: String,
 }
 
-/// A more specific route of ours would take the host's own traffic away.
-fn refuse_overlap(addresses: Addresses) -> Result<(), NetworkError> {
+fn host_routes() -> Result<Vec<Route>, NetworkError> {
     let text =
         host::run("ip", &["-json", "-4", "route", "show"], "").map_err(NetworkError::Routes)?;
     // Without any route `ip` prints nothing at all.
     let text = if text.trim().is_empty() { "[]" } else { &text };
-    let routes: Vec<Route> = serde_json::from_str(text).map_err(NetworkError::RouteList)?;
-    overlap(addresses, &routes)
+    serde_json::from_str(text).map_err(NetworkError::RouteList)
 }
 
-fn overlap(addresses: Addresses, routes: &[Route]) -> Result<(), NetworkError> {
-    for route in routes {
+/// The first route of the host that overlaps a subnet, and its link: a more specific route of ours would take the
+/// host's own traffic away.
+fn overlapping(ours: Subnet, routes: &[Route]) -> Option<(Subnet, String)> {
+    routes.iter().find_map(|route| {
         // The default route covers everything and is meant to be more general than ours.
-        let Ok(theirs) = route.dst.parse::<Subnet>() else { continue };
-        for ours in [addresses.link(), addresses.pods()] {
-            if ours.overlaps(theirs) {
-                return Err(NetworkError::Overlap { ours, theirs, link: route.dev.clone() });
-            }
-        }
-    }
-    Ok(())
+        let theirs = route.dst.parse::<Subnet>().ok()?;
+        ours.overlaps(theirs).then(|| (theirs, route.dev.clone()))
+    })
 }
 
 /// Removes the host's end of the link, unless the kernel already did with the namespace.
 pub(crate) fn disconnect(slot: u8, deadline: Deadline) -> Result<(), NetworkError> {
-    let link = Addresses::of(slot).host_link();
+    let link = host_link(slot);
     let present = || sysfs(&link).exists();
     let mut failure = None;
     deadline.poll(|| {
@@ -211,7 +230,8 @@ mod tests {
 
     #[test]
     fn slots_have_addresses_apart() {
-        let (first, last) = (Addresses::of(0), Addresses::of(63));
+        let of = |slot| Addresses::choose(slot, &[]).unwrap();
+        let (first, last) = (of(0), of(63));
         assert_eq!(first.node(), Ipv4Addr::new(198, 51, 100, 2));
         assert_eq!(last.host(), Ipv4Addr::new(198, 51, 100, 253));
         assert_eq!(last.pods().to_string(), "10.88.63.0/24");
@@ -219,17 +239,30 @@ mod tests {
     }
 
     #[test]
-    fn a_route_of_the_host_into_our_range_is_refused() {
-        let route = |dst: &str| Route { dst: dst.to_owned(), dev: "eth7".to_owned() };
-        let check = |dst| overlap(Addresses::of(2), &[route("default"), route(dst)]);
-        assert!(check("192.0.2.0/24").is_ok());
-        assert!(check("10.88.3.0/24").is_ok());
-        assert!(check("198.51.100.12/30").is_ok());
-        assert!(check("10.0.0.0/8").is_err());
-        assert!(check("10.88.2.7").is_err());
-        let error = check("198.51.100.0/24").unwrap_err().to_string();
+    fn pods_get_the_first_range_that_the_host_does_not_route() {
+        let route = |dst: &&str| Route { dst: (*dst).to_owned(), dev: "eth7".to_owned() };
+        let choose = |dsts: &[&str]| {
+            let routes: Vec<Route> = [&"default"].into_iter().chain(dsts).map(route).collect();
+            Addresses::choose(2, &routes).map(|chosen| chosen.pods().to_string())
+        };
+        let cases: [(&[&str], &str); 6] = [
+            (&["192.0.2.0/24"], "10.88.2.0/24"),
+            (&["10.88.3.0/24", "198.51.100.12/30"], "10.88.2.0/24"),
+            (&["10.88.0.0/16"], "10.89.2.0/24"),
+            (&["10.88.2.7"], "10.89.2.0/24"),
+            (&["10.0.0.0/8"], "172.29.2.0/24"),
+            (&["10.0.0.0/8", "172.16.0.0/12"], "198.18.2.0/24"),
+        ];
+        for (dsts, expected) in cases {
+            assert_eq!(choose(dsts).unwrap(), expected, "{dsts:?}");
+        }
+        let all = ["10.0.0.0/8", "172.16.0.0/12", "198.18.0.0/15", "100.64.0.0/10"];
         assert_eq!(
-            error,
+            choose(&all).unwrap_err().to_string(),
+            "the host routes every range that pods could have, the last one as 100.64.0.0/10 through eth7"
+        );
+        assert_eq!(
+            choose(&["198.51.100.0/24"]).unwrap_err().to_string(),
             "the host already routes 198.51.100.0/24 through eth7, \
              which overlaps the instance's 198.51.100.8/30"
         );

@@ -4,15 +4,24 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The first and the last line a supervisor prints, and the first line of pid 1.
+use crate::network::Addresses;
+
+/// The first and the last line a supervisor prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The instance is there.
-    Ready { slot: u8, dir: PathBuf },
+    Ready { slot: u8, dir: PathBuf, addresses: Addresses },
     /// The instance could not be made; what there was of it is removed.
     Failed { reason: String },
     /// The instance is removed, except for what the problems name.
     Gone { problems: Vec<String> },
+}
+
+/// The first line of pid 1.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum InitReport {
+    Listening,
+    Failed { reason: String },
 }
 
 /// Asked of pid 1. All process ids are those of the instance's PID namespace.

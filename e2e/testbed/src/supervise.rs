@@ -18,9 +18,9 @@ use crate::cgroup::{self, CgroupError};
 use crate::deadline::Deadline;
 use crate::error::{AtPath, PathError, chain};
 use crate::hold;
-use crate::network::{self, NetworkError};
+use crate::network::{self, Addresses, NetworkError};
 use crate::paths::{Cache, CacheError, InstanceDir};
-use crate::protocol::Report;
+use crate::protocol::{InitReport, Report};
 use crate::slot::Slot;
 use crate::sweep::{self, Leave, SweepError};
 
@@ -59,14 +59,15 @@ enum SuperviseError {
 
 /// Makes an instance, holds it until standard input ends, and removes it.
 pub fn supervise() -> ExitCode {
-    let instance = match ignore_signals().and_then(|()| Supervised::start()) {
+    let (instance, addresses) = match ignore_signals().and_then(|()| Supervised::start()) {
         Ok(instance) => instance,
         Err(error) => {
             tell(&Report::Failed { reason: chain(&error) });
             return ExitCode::FAILURE;
         }
     };
-    tell(&Report::Ready { slot: instance.slot.number(), dir: instance.dir.path().to_owned() });
+    let (slot, dir) = (instance.slot.number(), instance.dir.path().to_owned());
+    tell(&Report::Ready { slot, dir, addresses });
     hold::wait_for_release();
     let problems = instance.end();
     for problem in &problems {
@@ -109,13 +110,13 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn start() -> Result<Self, SuperviseError> {
+    fn start() -> Result<(Self, Addresses), SuperviseError> {
         let cache = Cache::from_env().map_err(SuperviseError::Cache)?;
         let taken = sweep::take_slot(&cache, &mut |problem| complain(&problem));
         let (slot, dir) = taken.map_err(SuperviseError::Slot)?;
         let mut instance = Self { slot, dir, init: None };
         match instance.bring_up() {
-            Ok(()) => Ok(instance),
+            Ok(addresses) => Ok((instance, addresses)),
             Err(error) => {
                 instance.end().iter().for_each(complain);
                 Err(error)
@@ -123,7 +124,7 @@ impl Supervised {
         }
     }
 
-    fn bring_up(&mut self) -> Result<(), SuperviseError> {
+    fn bring_up(&mut self) -> Result<Addresses, SuperviseError> {
         let slot = self.slot.number();
         // Open for passing through, as containers with other user ids have their files below.
         let dir = self.dir.path();
@@ -137,8 +138,9 @@ impl Supervised {
         let lines = child.stdout.take();
         self.init = Some(child);
         wait_ready(lines.expect("standard output was asked for"))?;
-        network::connect(slot, pid).map_err(SuperviseError::Network)?;
-        cgroup::move_aside(pid).map_err(SuperviseError::MoveAside)
+        let addresses = network::connect(slot, pid).map_err(SuperviseError::Network)?;
+        cgroup::move_aside(pid).map_err(SuperviseError::MoveAside)?;
+        Ok(addresses)
     }
 
     /// Starts, inside the instance's cgroups and new namespaces, pid 1.
@@ -213,8 +215,8 @@ fn wait_ready(output: impl Read + Send + 'static) -> Result<(), SuperviseError> 
         RecvTimeoutError::Disconnected => SuperviseError::InitEnded,
     })?;
     match serde_json::from_str(&line) {
-        Ok(Report::Ready { .. }) => Ok(()),
-        Ok(Report::Failed { reason }) => Err(SuperviseError::Init { reason }),
-        Ok(Report::Gone { .. }) | Err(_) => Err(SuperviseError::InitEnded),
+        Ok(InitReport::Listening) => Ok(()),
+        Ok(InitReport::Failed { reason }) => Err(SuperviseError::Init { reason }),
+        Err(_) => Err(SuperviseError::InitEnded),
     }
 }

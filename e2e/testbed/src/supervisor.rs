@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
+use crate::network::Addresses;
 use crate::paths::InstanceDir;
 use crate::protocol::Report;
 
@@ -43,6 +44,14 @@ pub enum SupervisorError {
     Remains { problems: Vec<String> },
 }
 
+/// An instance that a supervisor has made.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) slot: u8,
+    pub(crate) dir: InstanceDir,
+    pub(crate) addresses: Addresses,
+}
+
 /// A running supervisor. Dropping it ends the instance and waits for that.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -56,7 +65,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Starts a supervisor and waits until its instance is there.
-    pub(crate) fn start() -> Result<(Self, u8, InstanceDir), SupervisorError> {
+    pub(crate) fn start() -> Result<(Self, Ready), SupervisorError> {
         let path = program()?;
         let spawned = Command::new(&path)
             .arg("supervise")
@@ -77,7 +86,10 @@ impl Supervisor {
         });
         let mut supervisor = Self { child, hold, reports: Mutex::new(reports) };
         match supervisor.next_report(START)? {
-            Report::Ready { slot, dir } => Ok((supervisor, slot, InstanceDir::open(dir))),
+            Report::Ready { slot, dir, addresses } => {
+                let dir = InstanceDir::open(dir);
+                Ok((supervisor, Ready { slot, dir, addresses }))
+            }
             Report::Failed { reason } => {
                 // It ends by itself, having removed what there was.
                 supervisor.hold = None;

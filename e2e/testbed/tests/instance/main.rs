@@ -22,8 +22,8 @@ use testbed::{Instance, Options};
 /// The program under test, as cargo built it.
 const TESTBED: &str = env!("CARGO_BIN_EXE_testbed");
 
-/// One test at a time: the leak tests look at the whole host, and one of them leaves remains for
-/// the next start to sweep, which must be its own.
+/// One test of this program at a time: the leak tests look at the whole host, and one of them leaves remains for
+/// the next start to sweep, which must be its own. (`make test` runs the leak tests in a stage of their own.)
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

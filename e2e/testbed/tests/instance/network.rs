@@ -44,7 +44,9 @@ fn the_host_reaches_the_node_and_its_pods() {
     let instance = start();
     eventually("an answer of the node", || answers(instance.node_ip()).then_some(()));
     let pod = add_pod_address(&instance);
-    assert_eq!(pod.octets()[..3], [10, 88, instance.slot()]);
+    let network = pod.octets()[..3].iter().map(u8::to_string).collect::<Vec<_>>().join(".");
+    assert_eq!(format!("{network}.0/24"), instance.pod_cidr());
+    assert_eq!(pod.octets()[2], instance.slot());
     eventually("an answer of the pod", || answers(pod).then_some(()));
     assert!(instance.dir().join("ipam").exists());
     instance.stop().unwrap();

@@ -1,0 +1,30 @@
+# apt-get for scripts: sourced. Another program may hold apt's locks, as unattended upgrades do on a fresh machine.
+
+# How long to wait for them, in seconds.
+APT_PATIENCE=${APT_PATIENCE:-900}
+
+# apt_get PREFIX… -- ARGUMENT… : runs apt-get, behind a prefix such as sudo, and waits for its locks.
+apt_get() {
+  local -a prefix=()
+  while [ "$1" != -- ]; do
+    prefix+=("$1")
+    shift
+  done
+  shift
+  local end=$((SECONDS + APT_PATIENCE)) output
+  while true; do
+    # apt-get waits for dpkg's lock by itself, and fails at once on the lock of the package lists.
+    if output=$("${prefix[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get \
+      -o "DPkg::Lock::Timeout=$APT_PATIENCE" "$@" 2>&1); then
+      printf '%s\n' "$output"
+      return 0
+    fi
+    printf '%s\n' "$output"
+    case $output in
+      *'Could not get lock'* | *'Unable to lock'*) [ "$SECONDS" -lt "$end" ] || return 1 ;;
+      *) return 1 ;;
+    esac
+    echo "another program holds apt's lock; waiting"
+    sleep 2
+  done
+}
