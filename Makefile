@@ -23,18 +23,18 @@ cluster: ## set up and run a cluster of one node: etcd, API server, controllers,
 record: ## run it once more for the picture in the README (needs root)
 	@e2e/parts/build.sh containerd runc cni
 	@e2e/build-images.sh images
-	cargo build --locked --release -p ferrolet -p testbed
+	cargo build --locked --profile quick -p ferrolet -p testbed
 	cargo build --locked -p xtask --features picture
 	$(CARGO_TARGET_DIR)/debug/xtask picture
 
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
 
-soak: ## the tests that take long: runtime faults, fresh simulations, mutants, virtual machines
-	@scripts/soak.sh
+soak: ## long tests in parts of at most an hour (PART="NAME…"; all parts by default)
+	@scripts/soak.sh $(PART)
 
-bench: testbed ## measure ferrolet and the upstream kubelet side by side (two hours; ROUNDS=5)
-	@scripts/bench.sh
+bench: ## measure ferrolet and the upstream kubelet side by side, in parts (PART="NAME…" ROUNDS=N)
+	@scripts/bench.sh $(PART)
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

@@ -24,7 +24,7 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 static() { # package
   local executable
   executable=$(
-    RUSTFLAGS="-C target-feature=+crt-static" cargo build $quiet --locked --release -p "$1" --target "$target" \
+    RUSTFLAGS="-C target-feature=+crt-static" cargo build $quiet --locked --profile image -p "$1" --target "$target" \
       --message-format json-render-diagnostics |
       sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
   )

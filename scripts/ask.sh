@@ -10,5 +10,5 @@ as_root=()
 if [ "${1:-}" = log ]; then
     exec "${as_root[@]}" tail -n 50 -F "$(dirname "$root")/ferrolet.log"
 fi
-programs=${FERROLET_PROGRAMS:-${CARGO_TARGET_DIR:-$cache/target}/release}
+programs=${FERROLET_PROGRAMS:-${CARGO_TARGET_DIR:-$cache/target}/quick}
 exec "${as_root[@]}" "$programs/ferrolet" "$@" --root-dir "$root"

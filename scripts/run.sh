@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=$1
-programs=${FERROLET_PROGRAMS:-$CARGO_TARGET_DIR/release}
+programs=${FERROLET_PROGRAMS:-$CARGO_TARGET_DIR/quick}
 ferrolet=$programs/ferrolet
 
 # How an ended process is told to people: by its exit code.
@@ -107,8 +107,8 @@ if [ "${2:-}" = inside ]; then
     exit
 fi
 if [ "${2:-}" != built ] && [ -z "${FERROLET_PROGRAMS:-}" ]; then
-    [ -x "$ferrolet" ] || echo "Building ferrolet: five to ten minutes the first time."
-    cargo build --locked --release -p ferrolet -p testbed
+    [ -x "$ferrolet" ] || echo "Building ferrolet: about three minutes the first time."
+    cargo build --locked --profile quick -p ferrolet -p testbed
 fi
 [ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,FERROLET_PROGRAMS,FERROLET_NOTE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$mode" built
 echo

@@ -1,37 +1,42 @@
 #!/usr/bin/env bash
 # Runs every check and test, one stage after the other, and prints the time of each and the totals.
-# Called by `make test`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
+# Called by `make test`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. Stages whose inputs have passed on this
+# machine are skipped; FRESH=1 skips none.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 # What is built once and run once needs no incremental data, which would take gigabytes.
 export CARGO_INCREMENTAL=0
+# A run with warm caches is to stay below it.
+limit=1200
 
 . scripts/stages.sh
 as_root scripts/test.sh "$@"
 
+# Checks of the source tree, which take a second each.
+checks() {
+    local check
+    cargo fmt --all --check || return
+    for check in arch size docs behaviour generated words; do
+        cargo xtask "$check" || { echo "cargo xtask $check failed"; return 1; }
+    done
+}
+
 stage set-up make --no-print-directory testbed tools
-stage format cargo fmt --all --check
+stage checks checks
+unless_passed "Cargo.lock Cargo.toml deny.toml" \
+    stage dependencies cargo deny --log-level error --locked check bans licenses sources
 # With what only `make soak` runs: it must not rot meanwhile.
-stage lints cargo clippy --quiet --locked --workspace --all-targets --features e2e/soak -- -D warnings
-stage arch cargo xtask arch
-stage size cargo xtask size
-stage docs cargo xtask docs
-stage behaviour cargo xtask behaviour
-stage generated cargo xtask generated
-stage deny cargo deny --log-level error --locked check bans licenses sources
-# Tests of one crate run programs of another, which `cargo test` alone does not build.
-stage build cargo build --quiet --locked --workspace --bins
+unless_passed . \
+    stage lints cargo clippy --quiet --locked --workspace --all-targets --features e2e/soak -- -D warnings
+# All programs and tests at once: with another selection of packages cargo would compile most of it again.
+stage build cargo xtask test
 # Tables and properties, and everything else that needs no other program.
-tests unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed --exclude sim --exclude bench --exclude vm -- --skip contract
+tests unit cargo xtask test unit
 # The whole agent in memory, in histories in which much goes wrong.
-tests simulator cargo test --quiet --locked -p sim
-# What the in-memory outside and the real one have in common, on both.
-tests contract cargo test --quiet --locked -p testkit -p hostfs -p e2e -- contract
-# The testbed's tests look at the whole machine and want to be alone.
-tests testbed cargo test --quiet --locked -p testbed
-# The virtual machine with the second version of cgroups: first alone, then with the agent in it.
-tests vm cargo test --quiet --locked -p vm
-tests end-to-end cargo test --quiet --locked -p e2e -- --skip contract
-# What reports are made of, and a tiny run of the benchmark.
-tests bench cargo test --quiet --locked -p bench
+tests simulator cargo xtask test simulator
+# The testbed leaves nothing behind: these tests compare the whole machine before and after, so they run alone.
+unless_passed "Cargo.lock e2e/testbed e2e/parts e2e/images e2e/workload" \
+    tests testbed cargo xtask test testbed
+# The agent on the real container runtime and API server, and in a virtual machine with cgroup v2.
+tests end-to-end cargo xtask test end-to-end
 finish

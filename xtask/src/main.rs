@@ -2,8 +2,10 @@
 //!
 //! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
 //! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist,
-//! `cargo xtask behaviour` that every row of the behaviour tables has a test, `cargo xtask generated`
-//! that generated code was made with the generators of `Cargo.lock`.
+//! `cargo xtask behaviour` that `make test` runs a test for every row of the behaviour tables, `cargo xtask generated`
+//! that generated code was made with the generators of `Cargo.lock`, `cargo xtask words` that words of
+//! a private dialect become fewer (`--lower` stores the lower counts).
+//! `cargo xtask test` builds all tests once and runs a stage of them.
 //! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`,
 //! `make record` the picture of the README.
 #![allow(
@@ -21,7 +23,9 @@ mod picture;
 mod proto;
 mod purity;
 mod size;
+mod tests;
 mod tree;
+mod words;
 
 use anyhow::{Result, bail};
 
@@ -39,6 +43,15 @@ fn main() -> Result<()> {
         Some("docs") => docs::check(&root)?,
         Some("behaviour") => behaviour::check(&root)?,
         Some("generated") => generated::check(&root)?,
+        Some("words") => match args.next().as_deref() {
+            None => words::check(&root)?,
+            Some("--lower") => words::lower(&root)?,
+            Some(_) => bail!("usage: cargo xtask words [--lower]"),
+        },
+        Some("test") => {
+            tests::run(&root, &args.collect::<Vec<_>>())?;
+            Vec::new()
+        }
         #[cfg(feature = "picture")]
         Some("picture") => {
             picture::record(&root)?;
@@ -53,7 +66,9 @@ fn main() -> Result<()> {
         }
         #[cfg(not(feature = "proto"))]
         Some("proto") => bail!("run it as: cargo run -p xtask --features proto -- proto"),
-        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|generated|picture|proto"),
+        _ => {
+            bail!("usage: cargo xtask arch|size|docs|behaviour|generated|words|test|picture|proto")
+        }
     };
     for problem in &problems {
         eprintln!("{problem}");
