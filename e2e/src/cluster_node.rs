@@ -13,8 +13,8 @@ use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
 use crate::api_proxy::ApiProxy;
+use crate::containerd::{self, RuntimeContainer};
 use crate::cri_proxy::CriProxy;
-use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
 use crate::seen::Record;
@@ -297,20 +297,20 @@ impl ClusterNode {
     /// What the first try of a container has printed.
     pub fn log(&self, pod: &Value, container: &str) -> Result<String> {
         let file = format!("{}/{container}/0.log", log_directory(pod));
-        let lines = self.node.run("cat", &[&file])?;
+        let lines = self.node.read(&file)?;
         let text = lines.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
         Ok(text.flat_map(|line| [line, "\n"]).collect())
     }
 
     /// The containers of a pod in the runtime, sandboxes aside.
-    pub fn containers(&self, pod: &str) -> Result<Vec<CtrContainer>> {
-        let mut containers = ctr::containers(self.node.instance())?;
+    pub fn containers(&self, pod: &str) -> Result<Vec<RuntimeContainer>> {
+        let mut containers = containerd::containers(self.node.instance())?;
         containers.retain(|container| container.pod == pod && !container.name.is_empty());
         Ok(containers)
     }
 
     /// The one container of a pod that runs.
-    pub fn running(&self, pod: &str) -> Result<CtrContainer> {
+    pub fn running(&self, pod: &str) -> Result<RuntimeContainer> {
         let containers = self.containers(pod)?;
         one_running(&containers).with_context(|| format!("not one runs: {containers:?}"))
     }

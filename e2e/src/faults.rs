@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use testbed::{Options, wait};
 
+use crate::containerd;
 use crate::cri_proxy::CriProxy;
-use crate::ctr;
 use crate::node::Node;
 use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
@@ -135,6 +135,8 @@ pub struct FaultyNode {
     proxy: CriProxy,
     /// Serves the images of containers that want a pull.
     registry: Registry,
+    /// The agent's `gc.containers.period`.
+    gc_period: &'static str,
 }
 
 /// Thousandths of a processor that the first container of a pod asks for; it may use ten times as much.
@@ -158,7 +160,14 @@ impl FaultyNode {
         let registry = Registry::start(node.instance())?;
         let proxy = node.put_proxy_before_runtime()?;
         node.configure(IMPATIENT)?;
-        Ok(Self { node, proxy, registry })
+        Ok(Self { node, proxy, registry, gc_period: "1m" })
+    }
+
+    /// Shortens the wait for the pass that removes what an earlier one could not. Agents that are started after
+    /// this have this container GC period, not upstream's.
+    #[must_use]
+    pub fn with_gc_period(self, gc_period: &'static str) -> Self {
+        Self { gc_period, ..self }
     }
 
     /// Takes the node down and fails if that left anything behind.
@@ -216,7 +225,7 @@ impl FaultyNode {
     /// Waits until the runtime has nothing of any pod: what went wrong is made up for by the next pass.
     fn wait_until_collected(&self) -> Result<()> {
         self.node.explained(wait::until("nothing is left of the pods", STAGE, || {
-            let left = ctr::containers(self.node.instance())?;
+            let left = containerd::containers(self.node.instance())?;
             Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
         }))
     }
@@ -357,7 +366,7 @@ spec:
         for _ in 0..CLEANINGS {
             match self.node.clean() {
                 Ok(_) => {
-                    let left = ctr::containers(self.node.instance())?;
+                    let left = containerd::containers(self.node.instance())?;
                     ensure!(left.is_empty(), "still there after cleaning: {left:?}");
                     return wait_tidy(&self.node, &[], STAGE).context("all is removed");
                 }

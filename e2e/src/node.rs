@@ -12,8 +12,8 @@ use testbed::wait;
 use testbed::{Command, Instance, Options, Process, Signal};
 
 use crate::agent::Agent;
+use crate::containerd::{self, RuntimeContainer};
 use crate::cri_proxy::CriProxy;
-use crate::ctr::{self, CtrContainer};
 
 /// How long things may take that take a moment: these machines are shared and slow at times.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -198,18 +198,18 @@ impl Node {
         &self,
         pod: &str,
         what: &str,
-        mut wanted: impl FnMut(&[CtrContainer]) -> Option<T>,
+        mut wanted: impl FnMut(&[RuntimeContainer]) -> Option<T>,
     ) -> Result<T> {
         let name = format!("{pod}-{NODE_NAME}");
         self.explained(wait::until(what, PATIENCE, || {
-            let mut of_pod = ctr::containers(&self.instance)?;
+            let mut of_pod = containerd::containers(&self.instance)?;
             of_pod.retain(|container| container.pod == name && !container.name.is_empty());
             Ok(wanted(&of_pod).ok_or_else(|| format!("{of_pod:?}")))
         }))
     }
 
     /// Waits until exactly one container of a pod runs, and answers it.
-    pub fn wait_running(&self, pod: &str) -> Result<CtrContainer> {
+    pub fn wait_running(&self, pod: &str) -> Result<RuntimeContainer> {
         self.wait_for_containers(pod, &format!("one container of {pod} runs"), one_running)
     }
 
@@ -291,6 +291,22 @@ impl Node {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Reads a file inside the instance; see [`Instance::read_file`]. It costs no process.
+    pub fn read(&self, path: &str) -> Result<String> {
+        let content = self.instance.read_file(path).with_context(|| format!("read {path}"))?;
+        Ok(String::from_utf8_lossy(&content).into_owned())
+    }
+
+    /// Whether a path leads to a file inside the instance.
+    pub fn exists(&self, path: &str) -> Result<bool> {
+        self.instance.path_exists(path).with_context(|| format!("look for {path}"))
+    }
+
+    /// The sorted names in a directory inside the instance; none if there is no such directory.
+    pub fn names_in(&self, directory: &str) -> Result<Vec<String>> {
+        self.instance.names_in(directory).with_context(|| format!("list {directory}"))
+    }
+
     /// Takes the node down and fails if that left anything behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
@@ -311,7 +327,7 @@ impl Node {
 }
 
 /// The one container that runs, if it is exactly one.
-pub fn one_running(containers: &[CtrContainer]) -> Option<CtrContainer> {
+pub fn one_running(containers: &[RuntimeContainer]) -> Option<RuntimeContainer> {
     let mut running = containers.iter().filter(|container| container.state == "RUNNING");
     let first = running.next()?;
     running.next().is_none().then(|| first.clone())

@@ -95,7 +95,6 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
 /// How our agent presents itself; the crates have one version.
 const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
 
-// behaviour: API-34, NODE-43
 /// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for, and it said who it is.
 fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use testbed::wait;
 
-use crate::ctr::{self, CtrContainer};
+use crate::containerd::{self, RuntimeContainer};
 use crate::node::{NODE_NAME, Node};
 
 /// A pod that should run, by its name in the manifest, with the names of its containers.
@@ -33,8 +33,8 @@ pub fn wait_tidy(node: &Node, wanted: &[WantedPod<'_>], time: Duration) -> Resul
 
 /// What is missing, and what is too much.
 fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
-    let mut alive = ctr::containers(node.instance())?;
-    alive.retain(CtrContainer::is_alive);
+    let mut alive = containerd::containers(node.instance())?;
+    alive.retain(RuntimeContainer::is_alive);
     let mut problems = missing(&alive, wanted);
     let slots = wanted.iter().flat_map(|pod| {
         let names = pod.containers.iter().chain([&""]);
@@ -46,7 +46,8 @@ fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
             problems.push(format!("nobody wants {found:?}"));
         }
     }
-    let sandboxes: Vec<&CtrContainer> = alive.iter().filter(|found| found.is_sandbox()).collect();
+    let sandboxes: Vec<&RuntimeContainer> =
+        alive.iter().filter(|found| found.is_sandbox()).collect();
     let ids: BTreeSet<String> = sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect();
     problems.extend(differences("address", &holders_of_addresses(node)?, &ids));
     let namespaces: BTreeSet<String> =
@@ -56,7 +57,7 @@ fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
 }
 
 /// Each wanted container, and each pod's sandbox, runs exactly once.
-fn missing(alive: &[CtrContainer], wanted: &[WantedPod<'_>]) -> Vec<String> {
+fn missing(alive: &[RuntimeContainer], wanted: &[WantedPod<'_>]) -> Vec<String> {
     let mut problems = Vec::new();
     for pod in wanted {
         let of_pod =
@@ -99,9 +100,7 @@ fn holders_of_addresses(node: &Node) -> Result<BTreeSet<String>> {
 
 /// The network namespaces that were made for pods.
 fn network_namespaces(node: &Node) -> Result<BTreeSet<String>> {
-    // The directory is made with the first one.
-    let list = node.run("sh", &["-c", "mkdir -p /run/netns && ls /run/netns"])?;
-    Ok(list.lines().map(ToOwned::to_owned).collect())
+    Ok(node.names_in("/run/netns")?.into_iter().collect())
 }
 
 fn file_name(path: &str) -> String {

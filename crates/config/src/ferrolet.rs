@@ -54,6 +54,8 @@ settings! {
 settings! {
     /// How dead containers are collected.
     pub struct ContainerCollection {
+        /// From the end of a periodic pass to the start of the next.
+        period: GoDuration = "period", absent(GoDuration::from_secs(60));
         /// From when their age counts: `created` or `finished`.
         age_by: String = "ageBy", absent(CREATED.into());
     }
@@ -157,6 +159,7 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         ("pleg.relistPeriod", pleg.relist_period),
         ("pleg.relistPeriodWithHints", pleg.relist_period_with_hints),
         ("pleg.inspectionDeadline", pleg.inspection_deadline),
+        ("gc.containers.period", config.gc.containers.period),
     ] {
         findings.require(period >= shortest, field, format_args!("must be at least {shortest}"));
     }

@@ -47,6 +47,10 @@ pub fn flags() -> &'static [Flag] {
 pub struct PodGcArguments {
     /// How to reach the API server.
     pub server: Server,
+    /// From the end of one cycle to the start of the next.
+    pub check_period: Duration,
+    /// How long a node must be missing before its pods are deleted.
+    pub quarantine: Duration,
     /// Which terminated pods may stay.
     pub terminated: Terminated,
     /// Pods with these labels are left alone.
@@ -237,6 +241,8 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
             qps: flags.number("kube-api-qps").unwrap_or_default(),
             burst: count("kube-api-burst").unwrap_or_default(),
         },
+        check_period: span("gc-check-period"),
+        quarantine: span("quarantine-time"),
         terminated: Terminated {
             threshold: flags.integer("terminated-pod-gc-threshold").unwrap_or_default(),
             ttl: Some(span("terminated-pod-ttl")).filter(|ttl| !ttl.is_zero()),

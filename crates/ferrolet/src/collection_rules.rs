@@ -39,10 +39,11 @@ impl CollectionRules {
         debug_assert!(policy.check().is_ok(), "the configuration was checked: {policy:?}");
         let by_end = own.gc.containers.is_by_end();
         let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+        let period = own.gc.containers.period.to_std();
         let pins = Pins::parse(&own.gc.images.pin).expect("they were checked when they were read");
         let keep_static_and_critical = own.gc.images.keep_static_and_critical;
         Self {
-            containers: ContainerPolicy { age_by, ..dead },
+            containers: ContainerPolicy { age_by, period, ..dead },
             images: ImageRules { policy, pins, keep_static_and_critical },
         }
     }
@@ -79,6 +80,10 @@ fn invalid(errors: Vec<FieldError>) -> ConfigError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use gc::policy::PERIOD;
+
     use super::*;
 
     // behaviour: GC-34, IMG-52
@@ -88,15 +93,19 @@ mod tests {
         let dead = ContainerPolicy::new(jiff::SignedDuration::from_secs(7), 3, 5).expect("limits");
         let rules = |own: &FerroletConfiguration| {
             let CollectionRules { containers, images } = CollectionRules::new(&config, own, dead);
-            assert_eq!(ContainerPolicy { age_by: AgeBy::Created, ..containers }, dead);
-            (containers.age_by, images.keep_static_and_critical)
+            let ContainerPolicy { age_by, period, .. } = containers;
+            let usual = ContainerPolicy { age_by: AgeBy::Created, period: PERIOD, ..containers };
+            assert_eq!(usual, dead);
+            (age_by, period, images.keep_static_and_critical)
         };
         let mut own = FerroletConfiguration::default();
-        assert_eq!(rules(&own), (AgeBy::Created, false));
+        assert_eq!(rules(&own), (AgeBy::Created, PERIOD, false));
         own.gc.containers.age_by = "finished".to_owned();
-        assert_eq!(rules(&own), (AgeBy::Finished, false));
+        assert_eq!(rules(&own), (AgeBy::Finished, PERIOD, false));
         own.gc.containers.age_by = "created".to_owned();
         own.gc.images.keep_static_and_critical = true;
-        assert_eq!(rules(&own), (AgeBy::Created, true));
+        assert_eq!(rules(&own), (AgeBy::Created, PERIOD, true));
+        own.gc.containers.period = GoDuration::from_secs(2);
+        assert_eq!(rules(&own), (AgeBy::Created, Duration::from_secs(2), true));
     }
 }

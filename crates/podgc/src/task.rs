@@ -25,12 +25,16 @@ use crate::decide::unscheduled::unscheduled;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
 
-/// From the end of one cycle to the beginning of the next.
+/// From the end of one cycle to the beginning of the next, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
 /// What the controller is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodGcSettings {
+    /// From the end of one cycle to the beginning of the next.
+    pub period: Duration,
+    /// How long a node must be missing before the API server is asked about it.
+    pub quarantine: Duration,
     /// Which terminated pods may stay.
     pub terminated: TerminatedPolicy,
     /// How many percent of all pods one cycle may remove.
@@ -84,7 +88,7 @@ impl PodGc {
             dry_run: settings.dry_run,
         };
         let deletions = Deletions { deletor, pace: Pace::new(settings.concurrency), start };
-        let quarantine = Quarantine::default();
+        let quarantine = Quarantine::new(settings.quarantine);
         Self { settings, nodes: outside.nodes, cache, metrics, deletions, quarantine, start }
     }
 
@@ -107,7 +111,7 @@ impl PodGc {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(PERIOD) => {}
+                () = tokio::time::sleep(self.settings.period) => {}
             }
         }
         self.metrics.runs(false);

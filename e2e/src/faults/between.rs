@@ -1,6 +1,5 @@
 //! What happens in a round between the start of the pods and their end.
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -8,8 +7,9 @@ use test_images::{Entry, Image, Layer, noise};
 use testbed::wait;
 
 use super::{Fault, FaultyNode, IMPATIENT, LARGE, STAGE};
-use crate::ctr::{self, CtrContainer};
+use crate::containerd::{self, RuntimeContainer};
 use crate::node::NODE_NAME;
+use crate::own_settings::own_settings;
 
 /// An image that no pod wants.
 const UNUSED: &str = "ferrolet.test/unused:1";
@@ -24,13 +24,13 @@ impl FaultyNode {
         let ages =
             if removes_images { "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s" } else { "" };
         self.node.configure(&format!("{IMPATIENT}\n{ages}"))?;
-        let path = self.node.root_dir().with_file_name("own.yaml");
+        let period = self.gc_period;
         let settings = format!(
-            "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
-             images: {{pullTimeout: {PULL}}}\ngc: {{images: {{pin: ['{PINNED}']}}}}\n"
+            "images: {{pullTimeout: {PULL}}}\n\
+             gc: {{images: {{pin: ['{PINNED}']}}, containers: {{period: {period}}}}}"
         );
-        fs::write(&path, settings).context("write the agent's own settings")?;
-        self.node.start_agent_with_flags(&[&format!("--ferrolet-config={}", path.display())])
+        let own = own_settings(&self.node, &settings)?;
+        self.node.start_agent_with_flags(&[&own])
     }
 
     /// Lets pods use more while these faults happen: they get it, and their processes notice nothing.
@@ -39,7 +39,7 @@ impl FaultyNode {
         pods: &[&str],
         faults: impl Iterator<Item = &'a Fault>,
     ) -> Result<()> {
-        let before: Vec<CtrContainer> =
+        let before: Vec<RuntimeContainer> =
             pods.iter().map(|pod| self.main(pod)).collect::<Result<_>>()?;
         self.add(faults)?;
         for pod in pods {
@@ -48,8 +48,10 @@ impl FaultyNode {
         self.wait_until_met()?;
         self.wait_until_done()?;
         for (pod, before) in pods.iter().zip(before) {
+            let file = self.cpu_quota_file(before.pid)?;
             self.node.explained(wait::until(&format!("{pod} may use more"), STAGE, || {
-                let quota = self.cpu_quota(before.pid)?;
+                let quota = self.node.read(&file)?;
+                let quota = quota.split_whitespace().next().unwrap_or_default().to_owned();
                 Ok(if quota == (LARGE * 1000).to_string() { Ok(()) } else { Err(quota) })
             }))?;
             let after = self.main(pod)?;
@@ -59,16 +61,16 @@ impl FaultyNode {
     }
 
     /// The first container of a pod.
-    pub(super) fn main(&self, pod: &str) -> Result<CtrContainer> {
+    pub(super) fn main(&self, pod: &str) -> Result<RuntimeContainer> {
         let pod = format!("{pod}-{NODE_NAME}");
-        let mut containers = ctr::containers(self.node.instance())?;
+        let mut containers = containerd::containers(self.node.instance())?;
         containers.retain(|one| one.pod == pod && one.name == "main" && one.is_alive());
         ensure!(containers.len() == 1, "main of {pod} runs as {containers:?}");
         containers.pop().context("it was counted")
     }
 
-    /// Microseconds in every tenth of a second that the kernel lets a process's container use.
-    fn cpu_quota(&self, pid: u32) -> Result<String> {
+    /// The file that begins with the CPU quota of a process's container, in microseconds for each tenth of a second.
+    fn cpu_quota_file(&self, pid: u32) -> Result<String> {
         let cgroups = self.node.run("cat", &[&format!("/proc/{pid}/cgroup")])?;
         let mut found = cgroups.lines().filter_map(|line| {
             let (_, path) = line.split_once("/kubepods/")?;
@@ -80,13 +82,11 @@ impl FaultyNode {
         };
         let found = found.find(is_cpu);
         let (controllers, path) = found.with_context(|| format!("not in kubepods: {cgroups}"))?;
-        let file = if controllers.is_empty() {
+        Ok(if controllers.is_empty() {
             format!("/sys/fs/cgroup/kubepods/{path}/cpu.max")
         } else {
             format!("/sys/fs/cgroup/cpu/kubepods/{path}/cpu.cfs_quota_us")
-        };
-        let text = self.node.run("cat", &[&file])?;
-        Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+        })
     }
 
     /// Makes passes until an image is gone that nobody uses, while these faults happen.
@@ -118,8 +118,6 @@ impl FaultyNode {
     }
 
     fn has_image(&self, name: &str) -> Result<bool> {
-        let output = self.node.instance().ctr(&["images", "ls", "-q"])?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line == name))
+        Ok(containerd::images(self.node.instance())?.iter().any(|image| image == name))
     }
 }

@@ -142,7 +142,6 @@ fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
     Ok(())
 }
 
-// behaviour: OBJ-20, OBJ-21, OBJ-24, OBJ-31
 pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<()> {
     let api = cluster.api();
     make_class_with_overhead(cluster, "other", "second")?;

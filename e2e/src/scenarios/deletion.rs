@@ -54,7 +54,6 @@ fn exit_code(status: &Value) -> &Value {
     &status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
 }
 
-// behaviour: API-6, API-8, STW-12, STW-13
 pub(super) fn deletion(cluster: &ClusterNode) -> Result<()> {
     // In its own time, which is told before it goes.
     let careful = pod("careful", &["trap", "TERM", "--exit", "7", "--delay", "1s"]);

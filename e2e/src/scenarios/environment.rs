@@ -6,7 +6,7 @@ use testbed::wait;
 
 use crate::api::Patch;
 use crate::cluster_node::{ClusterNode, PODS, pod};
-use crate::ctr::CtrContainer;
+use crate::containerd::RuntimeContainer;
 use crate::node::PATIENCE;
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
@@ -56,7 +56,6 @@ fn object(kind: &str, name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } })
 }
 
-// behaviour: OBJ-5, OBJ-6, OBJ-7, OBJ-23
 pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
     api.create(MAPS, &object("ConfigMap", "more"))?;
@@ -99,16 +98,15 @@ pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
 }
 
 /// Waits until the process of a container has these variables, which it has from its first moment on.
-fn wait_has(cluster: &ClusterNode, container: &CtrContainer, wanted: &[&str]) -> Result<()> {
+fn wait_has(cluster: &ClusterNode, container: &RuntimeContainer, wanted: &[&str]) -> Result<()> {
     let file = format!("/proc/{}/environ", container.pid);
     cluster.node().explained(wait::until(&format!("it has {wanted:?}"), PATIENCE, || {
-        let all = cluster.node().run("cat", &[&file])?;
+        let all = cluster.node().read(&file)?;
         let has = |one: &&str| all.split('\0').any(|found| found == *one);
         Ok(if wanted.iter().all(has) { Ok(()) } else { Err(all) })
     }))
 }
 
-// behaviour: OBJ-40
 /// What is changed reaches who starts after that, and touches nobody who runs.
 pub(super) fn another(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();

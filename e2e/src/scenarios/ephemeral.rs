@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::api::Patch;
 use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE};
 
-// behaviour: API-29, ACT-76
 pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {
     cluster.make_pod("patient", &["sleep", "forever"])?;
     let path = ClusterNode::pod_path("patient");

@@ -40,7 +40,6 @@ fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value>
     Ok(anew)
 }
 
-// behaviour: API-20, API-21, API-22, API-23, API-24, API-26
 /// A static pod is shown by its mirror, which is made anew.
 pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;

@@ -3,14 +3,13 @@
 use anyhow::{Result, ensure};
 
 use crate::cluster_node::{ClusterNode, PODS, condition, pod};
-use crate::ctr;
+use crate::containerd;
 use crate::node::{NODE_NAME, PATIENCE};
 
 /// What the runtime says, as agents tell it.
 const WHY: &str = "container runtime network not ready: NetworkReady=false \
     reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
-// behaviour: NODE-21, NODE-25, NODE-28
 /// The node says why it is not ready, and runs who needs no network of its own; when the network comes, all is well.
 pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
     // Upstream may take minutes to see its own node.
@@ -37,7 +36,7 @@ pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
         (state == "ContainerCreating").then(|| pod.cloned())?
     })?;
     ensure!(waits["status"]["phase"] == "Pending", "{waits}");
-    let made = ctr::containers(cluster.node().instance())?;
+    let made = containerd::containers(cluster.node().instance())?;
     ensure!(made.iter().all(|one| one.pod != "with-own"), "not even a sandbox: {made:?}");
 
     cluster.node().instance().give_network()?;

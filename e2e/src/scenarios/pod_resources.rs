@@ -122,7 +122,6 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-// behaviour: PRS-1, PRS-2, PRS-4, PRS-5, PRS-6, PRS-7, PRS-8
 /// Pods that run are told with sidecars and containers; one that has ended only to who asks by the old version.
 pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     let container =

@@ -19,7 +19,6 @@ fn asking(name: &str, cpu: u32) -> Value {
     pod
 }
 
-// behaviour: ADM-19, STW-2
 pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
     let half = processors(cluster.node())? * 500;

@@ -44,7 +44,6 @@ fn wait_sized(cluster: &ClusterNode, path: &str, cpu: u32) -> Result<Value> {
     })
 }
 
-// behaviour: RSZ-1, RSZ-20, RSZ-21, RSZ-22
 pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
     let all = processors(cluster.node())? * 1000;

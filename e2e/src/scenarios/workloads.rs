@@ -11,7 +11,7 @@ use crate::api::Patch;
 use crate::cluster_node::{
     ClusterNode, NAMESPACE, PODS, condition, is_ready, log_directory, pod, pod_spec,
 };
-use crate::ctr;
+use crate::containerd;
 use crate::node::{NODE_NAME, PATIENCE};
 
 use super::deletion::{let_go, make_held, wait_held};
@@ -47,7 +47,6 @@ fn delete(cluster: &ClusterNode, path: &str) -> Result<()> {
     cluster.wait_gone(path, PATIENCE)
 }
 
-// behaviour: API-16
 /// To many pods and back to none.
 pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     let web = json!({
@@ -90,7 +89,6 @@ pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     delete(cluster, &path)
 }
 
-// behaviour: API-17
 /// One pod on each node, and this is the one.
 pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     let collector = json!({
@@ -129,7 +127,6 @@ pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_for_no_pods("app=collector")
 }
 
-// behaviour: API-18
 /// One that succeeds and one that fails: what they printed and how they ended stays as long as they do, however often garbage
 /// is looked for.
 pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
@@ -175,9 +172,8 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         cluster.wait_for_no_pods(&format!("app={name}"))?;
         let directory = log_directory(&pod);
         cluster.node().explained(wait::until(&format!("{directory} is gone"), CLEANED, || {
-            let there = cluster.node().run("ls", &["/var/log/pods"])?;
-            let is_there = there.lines().any(|name| directory.ends_with(name));
-            Ok(if is_there { Err(there) } else { Ok(()) })
+            let is_there = cluster.node().exists(&directory)?;
+            Ok(if is_there { Err("it is there".to_owned()) } else { Ok(()) })
         }))?;
     }
     Ok(())
@@ -195,13 +191,12 @@ fn is_refused(cluster: &ClusterNode) -> Result<()> {
     for container in containers {
         ensure!(container["containerID"].is_null(), "it was started: {status}");
     }
-    let made = ctr::containers(cluster.node().instance())?;
+    let made = containerd::containers(cluster.node().instance())?;
     ensure!(made.iter().all(|one| one.pod != "too-late"), "not even a sandbox: {made:?}");
     cluster.wait_for_event("too-late", "TaintToleration", "Predicate TaintToleration failed")?;
     let_go(cluster, &path)
 }
 
-// behaviour: API-19
 /// Who does not tolerate a taint is deleted, now or later; who does stays.
 pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     let later = Duration::from_secs(3);

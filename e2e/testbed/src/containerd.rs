@@ -48,7 +48,7 @@ pub enum ContainerdError {
 /// What it takes to start containerd in an instance.
 #[derive(Debug)]
 pub(crate) struct Containerd<'a> {
-    pub(crate) slot: u8,
+    pub(crate) addresses: Addresses,
     pub(crate) dir: &'a InstanceDir,
     pub(crate) parts: &'a Parts,
     pub(crate) init: &'a Init,
@@ -164,7 +164,7 @@ disabled_plugins = [
     }
 
     fn network_config(&self) -> String {
-        let pods = Addresses::of(self.slot).pods().to_string();
+        let pods = self.addresses.pods().to_string();
         let ipam = json!({
             "type": "host-local",
             "dataDir": self.path("ipam"),

@@ -22,6 +22,8 @@ pub enum Error {
     ControlPlane(#[source] ControlPlaneError),
     #[error("cannot run a program inside the instance")]
     Process(#[source] ProcessError),
+    #[error("cannot reach the files of the instance")]
+    Files(#[source] io::Error),
     #[error("cannot prepare a log file")]
     Log(#[source] PathError),
     #[error("cannot take signals")]

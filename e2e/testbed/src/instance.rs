@@ -10,10 +10,11 @@ use std::{fs, io};
 use crate::containerd::Containerd;
 use crate::control_plane::{ControlPlane, ControlPlaneOptions, Place};
 use crate::error::{AtPath, Error};
+use crate::files::Files;
 use crate::network::Addresses;
 use crate::paths::{Cache, InstanceDir, Parts};
 use crate::process::{Command, Init, Process};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Ready, Supervisor};
 
 /// How long a program may take that the holder waits for.
 const RUN: Duration = Duration::from_mins(1);
@@ -48,9 +49,11 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Instance {
     slot: u8,
+    addresses: Addresses,
     dir: InstanceDir,
     parts: Parts,
     init: Init,
+    files: Files,
     containerd: Option<Process>,
     /// Last, so that it is dropped last.
     supervisor: Supervisor,
@@ -70,9 +73,12 @@ impl Instance {
         if options.runtime == Runtime::WithImages {
             parts.images().map_err(Error::Cache)?;
         }
-        let (supervisor, slot, dir) = Supervisor::start().map_err(Error::Supervisor)?;
+        let (supervisor, ready) = Supervisor::start().map_err(Error::Supervisor)?;
+        let Ready { slot, dir, addresses } = ready;
         let init = Init::at(dir.init_socket());
-        let mut instance = Self { slot, dir, parts, init, containerd: None, supervisor };
+        let files = Files::of_listener(&dir.init_socket()).map_err(Error::Files)?;
+        let mut instance =
+            Self { slot, addresses, dir, parts, init, files, containerd: None, supervisor };
         let logs = instance.dir.logs();
         fs::create_dir_all(&logs).at("make", &logs).map_err(Error::Log)?;
         if options.runtime != Runtime::None {
@@ -99,7 +105,8 @@ impl Instance {
     }
 
     fn runtime(&self) -> Containerd<'_> {
-        Containerd { slot: self.slot, dir: &self.dir, parts: &self.parts, init: &self.init }
+        let addresses = self.addresses;
+        Containerd { addresses, dir: &self.dir, parts: &self.parts, init: &self.init }
     }
 
     /// Starts a control plane in the instance and waits until it answers. It ends with the instance.
@@ -138,17 +145,17 @@ impl Instance {
 
     /// The address of the instance's `eth0`.
     pub fn node_ip(&self) -> Ipv4Addr {
-        Addresses::of(self.slot).node()
+        self.addresses.node()
     }
 
     /// The host's address as the instance sees it.
     pub fn host_ip(&self) -> Ipv4Addr {
-        Addresses::of(self.slot).host()
+        self.addresses.host()
     }
 
     /// The subnet that pods get their addresses from, routed from the host.
     pub fn pod_cidr(&self) -> String {
-        Addresses::of(self.slot).pods().to_string()
+        self.addresses.pods().to_string()
     }
 
     /// The supervisor's process id on the host, for tests that kill it.
@@ -172,6 +179,22 @@ impl Instance {
     /// Runs a program to its end, for a minute at most.
     pub fn run(&self, command: &Command) -> Result<Output, Error> {
         self.init.run(command, RUN).map_err(Error::Process)
+    }
+
+    /// Reads a file inside the instance. The kernel writes some files for the process that reads them, which is one
+    /// of the host here: paths in `/proc/<pid>/cgroup` begin at the host's root, and there is no `/proc/self`.
+    pub fn read_file(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        self.files.read(path.as_ref())
+    }
+
+    /// Whether a path leads to a file inside the instance.
+    pub fn path_exists(&self, path: impl AsRef<Path>) -> io::Result<bool> {
+        self.files.exists(path.as_ref())
+    }
+
+    /// The sorted names in a directory inside the instance; none if there is no such directory.
+    pub fn names_in(&self, directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        self.files.names_in(directory.as_ref())
     }
 
     /// Runs containerd's own client on the namespace of the CRI plugin.

@@ -17,6 +17,7 @@
 //! and kubeconfigs in it serve both. What listens on the node's address ([`Instance::node_ip`], on `eth0`) is
 //! reached from the host, over the link that the instance has to it: so a test talks to the API server from
 //! its own process. What listens on 127.0.0.1 is the instance's alone; [`Instance::run`] runs a program there.
+//! Files are read through the root of pid 1 ([`Instance::read_file`]), which costs no process.
 //!
 //! **Invariants**
 //! - Whoever dies, and however, nothing stays: the holder's death closes the supervisor's pipe, the
@@ -40,6 +41,7 @@ mod control_plane;
 mod deadline;
 mod enter;
 mod error;
+mod files;
 mod follow;
 mod hold;
 mod host;

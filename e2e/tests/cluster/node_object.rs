@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use config::{KubeletConfiguration, Taint, TaintEffect};
+use config::{GoDuration, KubeletConfiguration, Taint, TaintEffect};
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
@@ -100,6 +100,9 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
             effect: Some(TaintEffect::NoSchedule),
             time_added: None,
         }],
+        // The status and the lease are written every 2 s, not every 10 s.
+        node_status_update_frequency: GoDuration::from_secs(2),
+        node_lease_duration_seconds: 8,
         ..KubeletConfiguration::default()
     };
     let root = cluster.instance().dir().to_owned();

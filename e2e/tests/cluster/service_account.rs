@@ -11,7 +11,7 @@ use e2e::node::{PATIENCE, program};
 use serde_json::json;
 use testbed::{Command, ControlPlaneOptions, Instance, wait};
 
-use crate::collector::{deployed, explained, holder, wait_for_a_pass};
+use crate::collector::{FREQUENT_PASSES, deployed, explained, holder, wait_for_a_pass};
 use crate::https::{Port, Who, file, token};
 
 const NAMESPACE: &str = "pod-gc";
@@ -82,7 +82,7 @@ fn a_token_that_was_renewed_is_used_when_the_last_one_is_refused() -> Result<()>
     let (host, port) = server.split_once(':').context("a port")?;
     let state = cluster.instance().dir().join("state").display().to_string();
     let command = Command::new(program("ferrolet")?.display().to_string())
-        .args(["pod-gc", "--secure-port=0", "--state-dir", &state])
+        .args(["pod-gc", "--secure-port=0", "--state-dir", &state, FREQUENT_PASSES])
         .env("KUBERNETES_SERVICE_HOST", host)
         .env("KUBERNETES_SERVICE_PORT", port);
     let process = cluster.instance().spawn("pod-gc", &command)?;

@@ -8,7 +8,7 @@ use e2e::node::PATIENCE;
 use serde_json::json;
 use testbed::ControlPlaneOptions;
 
-use crate::collector::{start_pod_gc, wait_for_a_pass};
+use crate::collector::{FREQUENT_PASSES, start_pod_gc, wait_for_a_pass};
 use crate::objects::{node, pod};
 
 const NAMESPACE: &str = "wiped";
@@ -44,7 +44,7 @@ fn a_store_that_was_emptied_is_looked_at_anew() -> Result<()> {
     let first = version(cluster.api())? + AHEAD as u64;
     make_ended(cluster.api(), "old", AHEAD)?;
     let kubeconfig = cluster.control_plane().admin_kubeconfig().clone();
-    let flags = ["--leader-elect=false", "--terminated-pod-gc-threshold=1"];
+    let flags = ["--leader-elect=false", "--terminated-pod-gc-threshold=1", FREQUENT_PASSES];
     let process = start_pod_gc(&cluster, "pod-gc", &kubeconfig, &flags)?;
     wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
 

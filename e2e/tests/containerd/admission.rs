@@ -1,7 +1,7 @@
 //! Pods that the node does not let in, and those that make room, on a real machine.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ctr;
+use e2e::containerd;
 use e2e::node::{NODE_NAME, Node};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(crate) fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
 /// That the runtime never heard of a pod.
 pub(crate) fn is_untouched(node: &Node, pod: &str) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
-    let containers = ctr::containers(node.instance())?;
+    let containers = containerd::containers(node.instance())?;
     let of_pod: Vec<_> = containers.iter().filter(|one| one.pod == name).collect();
     ensure!(of_pod.is_empty(), "{of_pod:?}");
     Ok(())

@@ -29,7 +29,7 @@ fn read(node: &Node, cgroup: &str, (controller, v1, v2): (&str, &str, &str)) -> 
     } else {
         format!("/sys/fs/cgroup/{controller}{cgroup}/{v1}")
     };
-    Ok(node.run("cat", &[&path])?.trim().to_owned())
+    Ok(node.read(&path)?.trim().to_owned())
 }
 
 pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {

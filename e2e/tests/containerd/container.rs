@@ -223,7 +223,7 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     .replace("restartPolicy: Never", "restartPolicy: Always");
     node.write_manifest("users.yaml", &users)?;
     node.start_agent()?;
-    let main = |containers: &[e2e::ctr::CtrContainer]| {
+    let main = |containers: &[e2e::containerd::RuntimeContainer]| {
         let of_name: Vec<_> = containers.iter().filter(|one| one.name == "main").cloned().collect();
         one_running(&of_name)
     };

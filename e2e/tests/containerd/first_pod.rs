@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::node::{NODE_NAME, Node, one_running};
 
 const SLEEPER: &str = "
@@ -51,17 +51,20 @@ spec:
     node.wait_for_log(&["pod has ended", "town/greeter"])?;
     let logs =
         format!("/var/log/pods/town_greeter-{NODE_NAME}_0c6e5f5e-0000-4000-8000-000000000001");
-    let arguments = node.run("cat", &[&format!("{logs}/arguments/0.log")])?;
+    let arguments = node.read(&format!("{logs}/arguments/0.log"))?;
     let words: Vec<&str> =
         arguments.lines().filter_map(|line| line.split(" stdout F ").nth(1)).collect();
     ensure!(words == ["hello", "world", "$(WHO)", "$(NOBODY)"], "{arguments}");
-    let environment = node.run("cat", &[&format!("{logs}/environment/0.log")])?;
+    let environment = node.read(&format!("{logs}/environment/0.log"))?;
     for expected in ["FIRST=one", "SECOND=one and two", &format!("HOSTNAME=greeter-{NODE_NAME}")] {
         ensure!(environment.contains(&format!(" stdout F {expected}\n")), "{environment}");
     }
-    let links = node.run("ls", &["/var/log/containers"])?;
+    let links = node.names_in("/var/log/containers")?;
     let prefix = format!("greeter-{NODE_NAME}_town_arguments-");
-    ensure!(links.lines().any(|link| link.starts_with(&prefix)), "{links}");
+    let link = links.iter().find(|link| link.starts_with(&prefix));
+    let link = link.with_context(|| format!("no link {prefix}* in {links:?}"))?;
+    let linked = node.read(&format!("/var/log/containers/{link}"))?;
+    ensure!(linked == arguments, "{link}: {linked}");
     node.stop()
 }
 
@@ -247,6 +250,6 @@ fn a_runtime_that_goes_away_and_comes_back_costs_no_pod() -> Result<()> {
 }
 
 fn sandboxes(node: &Node) -> Result<usize> {
-    let containers = e2e::ctr::containers(node.instance())?;
+    let containers = e2e::containerd::containers(node.instance())?;
     Ok(containers.iter().filter(|container| container.name.is_empty()).count())
 }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::containerd;
 use e2e::cri_proxy::CriProxy;
 use e2e::node::Node;
+use e2e::own_settings::own_settings;
 use serde_json::Value;
 use test_images::{Entry, Image, Layer, noise};
 use testbed::{Options, wait};
@@ -106,14 +108,11 @@ impl SmallNode {
         Ok(100 - available * 100 / capacity)
     }
 
-    /// The names of all images, as containerd's own client tells.
+    /// The names of all images of the testbed.
     fn images(&self) -> Result<Vec<String>> {
-        Ok(self
-            .ctr(&["images", "ls", "-q"])?
-            .lines()
-            .filter(|name| name.starts_with("ferrolet.test/"))
-            .map(Into::into)
-            .collect())
+        let mut images = containerd::images(self.node.instance())?;
+        images.retain(|name| name.starts_with("ferrolet.test/"));
+        Ok(images)
     }
 
     /// Which of the four are there.
@@ -161,13 +160,7 @@ impl SmallNode {
 
     /// Settings of the agent's own that pin images; answers the flag that names them.
     fn pin(&self, pins: &[&str]) -> Result<String> {
-        let path = self.node.root_dir().with_file_name("own.yaml");
-        let settings = format!(
-            "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
-             gc: {{images: {{pin: {pins:?}}}}}\n"
-        );
-        fs::write(&path, settings)?;
-        Ok(format!("--ferrolet-config={}", path.display()))
+        own_settings(&self.node, &format!("gc: {{images: {{pin: {pins:?}}}}}"))
     }
 
     /// What a pass says that is made now, whether or not it goes well.

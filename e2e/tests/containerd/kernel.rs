@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use e2e::ctr::CtrContainer;
+use e2e::containerd::RuntimeContainer;
 use e2e::node::{NODE_NAME, Node, one_running};
 
 use crate::container::{ended, lines, pod, status};
@@ -81,7 +81,7 @@ fn only_who_asks_for_it_is_in_a_namespace_of_the_host() -> Result<()> {
     let namespace = |pid: &str, kind| node.run("readlink", &[&format!("/proc/{pid}/ns/{kind}")]);
     for (name, _, as_host) in pods {
         let find = |container: &'static str| {
-            node.wait_for_containers(name, "it runs", move |containers: &[CtrContainer]| {
+            node.wait_for_containers(name, "it runs", move |containers: &[RuntimeContainer]| {
                 let named = containers.iter().filter(|one| one.name == container);
                 one_running(&named.cloned().collect::<Vec<_>>())
             })

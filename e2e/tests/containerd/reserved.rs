@@ -2,7 +2,7 @@
 //! pods can have. The node has cgroups of its own, which go with it however a test ends.
 
 use anyhow::{Context, Result, ensure};
-use e2e::ctr;
+use e2e::containerd;
 use e2e::node::{NODE_NAME, Node};
 
 use crate::admission::{asking, failed, is_untouched, processors};
@@ -120,7 +120,7 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
     has_share(&node, SYSTEM, OF_SYSTEM)?;
     let made = places(&node, KUBE)?;
     ensure!(made.is_empty(), "{made}");
-    let containers = ctr::containers(node.instance())?;
+    let containers = containerd::containers(node.instance())?;
     ensure!(containers.is_empty(), "a pod was started: {containers:?}");
 
     make(&node, KUBE)?;

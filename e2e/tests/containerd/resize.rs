@@ -60,10 +60,10 @@ fn shares_are_weights_by_the_arithmetic_of_who_writes_them() {
 }
 
 /// What the agent tells of the pod.
-fn status(node: &Node) -> Result<Json> {
+fn status(node: &Node, pod: &str) -> Result<Json> {
     let told = node.ask(&["get", "pods", "-o", "json"])?;
     let told: Json = serde_json::from_str(&told).context("read what the agent tells")?;
-    let name = format!("web-{NODE_NAME}");
+    let name = format!("{pod}-{NODE_NAME}");
     let items = told["items"].as_array().context("there are pods")?;
     let pod = items.iter().find(|item| item["metadata"]["name"] == name.as_str());
     Ok(pod.context("the pod is told")?["status"].clone())
@@ -77,7 +77,7 @@ fn condition(status: &Json, kind: &str) -> Option<(String, String)> {
 
 fn wait_for_status(node: &Node, what: &str, is: impl Fn(&Json) -> bool) -> Result<Json> {
     node.explained(wait::until(what, PATIENCE, || {
-        let status = status(node)?;
+        let status = status(node, "web")?;
         Ok(if is(&status) { Ok(status) } else { Err(status.to_string()) })
     }))
 }
@@ -198,33 +198,45 @@ fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Resu
 /// Whatever becomes of the call, the pod has its resources in the end and its process notices nothing.
 #[test]
 fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
+    let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
+    let faults = [
+        (container_call, "unavailable"),
+        (container_call, "hang"),
+        (container_call, "late"),
+        (pod_call, "unavailable"),
+        (pod_call, "hang"),
+    ];
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
-    node.write_manifest("web.yaml", &pod(&sized(100, 32), ""))?;
+    // One for each fault: a pod waits 10 to 15 s until it is tried again.
+    let pods: Vec<String> = (0..faults.len()).map(|number| format!("web{number}")).collect();
+    let write = |node: &Node, cpu: u32| {
+        pods.iter().enumerate().try_for_each(|(number, name)| {
+            let pod = pod(&sized(cpu, 32), "").replace("name: web", &format!("name: {name}"));
+            let pod = pod.replace("-555555555555", &format!("-55555555555{number}"));
+            node.write_manifest(&format!("{name}.yaml"), &pod)
+        })
+    };
+    write(&node, 100)?;
     node.start_agent()?;
-    let before = node.wait_running("web")?;
-    let container = format!("{}/{}", cgroup_of(&node, "web")?, before.id);
-    let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
-    let rows = [
-        (container_call, "unavailable", 110),
-        (container_call, "hang", 120),
-        (container_call, "late", 130),
-        (pod_call, "unavailable", 140),
-        (pod_call, "hang", 150),
-    ];
-    for (method, fault, cpu) in rows {
+    let before = pods.iter().map(|pod| node.wait_running(pod)).collect::<Result<Vec<_>>>()?;
+    for (method, fault) in faults {
         proxy.fault(&format!("{method}={fault} times=1"))?;
-        node.write_manifest("web.yaml", &pod(&sized(cpu, 32), ""))?;
-        let context = || format!("{method} {fault}");
-        wait_sized(&node, &container, (cpu, 32)).with_context(context)?;
-        wait_for_status(&node, "it is over", |status| {
-            condition(status, "PodResizeInProgress").is_none()
-        })?;
+    }
+    write(&node, 110)?;
+    for (pod, before) in pods.iter().zip(&before) {
+        let container = format!("{}/{}", cgroup_of(&node, pod)?, before.id);
+        wait_sized(&node, &container, (110, 32))?;
+        node.explained(wait::until(&format!("the resize of {pod} is over"), PATIENCE, || {
+            let status = status(&node, pod)?;
+            let is_over = condition(&status, "PodResizeInProgress").is_none();
+            Ok(if is_over { Ok(()) } else { Err(status.to_string()) })
+        }))?;
+        ensure!(node.wait_running(pod)?.pid == before.pid, "{pod} was restarted");
     }
     let spoilt = proxy.spoilt()?;
     ensure!(spoilt.get(container_call) == Some(&3), "{spoilt:?}");
     ensure!(spoilt.get(pod_call) == Some(&2), "{spoilt:?}");
-    ensure!(node.wait_running("web")?.pid == before.pid);
     node.stop()
 }

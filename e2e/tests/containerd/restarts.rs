@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::ctr;
+use e2e::containerd;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
@@ -26,14 +26,29 @@ use crate::container::pod;
 /// back-off the fourth time comes after more than a minute, the fifth after two and a half.
 const OFTEN: u32 = 5;
 
-/// Waits until a container with this directory of logs was started again so often that its node must have been
-/// told to let it wait less. Only the highest number counts: logs of earlier instances go.
-pub(crate) fn wait_for_restarts(node: &Node, logs: &str) -> Result<()> {
-    let list = format!("ls {logs}");
-    node.explained(wait::until(&format!("{logs} has number {OFTEN}"), PATIENCE, || {
-        let names = node.run("sh", &["-c", &list]).unwrap_or_default();
-        let numbers = names.lines().filter_map(|name| name.strip_suffix(".log")?.parse().ok());
-        Ok(if numbers.max() >= Some(OFTEN) { Ok(()) } else { Err(names) })
+/// The log files of a container by number, in the log directories of pods whose names begin so.
+fn logs(node: &Node, pods: &str, container: &str) -> Result<BTreeMap<u32, String>> {
+    let root = "/var/log/pods";
+    let mut logs = BTreeMap::new();
+    for pod in node.names_in(root)?.iter().filter(|name| name.starts_with(pods)) {
+        let directory = format!("{root}/{pod}/{container}");
+        for name in node.names_in(&directory)? {
+            if let Some(number) = name.strip_suffix(".log").and_then(|name| name.parse().ok()) {
+                logs.insert(number, format!("{directory}/{name}"));
+            }
+        }
+    }
+    Ok(logs)
+}
+
+/// Waits until the restart count of a container shows that the configured back-off limit is in effect. Only the
+/// highest number counts: the logs of earlier instances are removed.
+pub(crate) fn wait_for_restarts(node: &Node, pods: &str, container: &str) -> Result<()> {
+    let what = format!("{container} of {pods} has number {OFTEN}");
+    node.explained(wait::until(&what, PATIENCE, || {
+        let logs = logs(node, pods, container)?;
+        let is_there = logs.last_key_value().is_some_and(|(number, _)| *number >= OFTEN);
+        Ok(if is_there { Ok(()) } else { Err(format!("{logs:?}")) })
     }))
 }
 
@@ -82,7 +97,7 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
         status["phase"] == "Failed" && end["exitCode"] == 3
     })?;
     for name in ["retried", "ruled"] {
-        wait_for_restarts(&node, &format!("/var/log/pods/shop_{name}-*/prepare"))?;
+        wait_for_restarts(&node, &format!("shop_{name}-"), "prepare")?;
         wait_for_status(&node, name, "it is tried again and again", |status| {
             let count = status["initContainerStatuses"][0]["restartCount"].as_i64();
             status["phase"] == "Pending" && count >= Some(i64::from(OFTEN))
@@ -103,19 +118,18 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
 /// When the instances of a pod's container wrote their first lines, by number, as far as their logs were there when
 /// somebody looked: those of earlier instances go. Looks until the one with this number has written.
 fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timestamp>> {
-    let command = format!("grep -H '' /var/log/pods/shop_{pod}-{NODE_NAME}_*/main/*.log");
+    let pods = format!("shop_{pod}-{NODE_NAME}_");
     let mut times: BTreeMap<u32, Timestamp> = BTreeMap::new();
     node.explained(wait::until(&format!("number {last} of {pod} writes"), PATIENCE, || {
-        let found = node.run("sh", &["-c", &command]).unwrap_or_default();
-        let lines = found.lines().filter_map(|line| {
-            let (path, line) = line.split_once(".log:")?;
-            let number: u32 = path.rsplit('/').next()?.parse().ok()?;
-            Some((number, line.split(' ').next()?.parse::<Timestamp>().ok()?))
-        });
-        for (number, time) in lines {
-            times.entry(number).or_insert(time);
+        let mut logs = logs(node, &pods, "main")?;
+        logs.retain(|number, _| !times.contains_key(number));
+        for (number, log) in &logs {
+            // A log may be removed meanwhile, or still be empty.
+            let content = node.read(log).unwrap_or_default();
+            let time = content.split(' ').next().and_then(|time| time.parse().ok());
+            times.extend(time.map(|time: Timestamp| (*number, time)));
         }
-        Ok(if times.contains_key(&last) { Ok(()) } else { Err(format!("{times:?}: {found}")) })
+        Ok(if times.contains_key(&last) { Ok(()) } else { Err(format!("{times:?}: {logs:?}")) })
     }))?;
     Ok(times)
 }
@@ -126,7 +140,7 @@ fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
     let mut node = Node::start()?;
     // How many seconds number 1 and those after it are waited for to be followed; number 0 is followed at once.
     let rows: [(&str, &str, &[i64]); 2] = [
-        ("bounded", "crashLoopBackOff: {maxContainerRestartPeriod: 4s}", &[4]),
+        ("bounded", "crashLoopBackOff: {maxContainerRestartPeriod: 2s}", &[2]),
         ("reduced", "featureGates: {ReduceDefaultCrashLoopBackOffDecay: true}", &[1, 2]),
     ];
     for (name, settings, waits) in rows {
@@ -155,8 +169,8 @@ fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
 
 /// The sandboxes of the runtime.
 fn sandboxes(node: &Node) -> Result<Vec<String>> {
-    let mut all = ctr::containers(node.instance())?;
-    all.retain(ctr::CtrContainer::is_sandbox);
+    let mut all = containerd::containers(node.instance())?;
+    all.retain(containerd::RuntimeContainer::is_sandbox);
     Ok(all.into_iter().map(|sandbox| sandbox.id).collect())
 }
 
@@ -196,7 +210,7 @@ fn a_pod_that_starts_over_does_so_from_its_init_container_in_its_sandbox_and_kee
     ensure!(first.iter().max() < second.iter().min(), "{first:?} {second:?}");
     ensure!(sandboxes(&node)? == before, "it has another sandbox");
     ensure!(times(0)? == first, "a log was written anew");
-    let told = node.run("cat", &[&log("over", "other", 0)])?;
+    let told = node.read(&log("over", "other", 0))?;
     ensure!(told.contains("received"), "it was not asked to end: {told}");
     node.wait_for_containers("over", "of each there is one", |containers| {
         let mut names: Vec<&str> = containers.iter().map(|one| one.name.as_str()).collect();
@@ -236,7 +250,7 @@ fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
     ensure!(found.annotations == texts(&annotations), "{:#?}", found.annotations);
     let pod = of_pod();
     let labels = [&pod[..], &[("io.kubernetes.container.name", "main")]].concat();
-    let found = ctr::labels(node.instance(), id)?;
+    let found = containerd::labels(node.instance(), id)?;
     ensure!(found == texts(&labels), "{found:#?}");
     Ok(())
 }
@@ -256,7 +270,7 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// What is written on the sandbox of the pod `marked`: what the pod has, and what its source wrote on it.
 fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
-    let found = ctr::labels(node.instance(), id)?;
+    let found = containerd::labels(node.instance(), id)?;
     let pod = of_pod();
     ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
     let mut found = sandbox_annotations(node, id)?;
@@ -339,7 +353,7 @@ fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_al
     wait_for_status(&node, "marked", "it was restarted twice", |status| {
         status["containerStatuses"][0]["restartCount"] == 2
     })?;
-    let all = ctr::containers(node.instance())?;
+    let all = containerd::containers(node.instance())?;
     let sandbox = all.iter().find(|one| one.is_sandbox()).context("the pod has a sandbox")?;
     sandbox_is_marked(&node, &sandbox.id)?;
     node.stop()

@@ -159,7 +159,7 @@ fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
     node.stop_agent()?;
     let cleaned = node.ask(&["node", "clean"])?;
     ensure!(cleaned.ends_with("1 pod removed\n"), "{cleaned}");
-    ensure!(e2e::ctr::containers(node.instance())?.is_empty());
+    ensure!(e2e::containerd::containers(node.instance())?.is_empty());
     ensure!(node.run("find", &["/var/log/pods", "-mindepth", "1"])?.is_empty());
     node.stop()
 }

@@ -32,7 +32,7 @@ const CONTAINERS: (&str, &str) =
 const IMAGES: (&str, &str) = ("k8s.io/kubernetes/pkg/kubelet/images", "Images/GarbageCollect");
 
 /// How long an agent may take to end: not as long as it would wait for a collector.
-const END: Duration = Duration::from_secs(5);
+const END: Duration = Duration::from_secs(9);
 
 /// More than a test sends.
 const MOST: usize = 1000;

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use testbed::wait;
 
 /// How long it takes until all is up at most, and how long until all is gone.
-const UP: Duration = Duration::from_secs(40);
-const GONE: Duration = Duration::from_secs(20);
+const UP: Duration = Duration::from_mins(3);
+const GONE: Duration = Duration::from_mins(1);
 /// A look starts a program.
 const PAUSE: Duration = Duration::from_millis(500);
 

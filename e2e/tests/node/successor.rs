@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, PODS, is_ready, pod};
-use e2e::ctr::{self, CtrContainer};
+use e2e::containerd::{self, RuntimeContainer};
 use e2e::node::{NODE_NAME, PATIENCE};
 use e2e::scenarios::MANIFEST;
 use e2e::tidy::{WantedPod, wait_tidy};
@@ -20,7 +20,7 @@ const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastSt
 #[derive(Debug, PartialEq)]
 struct Sight {
     /// Its sandbox and its container, with their processes.
-    running: Vec<CtrContainer>,
+    running: Vec<RuntimeContainer>,
     /// With when each condition came, so that one that was another meanwhile is seen.
     told: Vec<Value>,
 }
@@ -43,7 +43,7 @@ fn make(cluster: &ClusterNode, name: &str) -> Result<Sight> {
 fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
     let name = full(name);
     let pod = cluster.wait_ready(&ClusterNode::pod_path(&name))?;
-    let mut running = ctr::containers(cluster.node().instance())?;
+    let mut running = containerd::containers(cluster.node().instance())?;
     running.retain(|one| one.pod == name && one.is_alive());
     ensure!(running.len() == 2, "a sandbox and a container: {running:?}");
     let container = &pod["status"]["containerStatuses"][0];
@@ -53,7 +53,10 @@ fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
 }
 
 /// Waits until another container of the static pod runs than this one, and its mirror tells of it.
-fn started_anew(cluster: &ClusterNode, former: Option<&CtrContainer>) -> Result<CtrContainer> {
+fn started_anew(
+    cluster: &ClusterNode,
+    former: Option<&RuntimeContainer>,
+) -> Result<RuntimeContainer> {
     let what = "another container of the static pod runs";
     let container = cluster.node().wait_for_containers("fixed", what, |all| {
         let mut running = all.iter().filter(|one| one.state == "RUNNING");

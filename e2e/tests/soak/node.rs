@@ -46,7 +46,6 @@ fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 
-// behaviour: API-7, STW-35
 #[test]
 fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| {
@@ -54,7 +53,6 @@ fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<(
     })
 }
 
-// behaviour: API-31, NODE-50
 #[test]
 fn the_first_requests_of_upstream_are_in_the_order_that_ours_keep() -> Result<()> {
     in_order(Agent::Upstream)

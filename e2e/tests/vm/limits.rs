@@ -1,14 +1,16 @@
 //! A pod with limits, and what the kernel has of them.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use e2e::vm_limits::{self, CGROUPFS};
 use e2e::vm_node::VmNode;
 
-// behaviour: CGR-22
+// behaviour: CGR-22, CGR-27
 #[test]
 fn a_pod_with_limits_runs_with_what_the_kernel_should_have_of_them_and_leaves_no_cgroup()
 -> Result<()> {
     let mut node = VmNode::start()?;
     vm_limits::play(&mut node, &CGROUPFS)?;
+    let score = vm_limits::oom_score(&node, node.agent()?)?;
+    ensure!(score == -999, "the agent's oom_score_adj is {score}");
     node.stop()
 }

@@ -192,6 +192,7 @@ fn pod() -> CgroupName {
 const UNIT: &str = "kubepods-burstable-pod1_2.slice";
 const SLICES: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice";
 
+// behaviour: CGR-28
 #[tokio::test]
 async fn a_slice_is_started_limited_and_stopped() {
     let world = World::new(Version::V2).await;

@@ -6,6 +6,9 @@ use super::{CONTROLLER, Election, TLS_VERSIONS};
 use crate::duration::GoDuration;
 use crate::flags::FlagSet;
 
+/// The shortest check period and quarantine time.
+const SHORTEST: GoDuration = GoDuration::from_millis(100);
+
 /// How much longer than the retry period the renew deadline must be.
 const JITTER: f64 = 1.2;
 
@@ -115,6 +118,12 @@ fn numbers(flags: &FlagSet, problems: &mut Vec<String>) {
     let percent = flags.number("max-deletion-percent").unwrap_or_default();
     if !(0.0..=100.0).contains(&percent) {
         problems.push(format!("--max-deletion-percent is {percent}, not between 0 and 100"));
+    }
+    for name in ["gc-check-period", "quarantine-time"] {
+        let time = flags.duration(name).unwrap_or_default();
+        if time < SHORTEST {
+            problems.push(format!("--{name} is {time}, must be at least {SHORTEST}"));
+        }
     }
     if flags.duration("terminated-pod-ttl").is_some_and(GoDuration::is_negative) {
         problems.push("--terminated-pod-ttl is negative".to_owned());

@@ -52,6 +52,8 @@ fn every_mistake_is_an_error_with_its_field() {
             "gc: {containers: {ageBy: started}}",
             &["gc.containers.ageBy: must be created or finished"],
         ),
+        ("gc: {containers: {period: 0s}}", &["gc.containers.period: must be at least 100ms"]),
+        ("gc: {containers: {period: -1m}}", &["gc.containers.period: must be at least 100ms"]),
         (
             "gc: {journal: {maxBytes: 1000}}",
             &["gc.journal.maxBytes: must be from 1048576 to 1073741824"],

@@ -24,6 +24,8 @@ fn without_flags_all_is_as_upstream_has_it_but_the_name_of_the_lease() {
     let times = [election.lease_duration, election.renew_deadline, election.retry_period];
     assert_eq!(times, [15, 10, 2].map(Duration::from_secs));
     assert_eq!((&*arguments.serving.address, arguments.serving.port), ("0.0.0.0", 10257));
+    let times = [arguments.check_period, arguments.quarantine];
+    assert_eq!(times, [20, 40].map(Duration::from_secs));
     assert_eq!((arguments.terminated.ttl, arguments.terminated.per_node), (None, None));
     assert_eq!((arguments.max_deletion_percent, arguments.dry_run), (None, false));
 }
@@ -75,6 +77,10 @@ fn what_makes_no_sense_is_refused_with_the_name_of_the_flag() {
         (&["--terminated-pod-order=age"], "--terminated-pod-order"),
         (&["--tls-cert-file=/c"], "--tls-private-key-file"),
         (&["--concurrent-deletions=0"], "--concurrent-deletions"),
+        (&["--gc-check-period=0s"], "--gc-check-period is 0s, must be at least 100ms"),
+        (&["--gc-check-period=99ms"], "--gc-check-period is 99ms, must be at least 100ms"),
+        (&["--quarantine-time=0s"], "--quarantine-time is 0s, must be at least 100ms"),
+        (&["--quarantine-time=-40s"], "--quarantine-time is -40s, must be at least 100ms"),
         (&["--exclude-labels=app in web"], "--exclude-labels: \"app in web\" is no requirement"),
         (&["--exclude-annotations==x"], "--exclude-annotations: \"=x\" is no requirement"),
         (&["--tls-min-version=1.3"], "--tls-min-version"),

@@ -35,6 +35,8 @@ pub(super) fn configz(args: &PodGcArguments) -> Value {
             "PodGCController": { "TerminatedPodGCThreshold": terminated.threshold },
         },
         OURS: {
+            "gcCheckPeriod": span(args.check_period),
+            "quarantineTime": span(args.quarantine),
             "terminatedPodTTL": terminated.ttl.map(span),
             "terminatedPodsPerNamespace": terminated.per_namespace,
             "terminatedPodsPerNode": terminated.per_node,
@@ -87,6 +89,8 @@ mod tests {
         assert_eq!(theirs["Generic"]["ClientConnection"]["qps"], 20.0);
         assert_eq!(shown["ferrolet"]["terminatedPodTTL"], "1h0m0s");
         assert_eq!(shown["ferrolet"]["dryRun"], true);
+        assert_eq!(shown["ferrolet"]["gcCheckPeriod"], "20s");
+        assert_eq!(shown["ferrolet"]["quarantineTime"], "40s");
         let Ok(Asked::Run(args)) = parse(["--leader-elect=false"]) else { panic!("to run") };
         let shown = configz(&args);
         let generic = &shown["kubecontrollermanager.config.k8s.io"]["Generic"];

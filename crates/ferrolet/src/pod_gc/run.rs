@@ -189,6 +189,8 @@ fn start(
 fn settings(args: &PodGcArguments) -> PodGcSettings {
     let terminated = &args.terminated;
     PodGcSettings {
+        period: args.check_period,
+        quarantine: args.quarantine,
         terminated: TerminatedPolicy {
             threshold: terminated.threshold,
             ttl: terminated.ttl,
@@ -224,4 +226,27 @@ async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     well.with_context(|| format!("the API server at {server} is not well"))?;
     info!(server, "the API server is well");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use config::pod_gc::{Asked, parse};
+    use podgc::decide::quarantine::QUARANTINE;
+    use podgc::task::PERIOD;
+
+    use super::*;
+
+    fn settings_of(flags: &[&str]) -> PodGcSettings {
+        let Ok(Asked::Run(args)) = parse(flags.iter().copied()) else { panic!("{flags:?}") };
+        settings(&args)
+    }
+
+    #[test]
+    fn check_period_and_quarantine_time_are_upstreams_unless_set() {
+        let usual = settings_of(&[]);
+        assert_eq!((usual.period, usual.quarantine), (PERIOD, QUARANTINE));
+        let set = settings_of(&["--gc-check-period=1s", "--quarantine-time=2500ms"]);
+        assert_eq!(set.period, Duration::from_secs(1));
+        assert_eq!(set.quarantine, Duration::from_millis(2500));
+    }
 }

@@ -1,6 +1,6 @@
 //! The agent dies before and after each of its effects; the next one ends up where the first would
 //! have, and starts nothing again that ran. Here in one process and with a clock that the test moves,
-//! so that minutes pass; as a process that is killed, see `e2e/tests/hollow/crash.rs`.
+//! so that minutes pass; as a process that is killed, see `e2e/tests/soak/crashes.rs`.
 
 use std::future::pending;
 use std::sync::Arc;

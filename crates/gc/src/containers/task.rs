@@ -21,9 +21,6 @@ use crate::decide::schedule::{
 };
 use crate::plan::Fate;
 
-/// From the end of a regular pass to the start of the next.
-const PERIOD: Duration = Duration::from_mins(1);
-
 /// Who may read the logs of pods.
 const LOGS_MODE: u32 = 0o750;
 
@@ -77,12 +74,13 @@ impl ContainerGcTask {
 
     async fn passes(&mut self) {
         self.make_log_directory().await;
+        let period = self.shared.parts.policy.period;
         let mut next = Instant::now();
         loop {
             let shared = Arc::clone(&self.shared);
             let held = self.held.map(|since| since + LONGEST_HOLD);
             let (early, soon) = (self.early, self.ripens.map_or(next, |at| at.min(next)));
-            // Biased: the regular pass first, which comes once a minute, when sources were heard, and when
+            // Biased: the regular pass first, which comes once in a period, when sources were heard, and when
             // something is old enough to go; then what is asked for, at the pace of people; pods that are gone
             // or over a cap are merged and so wait without growing.
             tokio::select! {
@@ -90,7 +88,7 @@ impl ContainerGcTask {
                 () = due(soon, &shared.now) => {
                     self.ripens = None;
                     self.regular().await;
-                    next = Instant::now() + PERIOD;
+                    next = Instant::now() + period;
                 }
                 request = self.requests.recv() => match request {
                     Some(request) => self.requested(request).await,
@@ -100,7 +98,7 @@ impl ContainerGcTask {
                 () = shared.early_bell.notified() => self.gather(),
                 () = sleep_until(early.unwrap_or(next)), if early.is_some() => {
                     if self.over_caps().await {
-                        next = Instant::now() + PERIOD;
+                        next = Instant::now() + period;
                     }
                 }
                 () = sleep_until(held.unwrap_or(next)), if held.is_some() => self.pods().await,

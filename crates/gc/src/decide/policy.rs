@@ -14,7 +14,10 @@ pub enum AgeBy {
     Finished,
 }
 
-/// How many dead containers are kept, and for how long.
+/// From the end of a periodic pass to the start of the next, as upstream.
+pub const PERIOD: Duration = Duration::from_mins(1);
+
+/// How many dead containers are kept, for how long, and how often that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerPolicy {
     /// How old a container must be to go.
@@ -25,6 +28,8 @@ pub struct ContainerPolicy {
     pub in_all: Option<usize>,
     /// From when the age counts, and what "oldest" means.
     pub age_by: AgeBy,
+    /// From the end of a periodic pass to the start of the next.
+    pub period: Duration,
 }
 
 /// The least age is negative.
@@ -44,6 +49,7 @@ impl ContainerPolicy {
             per_container: usize::try_from(per_container).ok(),
             in_all: usize::try_from(in_all).ok(),
             age_by: AgeBy::Created,
+            period: PERIOD,
         })
     }
 }
@@ -51,7 +57,7 @@ impl ContainerPolicy {
 impl Default for ContainerPolicy {
     fn default() -> Self {
         let (min_age, age_by) = (Duration::ZERO, AgeBy::Created);
-        Self { min_age, per_container: Some(1), in_all: None, age_by }
+        Self { min_age, per_container: Some(1), in_all: None, age_by, period: PERIOD }
     }
 }
 

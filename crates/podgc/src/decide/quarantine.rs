@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long, from the cycle that first missed it.
+/// How long, from the cycle that first missed it, as upstream.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// Node names that wait, each with the time since when and until when. Times count from any fixed
 /// moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantine {
+    /// How long a name waits.
+    time: Duration,
     waiting: BTreeMap<String, Wait>,
 }
 
@@ -28,7 +30,18 @@ pub struct Due {
     pub due_for: Duration,
 }
 
+impl Default for Quarantine {
+    fn default() -> Self {
+        Self::new(QUARANTINE)
+    }
+}
+
 impl Quarantine {
+    /// A quarantine of this duration, without names.
+    pub fn new(time: Duration) -> Self {
+        Self { time, waiting: BTreeMap::new() }
+    }
+
     /// Takes the names that pods have and the cache of nodes has not; answers which of them the API server
     /// is to be asked about. One that waits already keeps its
     /// earlier time. One that is due begins to wait anew at once, as in upstream's queue: whatever the
@@ -42,7 +55,7 @@ impl Quarantine {
         let before = std::mem::take(&mut self.waiting);
         let mut due = BTreeMap::new();
         for name in missing {
-            let first = Wait { since: now, until: now + QUARANTINE };
+            let first = Wait { since: now, until: now + self.time };
             let wait = match before.get(name) {
                 None => first,
                 Some(wait) if wait.until > now => *wait,

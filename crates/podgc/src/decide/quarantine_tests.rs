@@ -22,6 +22,16 @@ fn a_name_is_due_after_forty_seconds() {
     assert_eq!(found, BTreeMap::from([("n".to_owned(), due)]));
 }
 
+#[test]
+fn quarantine_lasts_as_long_as_configured() {
+    let mut quarantine = Quarantine::new(seconds(3));
+    assert_eq!(due(&mut quarantine, &["n"], 0), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 2), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 3), ["n"]);
+    assert_eq!(due(&mut quarantine, &["n"], 5), [""; 0], "the second wait is as long");
+    assert_eq!(due(&mut quarantine, &["n"], 6), ["n"]);
+}
+
 // behaviour: PGC-32
 #[test]
 fn a_name_that_was_due_waits_anew() {

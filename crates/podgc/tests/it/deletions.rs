@@ -248,3 +248,27 @@ async fn cycles_follow_one_another_twenty_seconds_after_the_last_ended() {
     let ((), seconds) = tokio::join!(world.gc.run(world.stop), watch);
     assert_eq!(seconds, (43, 63), "at once, after 20 and 40 seconds, which takes 3, and 20 later");
 }
+
+#[tokio::test(start_paused = true)]
+async fn check_period_and_quarantine_last_as_long_as_configured() {
+    let (period, quarantine) = (Duration::from_secs(1), Duration::from_secs(3));
+    let world = World::new(podgc::task::PodGcSettings { period, quarantine, ..settings() });
+    world.cluster.create_pod(on_node("a", PodPhase::Running, "gone"));
+    world.settle().await;
+    let (cluster, stop) = (world.cluster.clone(), world.stop.clone());
+    let begun = tokio::time::Instant::now();
+    let watch = async {
+        while !cluster.pods().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let orphan = begun.elapsed();
+        cluster.create_pod(unscheduled("b"));
+        while !cluster.pods().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        stop.cancel();
+        (orphan.as_secs(), begun.elapsed().as_secs())
+    };
+    let ((), seconds) = tokio::join!(world.gc.run(world.stop), watch);
+    assert_eq!(seconds, (3, 4), "when the quarantine is over, and a period later");
+}

@@ -9,6 +9,7 @@ use model::cluster::{ClusterEvent, PodPhase, PodRecord, Uid};
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
+use podgc::decide::quarantine::QUARANTINE;
 use podgc::events::WAITING;
 use podgc::metrics::Metrics;
 use podgc::plan::{Order, TerminatedPolicy};
@@ -73,6 +74,8 @@ pub(crate) async fn settle() {
 
 pub(crate) fn settings() -> PodGcSettings {
     PodGcSettings {
+        period: PERIOD,
+        quarantine: QUARANTINE,
         terminated: TerminatedPolicy { threshold: 12_500, ..TerminatedPolicy::default() },
         max_deletion_percent: None,
         concurrency: 16,

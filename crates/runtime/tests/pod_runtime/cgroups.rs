@@ -40,7 +40,7 @@ fn asking(pod: &str, cpu: &str) -> Pod {
 
 const WEB: &str = "/kubepods/besteffort/poduid-of-web";
 
-// behaviour: CGR-2
+// behaviour: CGR-2, CGR-28
 #[tokio::test(start_paused = true)]
 async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);

@@ -36,7 +36,6 @@ fn start() -> Result<VmNode> {
     Ok(node)
 }
 
-// behaviour: CON-58, CON-65
 #[test]
 fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -> Result<()> {
     let mut node = start()?;
@@ -86,7 +85,6 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -
     node.stop()
 }
 
-// behaviour: CON-59
 #[test]
 fn a_pod_that_is_to_be_confined_is_refused_where_the_kernel_does_not_do_it() -> Result<()> {
     let options = VmOptions { parameters: "apparmor=0", ..VmOptions::default() };

@@ -16,7 +16,6 @@ fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
     Ok(pid)
 }
 
-// behaviour: CGR-5
 #[test]
 fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Result<()> {
     let mut node = VmNode::start()?;

@@ -24,7 +24,6 @@ fn sandbox(node: &VmNode, container: &VmContainer) -> Result<VmContainer> {
     node.container(id)
 }
 
-// behaviour: CON-75, CGR-27
 #[test]
 fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
     let mut node = VmNode::start()?;

@@ -138,7 +138,6 @@ fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
 /// Something is kept back for who runs in this slice.
 const RESERVED: &str = "[Unit]\nDescription=What is not for pods\nDefaultDependencies=no\n";
 
-// behaviour: CGR-22, CGR-28
 #[test]
 fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should() -> Result<()> {
     let mut root = Root::default();

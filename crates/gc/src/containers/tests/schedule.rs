@@ -32,6 +32,20 @@ async fn the_first_pass_is_made_at_once_and_the_next_a_minute_after_its_end() {
     assert!(bench.clock.now().duration_since(begun).as_secs() < 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn next_pass_starts_after_the_configured_period() {
+    let policy = ContainerPolicy { period: Duration::from_secs(7), ..ContainerPolicy::default() };
+    let mut bench = Bench::new(Pods::ready(), policy);
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bench.dead_pod("late", 1).await;
+    let begun = bench.clock.now();
+    gc.pod_changed(&"uid-late".into());
+    bench.until("the next pass", |bench| bench.containers().is_empty()).await;
+    let waited = bench.clock.now().duration_since(begun).as_secs();
+    assert!((5..=7).contains(&waited), "{waited} s");
+}
+
 // behaviour: GC-76
 #[tokio::test(start_paused = true)]
 async fn all_of_a_pod_goes_as_soon_as_it_may() {
