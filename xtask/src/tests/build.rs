@@ -47,7 +47,7 @@ struct Profile {
 /// Builds everything and returns the test programs. One selection of packages and features, always the same: with
 /// another one cargo would compile most of the workspace again.
 pub(super) fn test_programs(root: &Path) -> Result<Vec<TestProgram>> {
-    let mut cargo = Command::new(env!("CARGO"))
+    let mut cargo = cargo()
         .args(["build", "--quiet", "--locked", "--workspace", "--all-targets"])
         .args(["--features", "e2e/soak", "--message-format", "json-render-diagnostics"])
         .current_dir(root)
@@ -62,6 +62,23 @@ pub(super) fn test_programs(root: &Path) -> Result<Vec<TestProgram>> {
     let status = cargo.wait().context("wait for cargo build")?;
     ensure!(status.success(), "cargo build: {status}");
     Ok(programs)
+}
+
+/// The cargo that runs this program, without the variables that it set for it. Some build scripts (ring's) run again,
+/// and all that depends on them is compiled again, when these differ from those of a cargo started by hand.
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_this_package) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
+/// Whether cargo sets a variable to describe the package of the program that it runs.
+fn is_of_this_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 fn test_program(line: &str) -> Result<Option<TestProgram>> {
@@ -88,6 +105,14 @@ fn test_program(line: &str) -> Result<Option<TestProgram>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_of_the_running_package_are_not_passed_on() {
+        assert!(is_of_this_package("CARGO_MANIFEST_DIR"));
+        assert!(is_of_this_package("CARGO_PKG_VERSION"));
+        assert!(!is_of_this_package("CARGO_TARGET_DIR"));
+        assert!(!is_of_this_package("CARGO_INCREMENTAL"));
+    }
 
     #[test]
     fn test_programs_are_found_among_cargos_messages() {
