@@ -135,8 +135,6 @@ pub struct FaultyNode {
     proxy: CriProxy,
     /// Serves the images of containers that want a pull.
     registry: Registry,
-    /// The agent's `gc.containers.period`.
-    gc_period: &'static str,
 }
 
 /// Thousandths of a processor that the first container of a pod asks for; it may use ten times as much.
@@ -160,14 +158,7 @@ impl FaultyNode {
         let registry = Registry::start(node.instance())?;
         let proxy = node.put_proxy_before_runtime()?;
         node.configure(IMPATIENT)?;
-        Ok(Self { node, proxy, registry, gc_period: "1m" })
-    }
-
-    /// Shortens the wait for the pass that removes what an earlier one could not. Agents that are started after
-    /// this have this container GC period, not upstream's.
-    #[must_use]
-    pub fn with_gc_period(self, gc_period: &'static str) -> Self {
-        Self { gc_period, ..self }
+        Ok(Self { node, proxy, registry })
     }
 
     /// Takes the node down and fails if that left anything behind.

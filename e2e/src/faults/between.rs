@@ -24,11 +24,8 @@ impl FaultyNode {
         let ages =
             if removes_images { "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s" } else { "" };
         self.node.configure(&format!("{IMPATIENT}\n{ages}"))?;
-        let period = self.gc_period;
-        let settings = format!(
-            "images: {{pullTimeout: {PULL}}}\n\
-             gc: {{images: {{pin: ['{PINNED}']}}, containers: {{period: {period}}}}}"
-        );
+        let settings =
+            format!("images: {{pullTimeout: {PULL}}}\ngc: {{images: {{pin: ['{PINNED}']}}}}");
         let own = own_settings(&self.node, &settings)?;
         self.node.start_agent_with_flags(&[&own])
     }

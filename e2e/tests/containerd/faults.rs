@@ -9,9 +9,6 @@ use e2e::node::Node;
 
 use crate::actions::{log, manifest, written};
 
-/// A removal that failed is tried again by the next pass of container GC.
-const GC_PERIOD: &str = "2s";
-
 /// A method, and what happens to one call of it.
 type Planned = (&'static str, &'static str);
 
@@ -20,7 +17,7 @@ type Planned = (&'static str, &'static str);
 fn rounds(faults: &[Planned]) -> Result<()> {
     let faults: Vec<Fault> =
         faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
-    let mut node = FaultyNode::start()?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start()?;
     node.round(&["first", "second", "third"], &faults)?;
     node.round(&["first", "second", "third"], &[])?;
     node.check_methods()?;
@@ -29,7 +26,7 @@ fn rounds(faults: &[Planned]) -> Result<()> {
 
 #[test]
 fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
-    let mut node = FaultyNode::start()?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start()?;
     node.round_with_a_late_sandbox("web")?;
     node.round(&["web"], &[])?;
     node.stop()
@@ -39,7 +36,7 @@ fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
 #[test]
 fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
     let held = HeldRunc::make(1)?;
-    let mut node = FaultyNode::start_with(&held.options())?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_name_under_way("web", &held)?;
     node.round(&["web"], &[])?;
     node.stop()
@@ -48,7 +45,7 @@ fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
 #[test]
 fn a_sandbox_that_the_runtime_gives_up_with_the_agent_leaves_nothing() -> Result<()> {
     let held = HeldRunc::make(1)?;
-    let mut node = FaultyNode::start_with(&held.options())?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_sandbox_that_is_given_up("web", &held)?;
     node.round(&["web"], &[])?;
     node.stop()
@@ -64,7 +61,7 @@ fn a_container_that_the_runtime_takes_too_long_to_start_leaves_nothing_and_its_p
 // behaviour: ACT-83, ACT-305
 #[test]
 fn a_command_after_the_start_that_is_not_answered_is_made_up_for() -> Result<()> {
-    let mut node = FaultyNode::start()?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start()?;
     node.round(&["web"], &[Fault::after_start("late")?])?;
     node.round(&["web"], &[])?;
     node.stop()
@@ -96,7 +93,7 @@ fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result
 // behaviour: ACT-136
 #[test]
 fn an_image_that_is_not_fetched_in_time_is_tried_again_and_keeps_no_pod() -> Result<()> {
-    let mut node = FaultyNode::start()?.with_gc_period(GC_PERIOD);
+    let mut node = FaultyNode::start()?;
     node.round_with_a_fetch_that_hangs("web")?;
     node.round(&["web"], &[Fault::new("PullImage", "late")?])?;
     node.round(&["web"], &[])?;
