@@ -23,6 +23,7 @@ parts=(
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
+    "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
     "vm|10|tests that need the kernel of a virtual machine: cgroup v2, AppArmor, systemd"
 )
@@ -149,12 +150,17 @@ part_crashes() {
     soak_tests crashes 2
 }
 
+part_end_to_end() {
+    testbed
+    tests end-to-end limited cargo xtask test soak ::soak:: --slots 8
+}
+
 # A test that needs luck fails here.
 part_repeat() {
     testbed
     setting "runs of each test" 5
     setting "busy processes beside them" 2
-    tests repeat limited cargo xtask test end-to-end --repeat 5 --load 2 --slots 4
+    tests repeat limited cargo xtask test end-to-end --repeat 5 --load 2
 }
 
 # result NAME : prints the page about a run of a part.

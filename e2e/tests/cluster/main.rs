@@ -20,5 +20,5 @@ mod pod_gc;
 mod port;
 mod scenario;
 mod service_account;
+mod soak;
 mod twins;
-mod wiped;

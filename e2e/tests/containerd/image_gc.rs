@@ -1,5 +1,7 @@
 //! Unused images go when their disk is too full, on a disk of their own.
 
+mod soak;
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -353,103 +355,5 @@ fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further()
     for pod in ["web", "user", "next"] {
         small.node.wait_running(pod)?;
     }
-    small.node.stop()
-}
-
-// behaviour: GC-79
-#[test]
-fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() -> Result<()> {
-    let mut small = SmallNode::start_with_proxy()?;
-    small.let_an_agent_see_all(&[])?;
-    small.want(12 * MIB)?;
-    let before = small.images()?;
-    small.proxy()?.fault("RemoveImage=hang skip=1")?;
-    small.node.start_agent()?;
-    let met = || {
-        let (left, _) = small.proxy()?.left()?;
-        Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
-    };
-    small.node.explained(wait::until("the second removal hangs", PASS, met))?;
-    small.node.kill_agent()?;
-    let left = small.images()?;
-    ensure!(left.len() + 1 == before.len(), "one image went: {before:?} became {left:?}");
-    // It is on record, though nobody runs who could tell.
-    small.are_on_record(&before)?;
-    small.proxy()?.clear()?;
-    // The one that went may have made so much room that the disk is not too full any more.
-    let wanted = small.want(4 * MIB)?;
-    small.node.start_agent()?;
-    small.wait_for_room(wanted)?;
-    small.wait_for_pass()?;
-    ensure!(small.left()?.len() >= 2, "{:?}", small.left()?);
-    small.are_on_record(&before)?;
-    small.node.stop()
-}
-
-#[test]
-fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()> {
-    let mut small = SmallNode::start_with_proxy()?;
-    small.let_an_agent_see_all(&[])?;
-    let wanted = small.want(12 * MIB)?;
-    for fault in ["ListImages=unavailable", "ImageFsInfo=hang", "ImageFsInfo=deadline"] {
-        small.proxy()?.fault(fault)?;
-        small.node.start_agent()?;
-        let said = small.wait_for_pass()?;
-        ensure!(said.contains("failed once"), "{fault}: {said}");
-        ensure!(small.left()? == NAMES, "{fault} costs an image");
-        small.node.stop_agent()?;
-    }
-    // One removal fails; the others make up for it.
-    small.proxy()?.fault("RemoveImage=unavailable")?;
-    small.node.start_agent()?;
-    let said = small.wait_for_pass()?;
-    ensure!(said.contains("errors in image deletion"), "{said}");
-    small.wait_for_room(wanted)?;
-    ensure!(small.left()?.len() >= 2, "{:?}", small.left()?);
-    small.node.stop()
-}
-
-#[test]
-fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
-    let mut small = SmallNode::start_with_proxy()?;
-    small.node.write_manifest("web.yaml", POD)?;
-    small.let_an_agent_see_all(&["web"])?;
-    let wanted = small.want(12 * MIB)?;
-    let own = small.pin(&["label:nobody.has.it"])?;
-    // What an agent hears that has just started.
-    for (method, expected) in [
-        ("ContainerStatus", "look at the mounts of a container"),
-        ("PodSandboxStatus", "look at the image of sandboxes"),
-        // Any of them may have a label that pins it.
-        ("ImageStatus", "Insufficient free disk space"),
-        // Room is wanted, and nothing makes it.
-        ("RemoveImage", "errors in image deletion"),
-    ] {
-        small.proxy()?.fault(&format!("{method}=unavailable times=all"))?;
-        small.node.start_agent_with_flags(&[&own])?;
-        let said = small.wait_for_pass()?;
-        ensure!(said.contains(expected), "{method}: {said}");
-        ensure!(small.left()? == NAMES, "{method} costs an image");
-        small.met(method)?;
-        if method != "RemoveImage" {
-            small.node.stop_agent()?;
-        }
-    }
-    // What an agent hears that runs.
-    small.proxy()?.fault("ListContainers=unavailable times=all")?;
-    let said = small.pass_now();
-    ensure!(said.contains("list what containers use"), "{said}");
-    ensure!(small.left()? == NAMES, "a list of containers that fails costs an image");
-    small.met("ListContainers")?;
-    // What sandboxes are made from is known by now.
-    small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;
-    let said = small.pass_now();
-    small.met("ListPodSandbox")?;
-    small.wait_for_room(wanted).with_context(|| said)?;
-    let images = small.images()?;
-    for name in ["ferrolet.test/workload:1", "ferrolet.test/pause:1"] {
-        ensure!(images.iter().any(|image| image == name), "{images:?}");
-    }
-    small.node.wait_running("web")?;
     small.node.stop()
 }

@@ -4,7 +4,7 @@
 
 mod calls;
 mod crash;
-mod garbage;
 mod programs;
+mod soak;
 mod starts;
 mod traces;

@@ -5,15 +5,12 @@
     reason = "tests on the real thing: real files, processes and time"
 )]
 
-mod absence;
-mod addresses;
-mod deleted;
 mod expired;
-mod garbage;
 mod life;
 mod machine;
 mod make_cluster;
 mod scenarios;
+mod soak;
 mod start;
 mod successor;
 mod wiped;

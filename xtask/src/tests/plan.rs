@@ -47,6 +47,7 @@ pub(super) struct Job {
 fn stage_of(program: &TestProgram, test: &str) -> Stage {
     match (program.package.as_str(), program.target.as_str(), program.is_integration) {
         ("e2e", "soak", true) => Stage::Soak,
+        ("e2e", _, true) if test.contains("soak::") => Stage::Soak,
         // They compare the whole machine before and after.
         ("testbed", _, true) if test.starts_with("leaks::") => Stage::Testbed,
         ("e2e" | "vm" | "bench" | "testbed", _, true) => Stage::EndToEnd,
@@ -147,6 +148,8 @@ mod tests {
             (("e2e", "e2e", false), "a", Stage::Unit),
             (("e2e", "node", true), "life::a", Stage::EndToEnd),
             (("e2e", "soak", true), "faults::a", Stage::Soak),
+            (("e2e", "node", true), "soak::absence::a", Stage::Soak),
+            (("e2e", "containerd", true), "gc::soak::a", Stage::Soak),
             (("vm", "machine", true), "a", Stage::EndToEnd),
             (("bench", "tiny", true), "a", Stage::EndToEnd),
             (("testbed", "testbed", false), "a", Stage::Unit),

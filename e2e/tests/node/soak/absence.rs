@@ -6,7 +6,6 @@ use anyhow::Result;
 use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
 
-// behaviour: API-7, STW-35
 #[test]
 fn without_the_api_server_pods_go_on_and_afterwards_it_hears_of_it() -> Result<()> {
     without_the_api_server(Agent::Ferrolet, Duration::from_secs(20), |_| Ok(()))

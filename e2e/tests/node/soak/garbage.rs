@@ -5,7 +5,6 @@ use e2e::cluster_node::ClusterNode;
 use e2e::node::NODE_NAME;
 use testbed::ControlPlaneOptions;
 
-// behaviour: GC-77, IMG-18, EVT-10
 #[test]
 fn what_goes_wrong_with_collecting_is_an_event_of_the_node() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;

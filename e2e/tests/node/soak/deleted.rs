@@ -11,7 +11,6 @@ fn owner(object: &Value) -> &Value {
     &object["metadata"]["ownerReferences"][0]["uid"]
 }
 
-// behaviour: NODE-4, NODE-33, API-21
 #[test]
 fn a_node_that_was_deleted_is_there_again_and_its_pods_never_stopped() -> Result<()> {
     // Who collects what had the former node as its owner: the lease, and mirrors.

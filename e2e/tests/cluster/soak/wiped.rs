@@ -36,7 +36,6 @@ fn version(api: &Api) -> Result<u64> {
     Ok(node["metadata"]["resourceVersion"].as_str().context("it has a version")?.parse()?)
 }
 
-// behaviour: PGC-127
 #[test]
 fn a_store_that_was_emptied_is_looked_at_anew() -> Result<()> {
     let mut cluster = Cluster::start(&ControlPlaneOptions::default())?;

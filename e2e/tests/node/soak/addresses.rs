@@ -3,7 +3,6 @@
 use anyhow::Result;
 use e2e::faults::told_of_addresses;
 
-// behaviour: NODE-35
 #[test]
 fn the_runtime_hears_of_the_addresses_of_pods_though_it_did_not_answer_at_first() -> Result<()> {
     told_of_addresses(&["hang"])

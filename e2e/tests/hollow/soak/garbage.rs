@@ -13,7 +13,6 @@ use crate::starts::metrics;
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  \
                         - {name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}\n";
 
-// behaviour: GC-83, PLEG-53
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_its_pods()
 -> Result<()> {
