@@ -40,7 +40,7 @@ root=()
 # a terminal does not reach, so this function ends it.
 within() {
     local pid status=0
-    timeout "$@" &
+    timeout --kill-after 60 "$@" &
     pid=$!
     trap 'kill -TERM "$pid" 2>/dev/null' INT TERM
     wait "$pid" || status=$?
@@ -81,7 +81,7 @@ testbed() {
     stage build limited cargo xtask test
 }
 
-# soak_tests NAME SLOTS : runs the tests of a module of e2e/tests/soak, so many at a time.
+# soak_tests NAME SLOTS : runs the tests of a module of e2e/tests/soak, SLOTS at a time.
 soak_tests() {
     tests "$1" limited cargo xtask test soak "soak::$1::" --slots "$2"
 }
@@ -142,6 +142,7 @@ part_node() {
 # A virtual machine keeps two processors busy.
 part_vm() {
     testbed
+    stage systemd e2e/parts/build.sh systemd
     soak_tests vm 1
 }
 
@@ -193,6 +194,7 @@ run_part() {
     commit=$(source_commit)
     date=$(date -u '+%F %H:%M UTC')
     : >"$settings"
+    : >"$slow"
     printf '\n==== %s\n' "$1"
     (
         SECONDS=0

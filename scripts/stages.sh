@@ -36,25 +36,26 @@ tests() {
 unless_passed() {
     local paths=$1 kind=$2 name=$3 stamp=
     shift 2
-    if [ -z "${CI:-}${FRESH:-}" ]; then stamp=$(stamp_of "$name" "$paths"); fi
+    if [ -z "${CI:-}${FRESH:-}" ]; then stamp=$(stamp_of "$paths" "$@"); fi
     if [ -n "$stamp" ] && [ -e "$stamp" ]; then
         printf '\n== %s: skipped, it passed with the same inputs on %s (FRESH=1 runs it again)\n' "$name" "$(cat "$stamp")"
         summary+=("$(printf '%-14s skipped: passed before with the same inputs' "$name")")
         return
     fi
     "$kind" "$@"
-    [ -z "$stamp" ] || { mkdir -p "${stamp%/*}" && date -u '+%F %T' >"$stamp"; }
+    # Unless the files were changed meanwhile.
+    [ -z "$stamp" ] || [ "$stamp" != "$(stamp_of "$paths" "$@")" ] || { mkdir -p "${stamp%/*}" && date -u '+%F %T' >"$stamp"; }
 }
 
-# stamp_of NAME PATHS : the file that says that a stage passed with this content; nothing where git does not know the
-# content, as with uncommitted changes.
+# stamp_of PATHS NAME COMMAND… : the file that marks a stage as passed with this command and this content. Nothing if the
+# content is not committed.
 stamp_of() {
-    local content
+    local content paths=$1 git=(git -c 'safe.directory=*')
+    shift
     # shellcheck disable=SC2086 # several paths
-    [ -z "$(git status --porcelain -- $2 2>&1)" ] || return 0
-    # shellcheck disable=SC2086
-    content=$(for path in $2; do git rev-parse "HEAD:${path#.}" || exit; done 2>/dev/null) || return 0
-    echo "$FERROLET_CACHE/passed/$1-$(sha256sum <<<"$content" | head -c 16)"
+    [ -z "$("${git[@]}" status --porcelain -- $paths 2>&1)" ] || return 0
+    content=$(for path in $paths; do "${git[@]}" rev-parse "HEAD:${path#.}" || exit; done 2>/dev/null) || return 0
+    echo "$FERROLET_CACHE/passed/$1-$(sha256sum <<<"$* $content" | head -c 16)"
 }
 
 finish() {

@@ -23,8 +23,7 @@ checks() {
 
 stage set-up make --no-print-directory testbed tools
 stage checks checks
-unless_passed "Cargo.lock Cargo.toml deny.toml" \
-    stage dependencies cargo deny --log-level error --locked check bans licenses sources
+stage dependencies cargo deny --log-level error --locked check bans licenses sources
 # With what only `make soak` runs: it must not rot meanwhile.
 unless_passed . \
     stage lints cargo clippy --quiet --locked --workspace --all-targets --features e2e/soak -- -D warnings
@@ -35,7 +34,7 @@ tests unit cargo xtask test unit
 # The whole agent in memory, in histories in which much goes wrong.
 tests simulator cargo xtask test simulator
 # The testbed leaves nothing behind: these tests compare the whole machine before and after, so they run alone.
-unless_passed "Cargo.lock e2e/testbed e2e/parts e2e/images e2e/workload" \
+unless_passed "Cargo.lock Cargo.toml rust-toolchain.toml xtask e2e/testbed e2e/parts e2e/images e2e/workload e2e/build-images.sh" \
     tests testbed cargo xtask test testbed
 # The agent on the real container runtime and API server, and in a virtual machine with cgroup v2.
 tests end-to-end cargo xtask test end-to-end

@@ -11,7 +11,7 @@ apt_get() {
     shift
   done
   shift
-  local end=$((SECONDS + APT_PATIENCE)) output
+  local end=$((SECONDS + APT_PATIENCE)) output waited=
   while true; do
     # apt-get waits for dpkg's lock by itself, and fails at once on the lock of the package lists.
     if output=$("${prefix[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get \
@@ -24,7 +24,11 @@ apt_get() {
       *'Could not get lock'* | *'Unable to lock'*) [ "$SECONDS" -lt "$end" ] || return 1 ;;
       *) return 1 ;;
     esac
-    echo "another program holds apt's lock; waiting"
+    if [ -z "$waited" ]; then
+      waited=yes
+      # Beside the log, if the script has kept its standard error as descriptor 8.
+      { echo "waiting for another program to release apt's lock" >&8; } 2>/dev/null || true
+    fi
     sleep 2
   done
 }

@@ -21,7 +21,8 @@
 # A part is made in parts/.making.* and renamed when it is complete, so whatever bears its final name
 # is whole. Parts of other versions stay and can be deleted at any time.
 #
-# Called with names of parts, it makes those alone; `vm` is one of them.
+# Called with names of parts, it makes those alone; `vm` is one of them. `systemd` installs the packages that only
+# `make soak PART=vm` needs.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
@@ -70,6 +71,10 @@ mount          | util-linux         | command -v mount
 VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
+'
+
+# The same, for a virtual machine that runs systemd (`make soak PART=vm`).
+SYSTEMD_PACKAGES='
 systemd         | systemd              | test -x /lib/systemd/systemd
 dbus-daemon     | dbus-daemon          | command -v dbus-daemon
 '
@@ -79,6 +84,7 @@ testbed=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed
 export PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin
 export GOWORK=off
 
+exec 8>&2
 . "$here/apt.sh"
 
 fail() {
@@ -259,6 +265,7 @@ main() { # names of parts; all of them if there are none
 
   # People who only run the agent need no virtual machine.
   [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
+  [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
   install_packages
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do

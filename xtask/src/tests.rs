@@ -1,7 +1,7 @@
 //! `cargo xtask test STAGE [FILTER…]`: builds every test program once and runs a stage of the tests in a pool.
 //!
 //! `cargo test` runs one program after the other; most of our tests wait for a real runtime, so a pool over all
-//! programs is several times as fast. A test of the end-to-end stage is a process of its own; unit tests run in
+//! programs is several times as fast. A test of the end-to-end stage is a process; unit tests run in
 //! batches of one process. The longest run first, by the times of the last run on this machine.
 
 mod build;
@@ -29,11 +29,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
         bail!("no test of stage {} matches {:?}", stage.name(), options.filters);
     }
     let jobs = plan::jobs(tests, stage, &times, options.repeat);
-    let pool = pool::Pool { slots: options.slots.unwrap_or(stage.slots()), load: options.load };
+    let slots = options.slots.unwrap_or(stage.slots());
+    let pool = pool::Pool { slots, limit: stage.limit(), load: options.load };
     let results = pool::run(&pool, jobs)?;
-    times.record(&results);
-    times.save()?;
     report::print(&results);
+    times.record(&results);
+    if let Err(error) = times.save() {
+        println!("the times of the tests are not kept: {error:#}");
+    }
     let failed = results.iter().filter(|result| !result.passed).count();
     if failed > 0 {
         bail!("{failed} test(s) failed");

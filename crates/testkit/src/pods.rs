@@ -1,6 +1,6 @@
 //! Pods for tests, built with few words.
 //!
-//! ```
+//! ```text
 //! let pod = testkit::pods::pod("web")
 //!     .container("main", "ferrolet.test/workload:1", ["sleep", "forever"])
 //!     .build();
@@ -141,6 +141,13 @@ fn container(name: &str, image: &str, args: &[&str]) -> Container {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pod_has_a_uid_made_of_its_name() {
+        let args = ["sleep", "forever"];
+        let pod = pod("web").container("main", "ferrolet.test/workload:1", args).build();
+        assert_eq!(pod.metadata.uid.as_deref(), Some("uid-of-web"));
+    }
 
     #[test]
     fn a_pod_is_what_its_builder_says() {

@@ -9,12 +9,8 @@
 //!
 //! An image is a value: take one, change its name, its user or its size, and write it.
 //!
-//! ```
-//! let workload = b"an executable".to_vec();
-//! let image = test_images::workload(workload).named("ferrolet.test/large:7").padded(1 << 20);
-//! assert_eq!(image.file_name(), "large-7.tar");
-//! assert!(image.archive()?.len() > 1 << 20);
-//! # Ok::<(), test_images::Error>(())
+//! ```text
+//! let image = test_images::workload(executable).named("ferrolet.test/large:7").padded(1 << 20);
 //! ```
 #![allow(
     clippy::disallowed_methods,
@@ -32,3 +28,17 @@ pub use catalogue::{EXTRA, catalogue, disposable, extra, pause, workload};
 pub use error::Error;
 pub use image::{Image, noise};
 pub use layer::{Entry, Layer};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_is_renamed_and_padded() -> Result<(), Error> {
+        let image =
+            workload(b"an executable".to_vec()).named("ferrolet.test/large:7").padded(1 << 20);
+        assert_eq!(image.file_name(), "large-7.tar");
+        assert!(image.archive()?.len() > 1 << 20);
+        Ok(())
+    }
+}

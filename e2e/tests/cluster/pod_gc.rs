@@ -20,7 +20,7 @@ const NAMESPACE: &str = "pod-gc";
 const PODS: &str = "/api/v1/namespaces/pod-gc/pods";
 
 /// How long a node must be missing here, not 40 s.
-const QUARANTINE: Duration = Duration::from_secs(10);
+const QUARANTINE: Duration = Duration::from_secs(25);
 /// How long it may take until a pod of a missing node is deleted. A question that gets no answer costs a second quarantine.
 const ORPHAN: Duration = Duration::from_mins(3);
 

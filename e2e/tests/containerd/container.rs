@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use e2e::node::{NODE_NAME, Node, one_running};
+use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
+use testbed::wait;
 
 use crate::image_users;
 
@@ -247,8 +248,15 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     ensure!(map.split_whitespace().nth(1) == Some("65536"), "{map}");
     node.remove_manifest("users.yaml")?;
     node.wait_for_log(&["pod has ended", "users"])?;
-    let left = node.run("find", &[&root.join("pods").display().to_string(), "-name", "userns"])?;
-    ensure!(left.is_empty(), "{left}");
+    // `find` fails while the directories of the pod are being removed.
+    node.explained(wait::until("no file of its users is left", PATIENCE, || {
+        let left = find();
+        Ok(if matches!(&left, Ok(left) if left.is_empty()) {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        })
+    }))?;
     node.stop()
 }
 

@@ -39,7 +39,6 @@ fn quiet(hollow: &Hollow) -> Result<()> {
     })
 }
 
-// behaviour: PLEG-46
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()> {
     let place = tempfile::tempdir().context("make a place")?;

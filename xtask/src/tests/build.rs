@@ -20,7 +20,7 @@ pub(super) struct TestProgram {
     pub(super) executable: PathBuf,
 }
 
-/// What cargo reports about an artifact, as far as it matters here.
+/// The parts of cargo's report about an artifact that matter here.
 #[derive(Deserialize)]
 struct Artifact {
     #[serde(default)]

@@ -1,5 +1,7 @@
 //! The command line of `cargo xtask test`.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 
 /// Which tests run together.
@@ -13,7 +15,7 @@ pub(super) enum Stage {
     Testbed,
     /// Whole programs on the real container runtime and API server.
     EndToEnd,
-    /// What takes too long for `make test`.
+    /// Tests that take too long for `make test`.
     Soak,
 }
 
@@ -30,16 +32,22 @@ impl Stage {
         }
     }
 
-    /// How many slots the stage has unless the command line says otherwise. End-to-end tests mostly wait.
+    /// How many slots the stage has unless `--slots` sets it. End-to-end tests mostly wait.
     pub(super) fn slots(self) -> usize {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         match self {
             Self::Unit => processors + 1,
             Self::Simulator => processors,
             Self::Testbed => 1,
-            Self::EndToEnd => 4 * processors,
-            Self::Soak => 2 * processors,
+            // The testbed has room for 64 instances, and some tests start two.
+            Self::EndToEnd => (4 * processors).min(24),
+            Self::Soak => (2 * processors).min(24),
         }
+    }
+
+    /// How long one test, or one batch of unit tests, may take.
+    pub(super) fn limit(self) -> Duration {
+        if self == Self::Soak { Duration::from_hours(1) } else { Duration::from_mins(15) }
     }
 
     fn parse(name: &str) -> Result<Self> {

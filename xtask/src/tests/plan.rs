@@ -31,7 +31,9 @@ impl Test {
 }
 
 pub(super) fn full_name(program: &TestProgram, test: &str) -> String {
-    format!("{}::{test}", program.target)
+    // Several packages have integration tests called `it`.
+    let name = if program.target == "it" { &program.package } else { &program.target };
+    format!("{name}::{test}")
 }
 
 /// Tests that one process runs, one after the other.
@@ -47,7 +49,7 @@ pub(super) struct Job {
 fn stage_of(program: &TestProgram, test: &str) -> Stage {
     match (program.package.as_str(), program.target.as_str(), program.is_integration) {
         ("e2e", "soak", true) => Stage::Soak,
-        ("e2e", _, true) if test.contains("soak::") => Stage::Soak,
+        ("e2e", _, true) if test.split("::").any(|part| part == "soak") => Stage::Soak,
         // They compare the whole machine before and after.
         ("testbed", _, true) if test.starts_with("leaks::") => Stage::Testbed,
         ("e2e" | "vm" | "bench" | "testbed", _, true) => Stage::EndToEnd,
@@ -150,6 +152,7 @@ mod tests {
             (("e2e", "soak", true), "faults::a", Stage::Soak),
             (("e2e", "node", true), "soak::absence::a", Stage::Soak),
             (("e2e", "containerd", true), "gc::soak::a", Stage::Soak),
+            (("e2e", "containerd", true), "gc::presoak::a", Stage::EndToEnd),
             (("vm", "machine", true), "a", Stage::EndToEnd),
             (("bench", "tiny", true), "a", Stage::EndToEnd),
             (("testbed", "testbed", false), "a", Stage::Unit),

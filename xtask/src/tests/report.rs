@@ -1,4 +1,4 @@
-//! What a stage prints at its end.
+//! The end of a stage: its slowest tests and totals.
 
 use super::pool::TestResult;
 

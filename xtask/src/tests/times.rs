@@ -10,7 +10,7 @@ use super::pool::TestResult;
 /// Where the times are kept, in the cache folder.
 const FILE: &str = "test-times.json";
 
-/// What a test is expected to take that has not been run: more than most, so that it is not the last to start.
+/// The expected time of a test that has not been run: more than most, so that it is not the last to start.
 const UNKNOWN: f64 = 5.0;
 
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Times {
     pub(super) fn save(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let text = serde_json::to_vec(&self.seconds).context("write times")?;
-        let new = file.with_extension("new");
+        let new = file.with_extension(std::process::id().to_string());
         std::fs::write(&new, text)
             .and_then(|()| std::fs::rename(&new, file))
             .with_context(|| format!("write {}", file.display()))
