@@ -1,12 +1,13 @@
 //! Small files of the agent's own, written whole or not at all.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use model::ports::files::draft_of;
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 
 /// Writes a file that only the agent's user reads, in place of what is there. After a crash at any
 /// moment there is the old content or the new, on disk.
@@ -24,17 +25,46 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Writes a file where it is, following no link, and gives it the mode whatever the umask says.
+/// Writes a file in place, following no link, and sets its mode whatever the umask is. Processes that read it meanwhile
+/// never find it empty: equal content is left alone, and room for other content is allocated before the first byte is
+/// written, so that a full disk leaves the old content.
 pub(crate) fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .create(true)
-        .truncate(true)
+        .truncate(false)
+        .read(true)
         .write(true)
         .mode(mode)
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)?;
-    file.write_all(content)?;
+    if !has_content(&mut file, content)? {
+        allocate(&file, content.len() as u64)?;
+        file.rewind()?;
+        file.write_all(content)?;
+        file.set_len(content.len() as u64)?;
+    }
     file.set_permissions(Permissions::from_mode(mode))
+}
+
+fn has_content(file: &mut File, content: &[u8]) -> io::Result<bool> {
+    if file.metadata()?.len() != content.len() as u64 {
+        return Ok(false);
+    }
+    let mut found = Vec::with_capacity(content.len());
+    file.take(content.len() as u64).read_to_end(&mut found)?;
+    Ok(found == content)
+}
+
+/// Allocates room for this many bytes without changing the length of the file.
+fn allocate(file: &File, length: u64) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
+        // Some file systems cannot do it.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 /// Makes a directory for the agent's user alone, with its parents, and sees to it that they are on
@@ -63,7 +93,9 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::replace;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{overwrite, replace};
 
     #[test]
     fn a_file_is_replaced_whole_and_leaves_no_draft() {
@@ -83,5 +115,40 @@ mod tests {
         std::fs::write(root.path().join(".a.new"), "half of somethi").unwrap();
         replace(&root.path().join("a"), b"new").unwrap();
         assert_eq!(std::fs::read(root.path().join("a")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn reader_of_an_overwritten_file_never_finds_it_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("etc-hosts");
+        overwrite(&path, b"first", 0o644).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for content in [b"first".as_slice(), b"second and longer"].iter().cycle().take(4000)
+                {
+                    overwrite(&path, content, 0o644).unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                assert!(!std::fs::read(&path).unwrap().is_empty());
+            }
+        });
+    }
+
+    #[test]
+    fn equal_content_is_not_written_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("etc-hosts");
+        overwrite(&path, b"same", 0o600).unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        overwrite(&path, b"same", 0o644).unwrap();
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert_eq!(metadata.modified().unwrap(), long_ago);
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o644);
+        overwrite(&path, b"else", 0o644).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"else");
     }
 }

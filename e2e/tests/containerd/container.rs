@@ -234,8 +234,9 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     let map: Vec<u32> = map.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     ensure!(map == [0, 65_536, 65_536], "{map:?}");
     let root = node.root_dir();
-    let find = || node.run("find", &[&root.join("pods").display().to_string(), "-name", "userns"]);
-    let file = find()?;
+    let pods = root.join("pods").display().to_string();
+    let find = |node: &Node| node.run("find", &[&pods, "-name", "userns"]);
+    let file = find(&node)?;
     let kept = std::fs::read_to_string(file.trim())?;
     ensure!(kept.contains(r#""hostId":65536"#), "{kept}");
     node.kill_agent()?;
@@ -250,7 +251,7 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     node.wait_for_log(&["pod has ended", "users"])?;
     // `find` fails while the directories of the pod are being removed.
     node.explained(wait::until("no file of its users is left", PATIENCE, || {
-        let left = find();
+        let left = find(&node);
         Ok(if matches!(&left, Ok(left) if left.is_empty()) {
             Ok(())
         } else {
