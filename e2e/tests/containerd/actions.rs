@@ -338,7 +338,7 @@ fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> 
 
 /// Waits until the runtime shows the end of a container whose process was killed. An agent that starts before that
 /// finds the container running, and rightly removes what was made in its place.
-async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
+pub(crate) async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         let state = runtime.container_status(&id.into()).await?.state;

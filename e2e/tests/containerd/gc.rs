@@ -16,6 +16,8 @@ use model::wanted::ContainerConfig;
 use testbed::wait;
 use testkit::wanted;
 
+use crate::actions::wait_exited;
+
 /// How long something may take that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
 
@@ -327,12 +329,9 @@ async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes()
     let is_there = |node: &Node| -> Result<bool> {
         Ok(containerd::containers(node.instance())?.iter().any(|one| one.id == bare.as_str()))
     };
+    // The CRI plugin writes the status file when it handles the exit, after the task has stopped.
+    wait_exited(&runtime, bare.as_str()).await?;
     tokio::task::block_in_place(|| {
-        node.explained(wait::until("it ends", PASSES, || {
-            let all = containerd::containers(node.instance())?;
-            let ended = all.iter().any(|one| one.id == bare.as_str() && !one.is_alive());
-            Ok(if ended { Ok(()) } else { Err(format!("{all:?}")) })
-        }))?;
         // From this file a containerd that starts knows how it ended.
         let known = format!("io.containerd.grpc.v1.cri/containers/{bare}/status");
         node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
