@@ -21,6 +21,9 @@ use crate::actions::wait_exited;
 /// How long something may take that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
 
+/// Within this time the remains of a pod are removed that is gone: its grace period, and 10 s at most after its end.
+const SOON: Duration = Duration::from_secs(20);
+
 /// No second pass while the test runs.
 const RARE_GC: &str = "gc: {containers: {period: 10m}}";
 
@@ -141,10 +144,13 @@ fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()
     let web = node.wait_running("web")?;
     node.wait_running("gone")?;
     node.remove_manifest("gone.yaml")?;
+    let begun = std::time::Instant::now();
     wait_for_counts(&node, "only the other is left", (1, 1))?;
     let of_gone = |found: &[String]| found.iter().any(|name| name.contains("gone"));
     wait_for_names(&node, "/var/log/pods", |found| !of_gone(found))?;
     wait_for_names(&node, "/var/log/containers", |found| !of_gone(found))?;
+    let took = begun.elapsed();
+    ensure!(took < SOON, "it took {took:?}");
     restart_with_frequent_gc(&mut node)?;
     let stray = "mkdir -p /var/log/pods/ns_stray_123/main && echo > /var/log/pods/ns_stray_123/main/0.log && \
                  ln -s /nowhere /var/log/containers/stray_ns_main-0123456789abcdef.log";
