@@ -47,4 +47,4 @@ fmt: ## format the sources
 	cargo fmt --all
 
 lint: ## what the compiler and clippy say
-	cargo clippy --workspace --all-targets --features e2e/soak -- -D warnings
+	@bash -c '. scripts/checkout.sh && use_target && cargo clippy --workspace --all-targets --features e2e/soak -- -D warnings'

@@ -13,6 +13,8 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 testbed=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed
+. scripts/checkout.sh
+use_target
 
 # The C library goes into the executables, so that they need no other file. The target is named,
 # although it is the machine's own, because that keeps the setting away from build scripts.

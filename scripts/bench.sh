@@ -5,6 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/parts.sh
+. scripts/checkout.sh
 
 # To add a part, add a row here and a function part_NAME below.
 what=bench
@@ -42,6 +43,7 @@ root=()
     root=(sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH")
 
 set -e
+use_target
 make --no-print-directory testbed
 echo "building ferrolet and the benchmark (some minutes the first time)"
 # Separately, so that ferrolet is built with its own features of shared libraries.

@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0
 . scripts/stages.sh
 . scripts/parts.sh
+. scripts/checkout.sh
 
 # To add a part, add a row here and a function part_NAME below.
 what=soak
@@ -29,6 +30,7 @@ parts=(
 )
 choose_parts "$@"
 as_root scripts/soak.sh "${chosen[@]}"
+use_target
 
 jobs=${SOAK_JOBS:-$(nproc)}
 # The longest time that a part may take, in seconds, without the set-up of an empty cache.

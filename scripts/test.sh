@@ -10,7 +10,9 @@ export CARGO_INCREMENTAL=0
 limit=1200
 
 . scripts/stages.sh
+. scripts/checkout.sh
 as_root scripts/test.sh "$@"
+use_target
 
 # Checks of the source tree, which take a second each.
 checks() {
