@@ -165,8 +165,8 @@ pub(crate) fn image_filesystem(usage: cri::FilesystemUsage) -> Option<ImageFiles
     Some(ImageFilesystem { mount_point: mount_point.into(), used_bytes })
 }
 
-/// An event is about the sandbox when it bears the sandbox's id. One of a kind that is not known here
-/// is nothing.
+/// An event is about the sandbox when it bears the sandbox's id. An event of a kind that is not known here is dropped.
+/// One without the status of its sandbox has no pod, and may be about either: it still says that something happened.
 pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<ContainerEvent> {
     let kind = match cri::ContainerEventType::try_from(event.container_event_type).ok()? {
         cri::ContainerEventType::ContainerCreatedEvent => ContainerEventKind::Created,
@@ -174,13 +174,14 @@ pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<Cont
         cri::ContainerEventType::ContainerStoppedEvent => ContainerEventKind::Stopped,
         cri::ContainerEventType::ContainerDeletedEvent => ContainerEventKind::Deleted,
     };
-    let sandbox = event.pod_sandbox_status?;
+    let sandbox = event.pod_sandbox_status.unwrap_or_default();
     let object = if event.container_id == sandbox.id {
-        ObjectId::Sandbox(id(event.container_id)?)
+        ObjectId::Sandbox(event.container_id.into())
     } else {
-        ObjectId::Container(id(event.container_id)?)
+        ObjectId::Container(event.container_id.into())
     };
-    Some(ContainerEvent { pod_uid: id(sandbox.metadata?.uid)?, object, kind })
+    let pod_uid = sandbox.metadata.unwrap_or_default().uid.into();
+    Some(ContainerEvent { pod_uid, object, kind })
 }
 
 pub(crate) fn runtime_status(

@@ -17,6 +17,7 @@ pub mod chain;
 pub mod chance;
 pub mod cluster;
 pub mod fingerprint;
+pub mod go_duration;
 pub mod heard;
 pub mod ids;
 pub mod image_claims;

@@ -9,7 +9,7 @@ mod told;
 
 pub use close::close;
 pub use diff::{ObjectState, PodRecord, diff};
-pub use period::{Since, relist_period};
+pub use period::{StreamTrust, relist_period};
 pub use reuse::{known_container, known_sandbox};
 pub use status::pod_status;
 pub use told::{Look, shows, when_to_look};

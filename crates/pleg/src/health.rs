@@ -2,22 +2,16 @@
 
 use std::time::Duration;
 
+use model::go_duration::milliseconds;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A relist that succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Relisted {
-    pub(crate) began: Instant,
-    /// When it will be too long ago: later while the next one waits because the node is quiet.
-    pub(crate) until: Instant,
-}
-
-/// Tells when the last successful relist began. Written by the relist task, which closes it when it
-/// ends.
+/// When the last successful relist began. Written by the relist task, which closes it when it ends.
 #[derive(Debug, Clone)]
 pub struct Health {
-    pub(crate) relisted: watch::Receiver<Option<Relisted>>,
+    pub(crate) relisted: watch::Receiver<Option<Instant>>,
+    /// How long ago it may have begun.
+    pub(crate) threshold: Duration,
 }
 
 /// Why the lifecycle event generator is not healthy.
@@ -27,7 +21,11 @@ pub enum Unhealthy {
     #[error("pleg has yet to be successful")]
     NeverRelisted,
     /// The last one is too long ago.
-    #[error("pleg was last seen active {since:?} ago; threshold is {threshold:?}")]
+    #[error(
+        "pleg was last seen active {} ago; threshold is {}",
+        milliseconds(*since),
+        milliseconds(*threshold)
+    )]
     Stale {
         /// How long ago the last successful relist began.
         since: Duration,
@@ -55,13 +53,10 @@ impl Health {
 
     /// Whether the last successful relist is recent enough at `now`.
     pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
-        let Some(Relisted { began, until }) = *self.relisted.borrow() else {
+        let Some(began) = *self.relisted.borrow() else {
             return Err(Unhealthy::NeverRelisted);
         };
-        if now > until {
-            let (since, threshold) = (now.duration_since(began), until.duration_since(began));
-            return Err(Unhealthy::Stale { since, threshold });
-        }
-        Ok(())
+        let (since, threshold) = (now.duration_since(began), self.threshold);
+        if since > threshold { Err(Unhealthy::Stale { since, threshold }) } else { Ok(()) }
     }
 }

@@ -83,6 +83,11 @@ impl Hints {
         }
     }
 
+    /// Opens the stream anew: the one that is open reports nothing.
+    pub(crate) fn reopen(&mut self) {
+        self.state = State::Waiting(Instant::now() + self.retry);
+    }
+
     fn broken(&mut self, error: Option<RuntimeError>) -> Hint {
         let wait = match &error {
             Some(error) if error.code == Code::Unimplemented => RETRY_UNIMPLEMENTED,

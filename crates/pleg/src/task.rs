@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::cache::{Observation, Reader, Writer, cache};
-use crate::decide::{PodRecord, Since, diff, relist_period};
-use crate::health::{Health, Relisted};
+use crate::decide::{PodRecord, StreamTrust, diff, relist_period};
+use crate::health::Health;
 use crate::hints::{Hint, Hints};
 use crate::inspect::{self, Before};
 use crate::marks::Marks;
@@ -47,8 +47,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
-    /// The same while the runtime tells what happens: then a relist only repairs what was missed. It may
-    /// be five times as long where nothing happens.
+    /// The same while the runtime's event stream reports what happens: then a relist only repairs what was missed.
     pub relist_period_with_hints: Duration,
     /// Whether to listen to what the runtime tells.
     pub hints: bool,
@@ -113,7 +112,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
     let events = Marks::default();
     let requests = Marks::default();
     let acts = Acts::default();
-    let health = Health { relisted: receiver };
+    let health = Health { relisted: receiver, threshold: settings.relist_threshold };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
         retry_permits: Arc::new(Semaphore::new(settings.parallel_inspections.div_ceil(4))),
@@ -136,8 +135,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
         in_full: false,
-        stirred: false,
-        period: Duration::ZERO,
+        stream: StreamTrust::default(),
         trouble: Trouble::default(),
     };
     Pleg { task, cache: reader, events, requests, acts, health }
@@ -156,8 +154,8 @@ pub struct Relist {
     requests: Marks<()>,
     /// Told by whoever acts on pods, read here.
     acts: Acts,
-    /// The last successful relist; closed when the task ends.
-    relisted: watch::Sender<Option<Relisted>>,
+    /// When the last successful relist began; closed when the task ends.
+    relisted: watch::Sender<Option<Instant>>,
     /// Bounds the inspections under way.
     permits: Arc<Semaphore>,
     /// The same for pods whose status could not be read before, so that they do not stand in the way of
@@ -178,10 +176,8 @@ pub struct Relist {
     next: Option<Instant>,
     /// Whether the next relist compares every pod, whatever the runtime says.
     in_full: bool,
-    /// Whether anything was heard or found since the last relist began.
-    stirred: bool,
-    /// How long the last relist waited.
-    period: Duration,
+    /// Whether the event stream, while it is open, reports what happens.
+    stream: StreamTrust,
     /// With listing the runtime.
     trouble: Trouble,
 }
@@ -213,6 +209,8 @@ enum Done {
     LookAgain(PodUid),
     /// What was told of a pod has waited for long enough.
     Due(PodUid),
+    /// The event of a change that a relist found should have arrived.
+    StreamCheck,
 }
 
 /// What a list of everything showed.
@@ -264,7 +262,10 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Told(event) => self.hear(event),
+            Hint::Told(event) => {
+                self.stream = self.stream.event();
+                self.hear(event);
+            }
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
@@ -282,7 +283,6 @@ impl Relist {
 
     fn start_relist(&mut self) {
         self.next = None;
-        self.stirred = false;
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
@@ -296,31 +296,43 @@ impl Relist {
         }));
     }
 
-    /// The node is not quiet any more: what the next relist would have waited longer is over, and from then on
-    /// it may be as late as any other.
+    /// Brings the next relist forward, unless it begins before that anyway.
     fn relist_within(&mut self, wait: Duration) {
         let soon = Instant::now() + wait;
-        if self.next.is_some_and(|next| next > soon) {
-            self.next = Some(soon);
-            let latest = soon + self.settings.relist_threshold;
-            self.relisted.send_if_modified(|last| {
-                if let Some(last) = last {
-                    last.until = last.until.min(latest);
-                }
-                // Nobody waits for this.
-                false
-            });
+        self.next = self.next.map(|next| next.min(soon));
+    }
+
+    /// Whether the runtime reports what happens.
+    fn has_hints(&self) -> bool {
+        self.hints.flow() && self.stream.is_trusted()
+    }
+
+    /// A relist found a change that no event announced: checks before long whether the stream reports anything.
+    fn unannounced_change(&mut self) {
+        let before = self.stream.deadline();
+        self.stream = self.stream.unannounced_change(Instant::now().into_std());
+        if let Some(deadline) = self.stream.deadline().filter(|_| before.is_none()) {
+            self.work.push(Box::pin(async move {
+                tokio::time::sleep_until(deadline.into()).await;
+                Done::StreamCheck
+            }));
         }
     }
 
-    /// Something was heard: the node is not quiet.
-    fn stir(&mut self) {
-        self.stirred = true;
-        self.relist_within(self.settings.relist_period_with_hints);
+    fn check_stream(&mut self) {
+        let before = self.stream;
+        self.stream = before.at(Instant::now().into_std());
+        if before.is_trusted() && !self.stream.is_trusted() && self.hints.flow() {
+            warn!(
+                "Event stream of the runtime is open but silent, relisting every period and reopening it"
+            );
+            self.metrics.broken();
+            self.hints.reopen();
+            self.relist_within(self.settings.relist_period);
+        }
     }
 
     fn look_at(&mut self, uid: PodUid) {
-        self.stir();
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
@@ -359,18 +371,13 @@ impl Relist {
             }
             Done::LookAgain(uid) => self.look_at(uid),
             Done::Due(uid) => self.due(uid),
+            Done::StreamCheck => self.check_stream(),
         }
     }
 
     fn listed(&mut self, began: Instant, at: Stamp, pods: Result<Listed, RuntimeError>) {
-        // Until it is listed, nobody knows what was not told.
-        let since = match pods {
-            Ok(Listed::AsKnown) if self.hints.flow() && !self.stirred => Since::Quiet,
-            Ok(Listed::Pods(_) | Listed::AsKnown) if self.hints.flow() => Since::Stirred,
-            _ => Since::Deaf,
-        };
-        let periods = (self.settings.relist_period, self.settings.relist_period_with_hints);
-        self.period = relist_period(since, periods, self.period);
+        // Hints say nothing of the time before a list that succeeds.
+        let listed = matches!(pods, Ok(Listed::Pods(_) | Listed::AsKnown));
         match pods {
             Ok(pods) => {
                 if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
@@ -389,12 +396,15 @@ impl Relist {
                 }
             }
         }
-        self.next = Some(Instant::now() + self.period);
+        let (plain, with_hints) =
+            (self.settings.relist_period, self.settings.relist_period_with_hints);
+        let wait = relist_period(listed && self.has_hints(), plain, with_hints);
+        self.next = Some(Instant::now() + wait);
     }
 
     /// A look at a pod failed: tries again before long, however far away the next relist is.
     fn look_again(&self, uid: PodUid, wait: Duration) {
-        if !self.hints.flow() {
+        if !self.has_hints() {
             // The next relist is near.
             return;
         }
@@ -417,17 +427,23 @@ impl Relist {
             self.records.forget_gone(|uid, record| record.at > at || busy.contains_key(uid));
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
-        let rest = self.period.saturating_sub(self.settings.relist_period_with_hints);
-        let until = began + self.settings.relist_threshold + rest;
-        let last = self.relisted.send_replace(Some(Relisted { began, until }));
-        self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last.began)));
+        let last = self.relisted.send_replace(Some(began));
+        self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }
 
     fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
         let known: BTreeSet<PodUid> = self.records.uids().chain(pods.keys()).cloned().collect();
+        // Before the first relist the stream had nothing to announce.
+        let announced = self.relisted.borrow().is_none() || !self.hints.flow();
         for uid in known {
             let pod = pods.remove(&uid);
+            if !announced
+                && !self.busy.contains_key(&uid)
+                && self.is_unannounced(&uid, pod.as_ref(), at)
+            {
+                self.unannounced_change();
+            }
             if self.busy.contains_key(&uid) {
                 self.note_live(&uid, pod.as_ref(), at);
             } else if self.reconcile(&uid, pod, at) == Reconciled::Gone {
@@ -437,6 +453,15 @@ impl Relist {
         // The look at a pod may have failed that neither was nor is there.
         let (records, busy) = (&self.records, &self.busy);
         self.stale.retain(|uid| records.get(uid).is_some() || busy.contains_key(uid));
+    }
+
+    /// Whether a list shows a change of a pod that no event was received for.
+    fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) -> bool {
+        let seen = pod.map(PodRecord::from).unwrap_or_default();
+        let known = self.records.get(uid);
+        let is_older = known.is_some_and(|record| record.at > at);
+        let known = known.map(|record| record.seen.clone()).unwrap_or_default();
+        !is_older && !self.told.contains_key(uid) && !diff(&known, &seen).is_empty()
     }
 
     /// That something of a pod may live is known from the list even while a look at it hangs, which would

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use model::cgroup::CgroupNameError;
 use model::chain::{Chain, aggregate};
+use model::go_duration::milliseconds;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::ports::files::FileError;
 use model::ports::objects::ObjectError;
@@ -19,7 +20,7 @@ use crate::user_namespaces::UserNamespaceError;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It failed before and must wait.
-    #[error("back-off {} restarting failed container={container} pod={pod}", pull_words::milliseconds(*delay))]
+    #[error("back-off {} restarting failed container={container} pod={pod}", milliseconds(*delay))]
     BackOff {
         /// The container.
         container: String,

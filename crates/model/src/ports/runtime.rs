@@ -305,7 +305,7 @@ pub enum ContainerEventKind {
 /// not say; it may be late, doubled or missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerEvent {
-    /// The pod to look at.
+    /// The pod to look at; empty if the runtime did not say which.
     pub pod_uid: PodUid,
     /// The container or sandbox it happened to.
     pub object: ObjectId,

@@ -1,33 +1,64 @@
-//! How long a relist may wait.
+//! How long a relist may wait, and whether the runtime's event stream can be relied on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A quiet node is listed this many times more rarely than one on which something happens.
-const MOST_QUIET: u32 = 5;
-
-/// What is known of the time since the last relist began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
-    /// The runtime does not tell what happens, or could not be listed.
-    Deaf,
-    /// Something happened, or was found.
-    Stirred,
-    /// Nothing was heard of, and nothing was found.
-    Quiet,
+/// How long to wait for the next relist: `with_hints` while the event stream reports what happens, else `plain`.
+/// With hints a relist only repairs what they missed, so this is also how long a lost one may go unnoticed.
+pub fn relist_period(hints: bool, plain: Duration, with_hints: Duration) -> Duration {
+    if hints { with_hints } else { plain }
 }
 
-/// How long to wait for the next relist: `plain` while nothing is told, `told` while something happens.
-/// What is lost of a stream is lost when much happens, so where nothing happened at all a relist waits twice
-/// as long as the `last` one did, up to five times `told`.
-pub fn relist_period(
-    since: Since,
-    (plain, told): (Duration, Duration),
-    last: Duration,
-) -> Duration {
-    match since {
-        Since::Deaf => plain,
-        Since::Stirred => told,
-        Since::Quiet => last.saturating_mul(2).clamp(told, told.saturating_mul(MOST_QUIET)),
+/// How long the event of a change may take that a relist has seen already.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Whether an event stream that is open also reports what happens. On a quiet node it rightly says nothing; when a
+/// relist finds a change, its event must have been sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StreamTrust {
+    /// Nothing speaks against it.
+    #[default]
+    Trusted,
+    /// A relist found a change that no event announced: one must arrive by then.
+    Checking(Instant),
+    /// None arrived. The runtime is listed as if there were no stream, until an event arrives.
+    Silent,
+}
+
+impl StreamTrust {
+    pub fn is_trusted(self) -> bool {
+        self != Self::Silent
+    }
+
+    /// An event arrived: the stream works.
+    #[must_use]
+    pub fn event(self) -> Self {
+        Self::Trusted
+    }
+
+    /// A relist found a change that no event announced.
+    #[must_use]
+    pub fn unannounced_change(self, now: Instant) -> Self {
+        match self {
+            Self::Trusted => Self::Checking(now + GRACE),
+            other => other,
+        }
+    }
+
+    /// When to check whether an event has arrived.
+    pub fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Checking(until) => Some(until),
+            Self::Trusted | Self::Silent => None,
+        }
+    }
+
+    /// Time has passed.
+    #[must_use]
+    pub fn at(self, now: Instant) -> Self {
+        match self {
+            Self::Checking(until) if now >= until => Self::Silent,
+            other => other,
+        }
     }
 }
 
@@ -35,19 +66,30 @@ pub fn relist_period(
 mod tests {
     use super::*;
 
+    // behaviour: PLEG-40, PLEG-42
     #[test]
-    fn a_quiet_node_is_listed_ever_more_rarely_and_at_once_again_when_something_happens() {
-        let seconds = Duration::from_secs;
-        let periods = (seconds(1), seconds(60));
-        let mut last = relist_period(Since::Stirred, periods, seconds(1));
-        let mut waits = vec![last];
-        for _ in 0..4 {
-            last = relist_period(Since::Quiet, periods, last);
-            waits.push(last);
-        }
-        assert_eq!(waits, [60, 120, 240, 300, 300].map(seconds));
-        assert_eq!(relist_period(Since::Stirred, periods, last), seconds(60));
-        assert_eq!(relist_period(Since::Deaf, periods, last), seconds(1));
-        assert_eq!(relist_period(Since::Quiet, periods, seconds(1)), seconds(60), "first told");
+    fn relist_waits_longer_only_while_hints_arrive() {
+        let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+        assert_eq!(relist_period(true, second, minute), minute);
+        assert_eq!(relist_period(false, second, minute), second);
+    }
+
+    // behaviour: PLEG-54
+    #[tokio::test(start_paused = true)]
+    async fn stream_is_silent_when_no_event_follows_an_unannounced_change() {
+        let now = tokio::time::Instant::now().into_std();
+        let trusted = StreamTrust::default();
+        assert_eq!(trusted.at(now + Duration::from_hours(9)), trusted, "a quiet node");
+        let checking = trusted.unannounced_change(now);
+        assert_eq!(checking.deadline(), Some(now + GRACE));
+        assert!(checking.is_trusted());
+        let again = checking.unannounced_change(now + GRACE / 2);
+        assert_eq!(again, checking, "the first change counts");
+        assert_eq!(checking.at(now + GRACE / 2), checking);
+        assert_eq!(checking.event(), StreamTrust::Trusted);
+        let silent = checking.at(now + GRACE);
+        assert!(!silent.is_trusted());
+        assert_eq!(silent.unannounced_change(now), silent);
+        assert_eq!(silent.event(), StreamTrust::Trusted);
     }
 }

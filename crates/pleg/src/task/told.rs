@@ -11,8 +11,12 @@ impl Relist {
     /// The runtime tells of a pod.
     pub(super) fn hear(&mut self, event: ContainerEvent) {
         let ContainerEvent { pod_uid: uid, object, kind } = event;
-        debug!(%uid, object = object.as_str(), ?kind, "the runtime tells of a pod");
-        self.stir();
+        debug!(%uid, object = object.as_str(), ?kind, "Runtime event");
+        if uid.is_nobodys() {
+            // The runtime did not say which pod it is; several such events share a relist.
+            self.relist_within(self.settings.relist_period);
+            return;
+        }
         if self.is_seen(&uid, &object, kind) {
             return;
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use model::go_duration::milliseconds;
+
 use model::ports::runtime::{Code, RuntimeError};
 
 /// The image is there. Every pod may use what is there: nobody checks by which secrets it was fetched.
@@ -79,19 +81,6 @@ impl PullFailure {
 /// The code of an error says nothing where it is unknown, so upstream leaves it out for pulls.
 fn pull_error(error: &RuntimeError) -> String {
     if error.code == Code::Unknown { error.message.clone() } else { error.rpc_text() }
-}
-
-/// Whole milliseconds as Go writes them: `1h2m3.004s`, `15ms`, `0s`.
-pub(crate) fn milliseconds(duration: Duration) -> String {
-    let (seconds, rest) = (duration.as_secs(), duration.subsec_millis());
-    if seconds == 0 && rest > 0 {
-        return format!("{rest}ms");
-    }
-    let hours = if seconds >= 3600 { format!("{}h", seconds / 3600) } else { String::new() };
-    let minutes = if seconds >= 60 { format!("{}m", seconds / 60 % 60) } else { String::new() };
-    let fraction = format!(".{rest:03}");
-    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
-    format!("{hours}{minutes}{}{fraction}s", seconds % 60)
 }
 
 #[cfg(test)]
@@ -175,25 +164,6 @@ mod tests {
         for (error, reason, message) in rows {
             let expected = PullFailure { reason, message: message.to_owned() };
             assert_eq!(pull_failure("far:1", &error), expected);
-        }
-    }
-
-    #[test]
-    fn times_are_cut_to_milliseconds_and_written_as_in_go() {
-        let rows = [
-            (0, "0s"),
-            (999_999, "0s"),
-            (1_000_000, "1ms"),
-            (999_999_999, "999ms"),
-            (1_000_000_000, "1s"),
-            (1_050_000_000, "1.05s"),
-            (60_000_000_000, "1m0s"),
-            (61_004_000_000, "1m1.004s"),
-            (3_600_000_000_000, "1h0m0s"),
-            (90_061_500_000_000, "25h1m1.5s"),
-        ];
-        for (nanoseconds, expected) in rows {
-            assert_eq!(milliseconds(Duration::from_nanos(nanoseconds)), expected);
         }
     }
 }
