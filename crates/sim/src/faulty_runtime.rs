@@ -181,6 +181,9 @@ impl FaultyRuntime {
         match &answer {
             Err(error) => {
                 let Code::NotFound = error.code else {
+                    if !is_effect {
+                        outside.record(Event::LookFailed);
+                    }
                     let (code, message) = (error.code, &error.message);
                     outside.say(format!("  answer {what}: {code} {message}"));
                     return answer;

@@ -76,6 +76,8 @@ pub enum Event {
     LookSpoilt,
     /// It has its answer, or does not wait for it any more.
     SpoiltLookOver,
+    /// The agent could not read something of the runtime.
+    LookFailed,
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
     /// A removal of something begins, by this rule.

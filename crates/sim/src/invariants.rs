@@ -4,6 +4,7 @@
 mod back_off;
 mod came_back;
 pub(crate) mod caps;
+mod deaths_seen;
 mod ended_for_good;
 mod ended_unwanted;
 mod fresh;
@@ -93,6 +94,7 @@ impl Invariants {
             Box::new(images::ImagesOfPodsStay::new(collecting.keeps_images_of_pods)),
             Box::<logs::LogsStay>::default(),
             Box::<on_record::OnRecord>::default(),
+            Box::<deaths_seen::DeathsSeen>::default(),
         ])
     }
 

@@ -45,6 +45,12 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
+        name: "the relist waits for five minutes on a node with hints",
+        file: "crates/pleg/src/decide/period.rs",
+        find: "if hints { with_hints } else { plain }",
+        replace: "if hints { with_hints * 5 } else { plain }",
+    },
+    Mutation {
         name: "the grace grows with every try",
         file: "crates/pods/src/decide/worker.rs",
         find: "*stored = shorter;",

@@ -198,12 +198,12 @@ async fn hung_runtime_with_an_open_stream_is_unhealthy_after_three_minutes() {
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
     node.hear("web").await;
-    node.at(seconds(15 * 60)).await;
+    node.at(seconds(15 * 60 + 5)).await;
     for method in LISTS {
         runtime.inject(Rule::on(method, Fault::hang()));
     }
-    node.at(seconds(15 * 60 + 118)).await;
-    assert_eq!(node.health.check(Instant::now()), Ok(()), "listed up to a minute ago");
+    node.at(seconds(15 * 60 + 175)).await;
+    assert_eq!(node.health.check(Instant::now()), Ok(()), "listed less than 3 minutes ago");
     node.at(seconds(15 * 60 + 182)).await;
     let error = node.health.check(Instant::now()).unwrap_err().to_string();
     assert!(error.starts_with("pleg was last seen active 3m"), "{error}");
@@ -217,13 +217,13 @@ async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_oth
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
     node.hear("web").await;
-    node.at(seconds(15 * 60)).await;
+    node.at(seconds(15 * 60 + 5)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     for method in LISTS.into_iter().chain([Method::GetContainerEvents]) {
         runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)));
     }
     runtime.end_event_streams(None);
-    node.at(seconds(15 * 60 + 170)).await;
+    node.at(seconds(15 * 60 + 175)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     node.at(seconds(15 * 60 + 190)).await;
     assert!(node.health.check(Instant::now()).is_err());

@@ -1,0 +1,106 @@
+//! Deaths that no event announced.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::ContainerId;
+use model::observed::ContainerState;
+
+use super::Invariant;
+use crate::history::{Event, Record};
+
+/// A relist, which repairs a lost event, begins at most a minute after the last one. The rest is for reading statuses.
+const WITHIN: Duration = Duration::from_secs(65);
+
+/// An agent that can read the runtime reads the status of a dead container in time.
+#[derive(Debug, Default)]
+pub(super) struct DeathsSeen {
+    /// Dead containers whose status was not read since, and when they died.
+    unseen: BTreeMap<ContainerId, Duration>,
+    /// When the agent started or last failed to read something: time counts from then.
+    since: Duration,
+    /// How many reads are delayed or spoilt right now.
+    spoilt: u32,
+    is_running: bool,
+}
+
+impl DeathsSeen {
+    fn overdue(&self, now: Duration) -> Result<(), String> {
+        if !self.is_running || self.spoilt > 0 {
+            return Ok(());
+        }
+        let late = self.unseen.iter().find(|(_, died)| now > self.since.max(**died) + WITHIN);
+        late.map_or(Ok(()), |(id, died)| Err(format!("{id} died at {died:?}, unseen at {now:?}")))
+    }
+}
+
+impl Invariant for DeathsSeen {
+    fn sentence(&self) -> &'static str {
+        "a death is acted on within 65 s"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        self.overdue(record.at)?;
+        match &record.event {
+            Event::AgentStarted(_) => {
+                (self.is_running, self.spoilt, self.since) = (true, 0, record.at);
+            }
+            Event::AgentDied => self.is_running = false,
+            Event::LookSpoilt => self.spoilt += 1,
+            Event::SpoiltLookOver => {
+                self.spoilt = self.spoilt.saturating_sub(1);
+                self.since = record.at;
+            }
+            Event::LookFailed => self.since = record.at,
+            Event::Told(id, false) => {
+                self.unseen.remove(id);
+            }
+            Event::Container(one, was) => {
+                let dead = one.state == Some(ContainerState::Exited);
+                if dead && *was == Some(ContainerState::Running) {
+                    self.unseen.insert(one.id.clone(), record.at);
+                } else if !dead {
+                    self.unseen.remove(&one.id);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Exited, Running};
+
+    use super::*;
+    use crate::invariants::tests::container;
+
+    fn read(events: Vec<(u64, Event)>) -> Result<(), String> {
+        let mut invariant = DeathsSeen::default();
+        let start = std::iter::once((0, Event::AgentStarted(1)));
+        for (second, event) in start.chain(events) {
+            invariant.read(&Record { at: Duration::from_secs(second), event })?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn unseen_death_is_found_after_65_seconds() {
+        let death = || (10, container("a", 0, Exited, Running));
+        let seen = |second| (second, Event::Told("a0".into(), false));
+        let any = |second| (second, Event::ClockJumped);
+        assert!(read(vec![death(), any(75)]).is_ok());
+        assert!(read(vec![death(), any(76)]).is_err());
+        assert!(read(vec![death(), seen(70), any(90)]).is_ok());
+        let still_running = (20, Event::Told("a0".into(), true));
+        assert!(read(vec![death(), still_running, any(76)]).is_err());
+        assert!(read(vec![death(), (60, Event::LookFailed), any(125)]).is_ok());
+        assert!(read(vec![death(), (60, Event::LookFailed), any(126)]).is_err());
+        let spoilt = || vec![death(), (60, Event::LookSpoilt), any(170)];
+        assert!(read(spoilt()).is_ok());
+        let over = [(180, Event::SpoiltLookOver), any(246)];
+        assert!(read(spoilt().into_iter().chain(over).collect()).is_err());
+        assert!(read(vec![death(), (20, Event::AgentDied), any(200)]).is_ok());
+    }
+}
