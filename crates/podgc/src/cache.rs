@@ -9,6 +9,7 @@
 //! Pods that somebody asked to leave alone are in the slots and in none of the others.
 
 mod names;
+mod relist;
 mod shared;
 mod slot;
 mod views;
@@ -20,6 +21,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use model::cluster::{Deletion, NodeRecord, PodRecord, PodTarget, Uid};
 
 use self::names::Names;
+use self::relist::{Relist, is_newer};
 pub use self::shared::SharedCache;
 use self::slot::{NO_NAME, Slot};
 use crate::decide::patch::KnownStatus;
@@ -44,6 +46,10 @@ pub struct Cache {
     by_finish: BTreeSet<(i64, u32)>,
     terminating: BTreeSet<u32>,
     missing: BTreeSet<u32>,
+    /// Whether a list of all pods was complete.
+    is_listed: bool,
+    /// What the next one says so far, while it is under way.
+    relist: Option<Relist>,
 }
 
 impl Cache {
@@ -57,19 +63,13 @@ impl Cache {
         self.by_uid.len()
     }
 
-    /// Takes a pod as it is now.
+    /// Takes a pod as it is now; during a list, when that is complete.
     pub fn apply(&mut self, record: PodRecord) {
-        let hash = self.seed.hash_one(&record.uid);
-        let found = self.by_uid.find(hash, |slot| self.slots[*slot as usize].uid == record.uid);
-        if let Some(&slot) = found {
+        let Some(record) = self.staged(record) else { return };
+        if let Some(slot) = self.slot_of(&record.uid) {
             let known = &mut self.slots[slot as usize];
             known.told = true;
-            // A list may come from a server that is behind: what is known does not get older.
-            if record.version < known.version {
-                return;
-            }
-            // The same again says nothing of what was done to it.
-            if record.version == known.version && record.version.0.is_some() {
+            if !is_newer(record.version, known.version) {
                 return;
             }
             let names = (known.namespace, known.node);
@@ -78,6 +78,7 @@ impl Cache {
             self.let_go(names);
             return;
         }
+        let hash = self.seed.hash_one(&record.uid);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             u32::try_from(self.slots.len() - 1).expect("fewer pods than fit into memory")
@@ -87,8 +88,11 @@ impl Cache {
         self.by_uid.insert_unique(hash, slot, |slot| seed.hash_one(&slots[*slot as usize].uid));
     }
 
-    /// Forgets a pod.
+    /// Forgets a pod; during a list, when that is complete.
     pub fn forget(&mut self, uid: &Uid) {
+        if self.staged_gone(uid) {
+            return;
+        }
         let slots = &self.slots;
         let is_it = |slot: &u32| slots[*slot as usize].uid == *uid;
         let found = self.by_uid.find_entry(self.seed.hash_one(uid), is_it);
@@ -106,28 +110,9 @@ impl Cache {
 
     /// A pod is there of which nothing new can be understood.
     pub fn keep(&mut self, uid: &Uid) {
-        let is_it = |slot: &u32| self.slots[*slot as usize].uid == *uid;
-        if let Some(&slot) = self.by_uid.find(self.seed.hash_one(uid), is_it) {
+        if let Some(slot) = self.slot_of(uid) {
             self.slots[slot as usize].told = true;
         }
-    }
-
-    /// All pods are about to be told.
-    pub fn restart_pods(&mut self) {
-        for slot in &self.by_uid {
-            self.slots[*slot as usize].told = false;
-        }
-    }
-
-    /// All pods were told.
-    pub fn complete_pods(&mut self) {
-        let untold = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
-        let untold: Vec<Uid> =
-            untold.filter(|slot| !slot.told).map(|slot| slot.uid.clone()).collect();
-        for uid in &untold {
-            self.forget(uid);
-        }
-        self.slots.shrink_to_fit();
     }
 
     /// Takes a node as it is now.

@@ -13,7 +13,8 @@ enum Happens {
     PodGone(u8),
     Node(u8, bool, bool),
     NodeGone(u8),
-    PodsAnew(BTreeSet<u8>),
+    /// A list: which of the pods that are there it has, and others that it has.
+    PodsAnew(BTreeSet<u8>, BTreeMap<u8, PodRecord>),
     NodesAnew(BTreeSet<u8>),
 }
 
@@ -48,7 +49,11 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (1u8..4, any::<bool>(), any::<bool>())
             .prop_map(|(node, ready, out)| Happens::Node(node, ready, out)),
         2 => (1u8..4).prop_map(Happens::NodeGone),
-        1 => proptest::collection::btree_set(0u8..8, 0..8).prop_map(Happens::PodsAnew),
+        1 => (
+            proptest::collection::btree_set(0u8..8, 0..8),
+            proptest::collection::btree_map(0u8..8, record(), 0..4),
+        )
+            .prop_map(|(kept, others)| Happens::PodsAnew(kept, others)),
         1 => proptest::collection::btree_set(1u8..4, 0..4).prop_map(Happens::NodesAnew),
     ]
 }
@@ -80,12 +85,19 @@ fn both(cache: &mut Cache, model: &mut Model, what: Happens, version: u64) {
             cache.forget_node(&format!("n{node}"));
             model.nodes.remove(&node);
         }
-        Happens::PodsAnew(told) => {
+        Happens::PodsAnew(kept, others) => {
+            let served = |cache: &Cache| (cache.pods(), cache.count(), cache.terminating().count());
+            let (was_listed, before) = (cache.is_listed, served(cache));
             cache.restart_pods();
-            model.pods.retain(|number, _| told.contains(number));
+            model.pods.retain(|number, _| kept.contains(number));
+            let version = Version::from(version);
+            model.pods.extend(others.into_iter().map(|(number, record)| {
+                (number, PodRecord { uid: uid(number), version, ..record })
+            }));
             for record in model.pods.values() {
                 cache.apply(record.clone());
             }
+            assert!(!was_listed || served(cache) == before, "an unfinished list is served");
             cache.complete_pods();
         }
         Happens::NodesAnew(told) => {
@@ -141,7 +153,7 @@ proptest! {
             agree(&cache, &model)?;
         }
         // When all is gone, nothing is kept.
-        both(&mut cache, &mut model, Happens::PodsAnew(BTreeSet::new()), 1000);
+        both(&mut cache, &mut model, Happens::PodsAnew(BTreeSet::new(), BTreeMap::new()), 1000);
         both(&mut cache, &mut model, Happens::NodesAnew(BTreeSet::new()), 1001);
         prop_assert_eq!((cache.nodes.ids().len(), cache.namespaces.ids().len()), (0, 0));
     }
@@ -173,6 +185,59 @@ fn a_list_that_breaks_off_removes_nothing() {
     cache.restart_pods();
     cache.restart_pods();
     assert_eq!(cache.pods(), 1);
+    cache.complete_pods();
+    assert_eq!(cache.pods(), 0);
+}
+
+fn uids(cache: &Cache) -> Vec<String> {
+    let uids = cache.in_order().filter_map(|pod| cache.target(pod.id));
+    let mut uids: Vec<String> = uids.map(|(_, target, _)| target.uid.to_string()).collect();
+    uids.sort();
+    uids
+}
+
+#[test]
+fn unfinished_relist_is_served_when_it_is_complete() {
+    let numbered =
+        |number: u8, version, phase| PodRecord { uid: uid(number), ..pod(version, phase) };
+    let mut cache = Cache::default();
+    cache.restart_pods();
+    for number in 1..=3 {
+        cache.apply(numbered(number, 1, PodPhase::Failed));
+    }
+    cache.complete_pods();
+    let deleted = cache.in_order().next().unwrap().id;
+    cache.mark_asked(deleted);
+    cache.restart_pods();
+    // Of the pods that were there one is as it was, one changed, and one is gone.
+    cache.apply(numbered(1, 1, PodPhase::Failed));
+    cache.apply(numbered(2, 9, PodPhase::Running));
+    cache.apply(numbered(4, 5, PodPhase::Failed));
+    cache.apply(numbered(5, 6, PodPhase::Failed));
+    // Changes before the end of a streaming list, and an older version again.
+    cache.apply(numbered(4, 7, PodPhase::Running));
+    cache.apply(numbered(4, 5, PodPhase::Failed));
+    cache.apply(numbered(6, 8, PodPhase::Failed));
+    cache.forget(&uid(6));
+    assert_eq!((uids(&cache), cache.pods()), (["u1", "u2", "u3"].map(str::to_owned).to_vec(), 3));
+    cache.complete_pods();
+    assert_eq!((uids(&cache), cache.pods()), (["u1", "u5"].map(str::to_owned).to_vec(), 4));
+    assert!(
+        cache.view(deleted).unwrap().is_asked,
+        "a pod that did not change is not deleted twice"
+    );
+    // Afterwards changes are served at once.
+    cache.forget(&uid(5));
+    assert_eq!((cache.pods(), cache.count()), (3, 1));
+}
+
+#[test]
+fn pods_of_a_relist_that_breaks_off_are_dropped() {
+    let mut cache = Cache::default();
+    cache.complete_pods();
+    cache.restart_pods();
+    cache.apply(pod(1, PodPhase::Failed));
+    cache.restart_pods();
     cache.complete_pods();
     assert_eq!(cache.pods(), 0);
 }

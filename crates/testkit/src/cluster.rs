@@ -102,11 +102,13 @@ struct History<T> {
     expired: u64,
     /// How many of the last changes the next list does not know.
     behind: usize,
+    /// After how many objects a list is held.
+    held: Option<usize>,
 }
 
 impl<T> Default for History<T> {
     fn default() -> Self {
-        Self { changes: Vec::new(), is_frozen: false, expired: 0, behind: 0 }
+        Self { changes: Vec::new(), is_frozen: false, expired: 0, behind: 0, held: None }
     }
 }
 
@@ -264,6 +266,15 @@ impl MemoryCluster {
                 (state.node_history.expired, state.node_history.behind) =
                     (state.node_history.expired + 1, behind);
             }
+        });
+    }
+
+    /// Lists are held after that many objects, at the latest before they are complete, until this is
+    /// called with nothing or the followers must begin anew.
+    pub fn hold_lists(&self, feed: Feed, after: Option<usize>) {
+        self.shared.change(|state| match feed {
+            Feed::Pods => state.pod_history.held = after,
+            Feed::Nodes => state.node_history.held = after,
         });
     }
 

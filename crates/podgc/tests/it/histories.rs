@@ -1,4 +1,4 @@
-//! Seeded histories: pods and nodes come and go while feeds stall, lists are old, answers fail or are
+//! Seeded histories: pods and nodes come and go while feeds stall, lists are old or unfinished, answers fail or are
 //! lost, and the controller is replaced. Whatever happens, nothing is removed that should not be, and in
 //! the end all is gone that should be.
 
@@ -13,7 +13,7 @@ use podgc::task::PERIOD;
 use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
 use testkit::random::Random;
 
-use crate::world::{Looking, World, settle, threshold};
+use crate::world::{Looking, World, aged, settle, threshold};
 
 /// How many terminated pods may stay.
 const THRESHOLD: usize = 6;
@@ -32,7 +32,7 @@ struct Known {
     missing: BTreeMap<String, Timestamp>,
     /// Those that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
-    /// The terminated pods that it knew of when the cycle began, in the order in which they go.
+    /// The terminated pods that it may act on when the cycle begins, in the order in which they go.
     terminated: Vec<Uid>,
 }
 
@@ -115,10 +115,18 @@ fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
 /// Something goes wrong.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let feed = if random.below(2) == 0 { Feed::Pods } else { Feed::Nodes };
-    match random.below(8) {
+    let few = |random: &mut Random| usize::try_from(random.below(6)).unwrap();
+    match random.below(11) {
         0 | 1 => cluster.freeze(feed, true),
         2 => cluster.freeze(feed, false),
-        3 => cluster.expire(feed, usize::try_from(random.below(6)).unwrap()),
+        3 => cluster.expire(feed, few(random)),
+        listing @ (4 | 5) => {
+            // A list begins, now or once the feed goes on, and is held in the middle or before its end.
+            cluster.hold_lists(feed, Some(few(random) * 5));
+            cluster.expire(feed, 0);
+            cluster.freeze(feed, listing == 5);
+        }
+        6 => cluster.hold_lists(feed, None),
         _ => {
             let ask = random.pick(&[Ask::Node, Ask::FailPod, Ask::RemovePod]);
             let trouble = match random.below(6) {
@@ -243,10 +251,11 @@ async fn history(seed: u64) {
         tokio::time::sleep(PERIOD).await;
     }
     cluster.end_troubles();
-    cluster.freeze(Feed::Pods, false);
-    cluster.freeze(Feed::Nodes, false);
-    cluster.expire(Feed::Pods, 0);
-    cluster.expire(Feed::Nodes, 0);
+    for feed in [Feed::Pods, Feed::Nodes] {
+        cluster.hold_lists(feed, None);
+        cluster.freeze(feed, false);
+        cluster.expire(feed, 0);
+    }
     let staying = staying(&cluster, &known.nodes);
     world.cycles(Duration::from_mins(5)).await;
     assert_eq!(cluster.pods(), staying, "seed {seed}");
@@ -258,4 +267,38 @@ async fn whatever_goes_wrong_only_what_should_go_goes_and_all_of_it_in_the_end()
     for seed in 0..HISTORIES {
         history(seed).await;
     }
+}
+
+// behaviour: PGC-142
+#[tokio::test(start_paused = true)]
+async fn unfinished_relist_is_not_counted() {
+    let mut world = World::new(threshold(3));
+    let cluster = world.cluster.clone();
+    let evicted = |name: &str| PodRecord { is_evicted: true, ..aged(name, PodPhase::Failed, 200) };
+    for name in ["a", "b", "c"] {
+        cluster.create_pod(aged(name, PodPhase::Succeeded, 100));
+    }
+    world.cycle().await;
+    // The watch is lost while all of them are replaced by pods that would go before them.
+    cluster.freeze(Feed::Pods, true);
+    for name in ["a", "b", "c"] {
+        cluster.drop_pod(name);
+    }
+    for name in ["x", "y", "z"] {
+        cluster.create_pod(evicted(name));
+    }
+    for listed in 0..4 {
+        cluster.hold_lists(Feed::Pods, Some(listed));
+        cluster.expire(Feed::Pods, 0);
+        cluster.freeze(Feed::Pods, false);
+        world.cycle().await;
+        assert_eq!(world.left(), ["x", "y", "z"], "after {listed} pods of the list");
+    }
+    // A change that follows the list counts once that is complete.
+    cluster.create_pod(evicted("w"));
+    world.cycle().await;
+    assert_eq!(world.left(), ["w", "x", "y", "z"]);
+    cluster.hold_lists(Feed::Pods, None);
+    world.cycle().await;
+    assert_eq!(world.left().len(), 3);
 }

@@ -9,6 +9,7 @@ mod histories;
 mod leaders;
 mod orphaned;
 mod out_of_service;
+mod reported;
 mod terminated;
 mod unscheduled;
 mod world;

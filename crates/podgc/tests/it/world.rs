@@ -22,6 +22,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::reported::{Reported, Tee};
+
 pub(crate) struct World {
     pub(crate) cluster: MemoryCluster,
     pub(crate) gc: PodGc,
@@ -30,6 +32,7 @@ pub(crate) struct World {
     pub(crate) events: mpsc::Receiver<ClusterEvent>,
     pub(crate) stop: CancellationToken,
     cache: Arc<SharedCache>,
+    reported: Arc<Reported>,
     /// Those who fill the cache.
     _feeds: JoinSet<()>,
 }
@@ -37,6 +40,7 @@ pub(crate) struct World {
 /// What a controller knows, for a test that looks at it.
 pub(crate) struct Looking {
     cache: Arc<SharedCache>,
+    reported: Arc<Reported>,
     clock: VirtualClock,
 }
 
@@ -46,18 +50,9 @@ impl Looking {
         self.cache.lock().missing_nodes().map(str::to_owned).collect()
     }
 
-    /// Terminated pods, by our own reading of the order in which they go.
+    /// Terminated pods that the controller may act on, in the order in which they go.
     pub(crate) fn terminated(&self) -> Vec<Uid> {
-        let cache = self.cache.lock();
-        let terminated = cache.all().filter(|pod| pod.phase.is_terminated());
-        let mut ordered: Vec<_> = terminated
-            .map(|pod| {
-                let uid = cache.target(pod.id).map(|(_, target, _)| target.uid);
-                (!pod.is_evicted, pod.created, pod.name.to_owned(), uid.unwrap())
-            })
-            .collect();
-        ordered.sort();
-        ordered.into_iter().map(|(.., uid)| uid).collect()
+        self.reported.terminated()
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -102,8 +97,10 @@ impl World {
         let cache = Cache::new(order, settings.terminated.ttl.is_some());
         let cache = Arc::new(SharedCache::new(cache));
         let mut feeds = JoinSet::new();
-        let (server, sink) = (cluster.clone(), Arc::clone(&cache));
-        feeds.spawn(async move { server.follow_pods(&*sink).await });
+        let reported = Arc::new(Reported::default());
+        let sink = Tee { cache: Arc::clone(&cache), reported: Arc::clone(&reported) };
+        let server = cluster.clone();
+        feeds.spawn(async move { server.follow_pods(&sink).await });
         let (server, sink) = (cluster.clone(), Arc::clone(&cache));
         feeds.spawn(async move { server.follow_nodes(&*sink).await });
         let registry = Registry::new();
@@ -117,7 +114,7 @@ impl World {
         };
         let gc = PodGc::new(settings, outside, Arc::clone(&cache), metrics.clone());
         let stop = CancellationToken::new();
-        Self { cluster, gc, registry, metrics, events, stop, cache, _feeds: feeds }
+        Self { cluster, gc, registry, metrics, events, stop, cache, reported, _feeds: feeds }
     }
 
     /// Lets what happened be heard.
@@ -127,12 +124,16 @@ impl World {
 
     /// A look at what the controller knows.
     pub(crate) fn looking(&self) -> Looking {
-        Looking { cache: Arc::clone(&self.cache), clock: self.cluster.clock() }
+        let (cache, reported) = (Arc::clone(&self.cache), Arc::clone(&self.reported));
+        Looking { cache, reported, clock: self.cluster.clock() }
     }
 
-    /// One cycle on all that can be heard.
+    /// One cycle on all that was reported; none before the first lists are complete.
     pub(crate) async fn cycle(&mut self) {
         self.settle().await;
+        if !self.cache.is_synced() {
+            return;
+        }
         let stop = self.stop.clone();
         self.gc.cycle(&stop).await;
         self.settle().await;

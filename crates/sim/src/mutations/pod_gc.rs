@@ -58,6 +58,12 @@ pub const POD_GC: &[Mutation] = &[
         replace: "(slot.evicted, time, at)",
     },
     Mutation {
+        name: "pods of an unfinished relist are counted",
+        file: "crates/podgc/src/cache/relist.rs",
+        find: "self.relist = self.is_listed.then(Relist::new);",
+        replace: "self.relist = self.is_listed.then(Relist::new).filter(|_| false);",
+    },
+    Mutation {
         name: "a node that the cache misses is gone, whatever the API server says",
         file: "crates/podgc/src/task.rs",
         find: r#"Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),"#,

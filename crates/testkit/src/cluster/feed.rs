@@ -4,8 +4,18 @@ use std::collections::BTreeMap;
 
 use model::cluster::{NodeRecord, PodRecord, Uid};
 use model::ports::cluster::{Change, Sink};
+use tokio::sync::watch;
 
 use super::{History, MemoryCluster, State};
+
+/// What is sent next.
+struct Batch<T, K> {
+    changes: Vec<Change<T, K>>,
+    /// After how many of them the list is held.
+    held_after: Option<usize>,
+    /// How often those who follow had to begin anew before it.
+    expired: u64,
+}
 
 /// Tells all from the beginning, and then what follows, for ever.
 pub(super) async fn follow<T: Clone, K: Clone + Ord>(
@@ -17,35 +27,62 @@ pub(super) async fn follow<T: Clone, K: Clone + Ord>(
     let mut changed = cluster.shared.subscribe();
     let mut place: Option<(u64, usize)> = None;
     loop {
-        let mut told = Vec::new();
-        {
-            let mut state = cluster.shared.state();
-            let history = history(&mut state);
-            if !history.is_frozen {
-                let expired = history.expired;
-                let from = match place {
-                    Some((seen, from)) if seen == expired => from,
-                    _ => {
-                        let known = history.changes.len().saturating_sub(history.behind);
-                        history.behind = 0;
-                        told.push(Change::Restarted);
-                        told.extend(all(&history.changes[..known], &key).map(Change::Applied));
-                        told.push(Change::Complete);
-                        known
-                    }
-                };
-                told.extend_from_slice(&history.changes[from..]);
-                place = Some((expired, history.changes.len()));
+        let batch = next_batch(history(&mut cluster.shared.state()), &mut place, &key);
+        let is_quiet = batch.changes.is_empty();
+        for (sent, change) in batch.changes.into_iter().enumerate() {
+            let is_held = |state: &mut State| {
+                let history = history(state);
+                history.expired == batch.expired && (history.held.is_some() || history.is_frozen)
+            };
+            while batch.held_after == Some(sent) && is_held(&mut cluster.shared.state()) {
+                await_change(&mut changed).await;
             }
-        }
-        for change in told {
+            if history(&mut cluster.shared.state()).expired != batch.expired {
+                // The list breaks off; the next one begins.
+                break;
+            }
             sink.hear(change);
         }
-        if changed.changed().await.is_err() {
-            // The cluster is gone; there is nothing to hear.
-            std::future::pending::<()>().await;
+        if is_quiet {
+            await_change(&mut changed).await;
         }
     }
+}
+
+async fn await_change(changed: &mut watch::Receiver<u64>) {
+    if changed.changed().await.is_err() {
+        // The cluster is gone; there is nothing to hear.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A list if one is due, and the changes since then.
+fn next_batch<T: Clone, K: Clone + Ord>(
+    history: &mut History<Change<T, K>>,
+    place: &mut Option<(u64, usize)>,
+    key: impl Fn(&T) -> K,
+) -> Batch<T, K> {
+    let expired = history.expired;
+    let mut batch = Batch { changes: Vec::new(), held_after: None, expired };
+    if history.is_frozen {
+        return batch;
+    }
+    let from = match *place {
+        Some((seen, from)) if seen == expired => from,
+        _ => {
+            let known = history.changes.len().saturating_sub(history.behind);
+            history.behind = 0;
+            batch.changes.push(Change::Restarted);
+            batch.changes.extend(all(&history.changes[..known], key).map(Change::Applied));
+            let listed = batch.changes.len();
+            batch.held_after = history.held.map(|objects| listed.min(objects + 1));
+            batch.changes.push(Change::Complete);
+            known
+        }
+    };
+    batch.changes.extend_from_slice(&history.changes[from..]);
+    *place = Some((expired, history.changes.len()));
+    batch
 }
 
 /// What is there after some changes.
