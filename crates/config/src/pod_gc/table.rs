@@ -48,7 +48,8 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("max-deletion-percent", Number, "0"),
     flag("min-resync-period", Duration, "12h"),
     flag("quarantine-time", Duration, "40s"),
-    flag("secure-port", Integer, "10257"),
+    // Not the 10257 of kube-controller-manager: both may run on one host.
+    flag("secure-port", Integer, "10297"),
     flag("state-dir", Text, "/var/lib/ferrolet/pod-gc"),
     flag("terminated-pod-gc-threshold", Integer, "12500"),
     flag("terminated-pod-order", Text, "creation"),

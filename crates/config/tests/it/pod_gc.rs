@@ -15,7 +15,7 @@ fn refused(args: &[&str]) -> String {
 
 // behaviour: PGC-110
 #[test]
-fn without_flags_all_is_as_upstream_has_it_but_the_name_of_the_lease() {
+fn defaults_are_upstreams_except_lease_name_and_port() {
     let arguments = arguments(&[]);
     assert_eq!(arguments.terminated.threshold, 12_500);
     assert_eq!((arguments.server.qps, arguments.server.burst), (20.0, 30));
@@ -23,7 +23,9 @@ fn without_flags_all_is_as_upstream_has_it_but_the_name_of_the_lease() {
     assert_eq!((&*election.namespace, &*election.name), ("kube-system", "ferrolet-pod-gc"));
     let times = [election.lease_duration, election.renew_deadline, election.retry_period];
     assert_eq!(times, [15, 10, 2].map(Duration::from_secs));
-    assert_eq!((&*arguments.serving.address, arguments.serving.port), ("0.0.0.0", 10257));
+    assert_eq!((&*arguments.serving.address, arguments.serving.port), ("0.0.0.0", 10297));
+    let taken = [10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260];
+    assert!(!taken.contains(&arguments.serving.port), "a port of a Kubernetes component");
     let times = [arguments.check_period, arguments.quarantine];
     assert_eq!(times, [20, 40].map(Duration::from_secs));
     assert_eq!((arguments.terminated.ttl, arguments.terminated.per_node), (None, None));
