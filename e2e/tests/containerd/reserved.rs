@@ -144,7 +144,10 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
     node.write_manifest("more.yaml", &asking("more", "", "1m"))?;
     let status = failed(&node, "more", "UnexpectedAdmissionError")?;
     let message = status["message"].as_str().unwrap_or_default();
-    ensure!(message.ends_with("[(res: cpu, q: 1), ]"), "{message}");
+    ensure!(
+        message.contains("[(res: cpu, q: 1), ]. Not enough cpu: the pod requests 1m, "),
+        "{message}"
+    );
     is_untouched(&node, "more")?;
 
     // Whoever cleans the node up leaves to others what is theirs.

@@ -61,7 +61,8 @@ async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
     let agent = world.start();
     let (reason, message) = failed(&world, &agent, "big").await;
     assert_eq!(reason, "UnexpectedAdmissionError");
-    let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]";
+    let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]. \
+                   Not enough cpu: the pod requests 3, the node has 2, other pods request 0.";
     assert!(message.starts_with("Pod was rejected: ") && message.ends_with(missing), "{message}");
     let told = world.events.all();
     let told = told.iter().find(|event| event.reason == reason).expect("an event");
@@ -125,7 +126,8 @@ const REFUSED: [(&str, &str, &str, &str); 7] = [
         "UnexpectedAdmissionError",
         "Unexpected error while attempting to recover from admission failure: preemption: error \
          finding a set of pods to preempt: no set of running pods found to reclaim resources: \
-         [(res: cpu, q: 1100), ]",
+         [(res: cpu, q: 1100), ]. Not enough cpu: the pod requests 3, the node has 2, other pods request \
+         100m.",
     ),
 ];
 

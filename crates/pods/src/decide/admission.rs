@@ -165,10 +165,14 @@ fn make_room(pod: &Pod, there: &Occupancy, lacking: &[Insufficient]) -> Decision
             Decision::Preempt(Preemption { victims, resource: resource.unwrap_or_default() })
         }
         Preempting::NotEnough(missing) => {
+            let lacking = lacking.iter().filter(|lack| missing.has(&lack.resource));
+            let explained: Vec<String> = lacking.map(Insufficient::explained).collect();
+            // Upstream's text comes first and unchanged.
             let message = format!(
                 "Unexpected error while attempting to recover from admission failure: preemption: \
                  error finding a set of pods to preempt: no set of running pods found to reclaim \
-                 resources: {missing}"
+                 resources: {missing}. {}",
+                explained.join(" ")
             );
             Decision::Reject(Rejection::new("UnexpectedAdmissionError", message))
         }

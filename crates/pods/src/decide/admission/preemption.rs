@@ -45,6 +45,11 @@ impl Needs {
         Self(left.collect())
     }
 
+    /// Whether something of a resource is missing.
+    pub(super) fn has(&self, resource: &str) -> bool {
+        self.0.iter().any(|(missing, _)| missing == resource)
+    }
+
     fn are_met(&self) -> bool {
         self.0.is_empty()
     }

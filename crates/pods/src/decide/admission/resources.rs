@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::quantity::Quantity;
 use podspec::resources::{
-    self, Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_scalar,
+    self, Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS, is_extended, is_scalar,
 };
 
 use super::{Node, Occupancy, Rejection};
@@ -34,6 +35,32 @@ impl Insufficient {
              capacity: {capacity}"
         );
         Rejection { reason: format!("OutOf{resource}").into(), message }
+    }
+
+    /// The numbers of [`Self::rejection`], written as in a manifest. Upstream's refusal of a critical pod has
+    /// only the difference.
+    pub(super) fn explained(&self) -> String {
+        let Self { resource, requested, used, capacity } = self;
+        let written = |units: &i64| written(resource, *units);
+        let (requested, used, capacity) = (written(requested), written(used), written(capacity));
+        format!(
+            "Not enough {resource}: the pod requests {requested}, the node has {capacity}, other pods \
+             request {used}."
+        )
+    }
+}
+
+/// An amount of a resource as people write it.
+fn written(resource: &str, units: i64) -> String {
+    if resource == CPU {
+        return if units % 1000 == 0 { (units / 1000).to_string() } else { format!("{units}m") };
+    }
+    let text = units.to_string();
+    let in_bytes =
+        [MEMORY, EPHEMERAL_STORAGE].contains(&resource) || resource.starts_with(HUGE_PAGES_PREFIX);
+    match Quantity::parse(&text) {
+        Ok(amount) if in_bytes => amount.in_binary().to_string(),
+        _ => text,
     }
 }
 
