@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 # To add a part, add a row here and a function part_NAME below.
 what=bench
 parts=(
-    "standalone|42|agents without a cluster, on containerd and in memory (5 rounds)"
+    "standalone|28|agents without a cluster, on containerd and in memory (3 rounds)"
     "garbage|16|agents on a node full of dead containers (3 rounds)"
-    "cluster|22|agents as nodes of a cluster (1 round; run it three times)"
-    "pod-gc|28|the Pod GC controller and that of kube-controller-manager (no rounds)"
+    "cluster|28|agents as nodes of a cluster (1 round; run it three times)"
+    "pod-gc|28|the Pod GC controller and that of kube-controller-manager (1 round; run it three times)"
 )
 out=docs/benchmarks
 
@@ -22,8 +22,8 @@ bench() {
     "${root[@]}" "$CARGO_TARGET_DIR/release/bench" --out "$out" --commit "$commit" --binary "$binary" "$@"
 }
 
-# How many rounds a part measures, and how many fit an hour.
-declare -A usual=([standalone]=5 [garbage]=3 [cluster]=1) most=([standalone]=6 [garbage]=10 [cluster]=2)
+# How many rounds a part measures, and how many fit an hour. Each round may wait five minutes for a quiet machine.
+declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1) most=([standalone]=4 [garbage]=5 [cluster]=1 [pod-gc]=1)
 part_standalone() { bench --rounds "${ROUNDS:-${usual[standalone]}}"; }
 part_garbage() { bench --garbage --rounds "${ROUNDS:-${usual[garbage]}}"; }
 part_cluster() { bench --cluster --rounds "${ROUNDS:-${usual[cluster]}}"; }

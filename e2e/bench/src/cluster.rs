@@ -29,8 +29,9 @@ use self::place::ClusterPlace;
 pub use self::requests::{Requests, of_pods};
 use crate::agent::Programs;
 use crate::machine::round_start;
-use crate::results::{About, Agent, Memory};
-use crate::rounds::about;
+use crate::plan::WINDOW;
+use crate::results::{About, Agent, Asleep, Memory};
+use crate::rounds::{Session, about};
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,9 +70,8 @@ impl ClusterPlan {
             at_once: 100,
             settle_seconds: 3,
             idle_warm_up_seconds: 90,
-            // Both agents look at every pod again after 60 to 90 s; then it is quiet.
             warm_up_seconds: 90,
-            quiet_seconds: 60,
+            quiet_seconds: WINDOW.as_secs(),
             earlier_blocks: 0,
         }
     }
@@ -202,18 +202,21 @@ pub struct Quiet {
     pub memory: Memory,
     /// What it asked of the API server in that time.
     pub requests: Requests,
+    /// What a process that sleeps took meanwhile; nothing in older files.
+    #[serde(default)]
+    pub asleep: Option<Asleep>,
 }
 
 /// Plays a plan and tells every step on standard error.
-pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<ClusterResults> {
+pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Result<ClusterResults> {
     let since = Instant::now();
-    let mut about = about(programs, commit)?;
+    let mut about = about(programs, &session.commit)?;
     let place = ClusterPlace::start(programs)?;
     // The first pods of a machine take longer, whoever makes them: nobody counts these.
     one_by_one(&place, plan, 0, &mut Block::default()).context("before it counts")?;
     let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
-        about.rounds.push(round_start()?);
+        about.rounds.push(round_start(session.patience)?);
         for _ in 0..plan.blocks {
             let turn = plan.earlier_blocks + blocks.len();
             blocks.push(block(&place, plan, turn).with_context(|| format!("round {number}"))?);

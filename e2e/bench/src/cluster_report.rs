@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use crate::cluster::{
     Block, ClusterPlan, ClusterResults, Costs, Quiet, Requests, Round, Times, of_pods,
 };
+use crate::judge::{Floor, Judgement, Measured, every, judge, load_before, worst};
+use crate::plan::WINDOW;
 use crate::plot::{Bar, picture};
-use crate::report::{ends, head, line, short};
-use crate::results::Agent;
+use crate::report::{TARGETS_HEAD, ends, head, line, short};
+use crate::results::{Agent, Asleep};
 use crate::spread::{Spread, mebibytes, number};
 
 /// A number of a turn; less is better, always.
@@ -26,8 +28,31 @@ pub struct Metric {
 pub enum Number {
     /// A time, which bare calls take too.
     Time(fn(&Times) -> Option<f64>),
+    /// A cost of quiet minutes, which a process that sleeps has too: of which minutes, and which.
+    Quiet(fn(&Costs) -> &Quiet, fn(Usage) -> f64),
     /// A cost, which only agents have.
     Cost(fn(&Costs, &ClusterPlan) -> f64),
+}
+
+/// What a process used in quiet minutes.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    seconds: f64,
+    cpu_seconds: f64,
+    rss_bytes: u64,
+}
+
+impl Usage {
+    fn of(quiet: &Quiet) -> Self {
+        let Quiet { seconds, cpu_seconds, memory, .. } = quiet;
+        Self { seconds: *seconds, cpu_seconds: *cpu_seconds, rss_bytes: memory.rss_bytes }
+    }
+
+    /// Of a process that slept meanwhile.
+    fn asleep(quiet: &Quiet) -> Option<Self> {
+        let Asleep { cpu_seconds, rss_bytes } = quiet.asleep?;
+        Some(Self { seconds: quiet.seconds, cpu_seconds, rss_bytes })
+    }
 }
 
 impl Metric {
@@ -35,14 +60,14 @@ impl Metric {
     pub fn described(&self) -> String {
         match self.of {
             Number::Time(_) => format!("{}, beyond bare calls, of upstream's", self.name),
-            Number::Cost(_) => format!("{}, of upstream's", self.name),
+            _ => format!("{}, of upstream's", self.name),
         }
     }
 
     fn group(&self) -> &'static str {
         match self.of {
             Number::Time(_) => "time beyond bare calls",
-            Number::Cost(_) => "cost",
+            _ => "cost",
         }
     }
 }
@@ -59,16 +84,25 @@ const fn cost(
     Metric { name, of: Number::Cost(of), limit }
 }
 
+const fn quiet(
+    name: &'static str,
+    limit: f64,
+    minutes: fn(&Costs) -> &Quiet,
+    of: fn(Usage) -> f64,
+) -> Metric {
+    Metric { name, of: Number::Quiet(minutes, of), limit: Some(limit) }
+}
+
 /// All of them, in the order of the report.
 pub const METRICS: [Metric; 11] = [
     time("one pod, create to Ready, s", 0.3, |times| median(&times.start_one)),
     time("one pod, delete to gone, s", 0.3, |times| median(&times.delete_one)),
     time("all at once, create to Ready, s", 0.3, |times| Some(times.start_all)),
     time("all at once, delete to gone, s", 0.3, |times| Some(times.delete_all)),
-    cost("resident memory without pods, MiB", Some(0.25), |run, _| resident(&run.idle)),
-    cost("resident memory with all, MiB", Some(0.25), |run, _| resident(&run.full)),
-    cost("CPU without pods, millicores", Some(0.15), |run, _| millicores(&run.idle)),
-    cost("CPU with all, millicores", Some(0.15), |run, _| millicores(&run.full)),
+    quiet("resident memory without pods, MiB", 0.25, |run| &run.idle, resident),
+    quiet("resident memory with all, MiB", 0.25, |run| &run.full, resident),
+    quiet("CPU without pods, millicores", 0.15, |run| &run.idle, millicores),
+    quiet("CPU with all, millicores", 0.15, |run| &run.full, millicores),
     cost("API requests per pod", Some(0.7), |run, plan| per_pod(of_pods(&run.requests), plan)),
     cost("CPU until all are Ready, s", None, |run, _| run.start_all_cpu_seconds),
     cost("CPU until all are gone, s", None, |run, _| run.delete_all_cpu_seconds),
@@ -78,12 +112,12 @@ fn median(all: &[f64]) -> Option<f64> {
     Spread::of(all.iter().copied()).map(|spread| spread.median)
 }
 
-fn resident(quiet: &Quiet) -> f64 {
-    mebibytes(quiet.memory.rss_bytes)
+fn resident(usage: Usage) -> f64 {
+    mebibytes(usage.rss_bytes)
 }
 
-fn millicores(quiet: &Quiet) -> f64 {
-    quiet.cpu_seconds * 1000.0 / quiet.seconds
+fn millicores(usage: Usage) -> f64 {
+    usage.cpu_seconds * 1000.0 / usage.seconds
 }
 
 fn per_pod(count: u64, plan: &ClusterPlan) -> f64 {
@@ -91,11 +125,11 @@ fn per_pod(count: u64, plan: &ClusterPlan) -> f64 {
 }
 
 /// A metric of bare calls and both agents, over all turns.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Row {
     /// The metric.
     pub metric: Metric,
-    /// Of bare calls.
+    /// Of bare calls; of memory and CPU, of a process that sleeps.
     pub floor: Option<Spread>,
     /// Ours.
     pub ferrolet: Spread,
@@ -103,13 +137,14 @@ pub struct Row {
     pub upstream: Spread,
     /// Ours divided by the kubelet's of the same block or round; of times, both beyond bare calls.
     pub ratio: Option<Spread>,
+    /// What is held against the limit, of each block or round.
+    pub measured: Vec<Measured>,
 }
 
 impl Row {
-    /// Whether the median keeps the limit; nothing where there is no limit.
-    pub fn met(&self) -> Option<bool> {
-        let limit = self.metric.limit?;
-        Some(self.ratio.is_some_and(|ratio| ratio.median <= limit))
+    /// Whether all rounds keep the limit; nothing where there is no limit.
+    pub fn judgement(&self) -> Option<Judgement> {
+        Some(judge(self.metric.limit?, &self.measured))
     }
 }
 
@@ -118,34 +153,78 @@ pub fn rows(results: &ClusterResults) -> Vec<Row> {
     METRICS.into_iter().filter_map(|metric| row(results, metric)).collect()
 }
 
-fn row(results: &ClusterResults, metric: Metric) -> Option<Row> {
-    // Of each turn of both, with what bare calls took.
-    let turns: Vec<(Option<f64>, f64, f64)> = match metric.of {
+/// A metric of a turn of both agents.
+struct Turn {
+    round: u32,
+    floor: Option<f64>,
+    ours: f64,
+    theirs: f64,
+    /// Whether the floor is part of both numbers, as bare calls are.
+    is_part: bool,
+    flaw: Option<String>,
+}
+
+impl Turn {
+    /// Ours divided by theirs; of times, both beyond bare calls.
+    fn ratio(&self) -> Option<f64> {
+        let base = self.floor.filter(|_| self.is_part).unwrap_or_default();
+        (self.theirs > base).then_some((self.ours - base) / (self.theirs - base))
+    }
+}
+
+fn turns(results: &ClusterResults, metric: Metric) -> Vec<Turn> {
+    let costs = |of: &dyn Fn(u32, &Round) -> Turn| -> Vec<Turn> {
+        (1..).zip(&results.rounds).map(|(number, round)| of(number, round)).collect()
+    };
+    match metric.of {
         Number::Time(of) => {
-            let turn = |block: &Block| {
-                let agents = Agent::BOTH.map(|agent| of(block.of(agent)));
-                Some((Some(of(&block.floor)?), agents[0]?, agents[1]?))
+            let each = usize::try_from(results.plan.blocks).unwrap_or(1).max(1);
+            let numbers = (1u32..).flat_map(|round| std::iter::repeat_n(round, each));
+            let turn = |(round, block): (u32, &Block)| {
+                let [ours, theirs] = Agent::BOTH.map(|agent| of(block.of(agent)));
+                let (ours, theirs, floor) = (ours?, theirs?, Some(of(&block.floor)?));
+                Some(Turn { round, floor, ours, theirs, is_part: true, flaw: None })
             };
-            results.blocks.iter().filter_map(turn).collect()
+            numbers.zip(&results.blocks).filter_map(turn).collect()
         }
-        Number::Cost(of) => {
-            let turn = |round: &Round| {
-                let [ours, theirs] = Agent::BOTH.map(|agent| of(round.of(agent), &results.plan));
-                (None, ours, theirs)
-            };
-            results.rounds.iter().map(turn).collect()
-        }
-    };
-    let ratio = |&(floor, ours, theirs): &(Option<f64>, f64, f64)| {
-        let floor = floor.unwrap_or_default();
-        (theirs > floor).then_some((ours - floor) / (theirs - floor))
-    };
+        Number::Quiet(minutes, of) => costs(&|round, costs| {
+            let [quiet, theirs] = Agent::BOTH.map(|agent| minutes(costs.of(agent)));
+            let (ours, theirs) = (of(Usage::of(quiet)), of(Usage::of(theirs)));
+            let floor = Usage::asleep(quiet).map(of);
+            Turn { round, floor, ours, theirs, is_part: false, flaw: short_window(quiet) }
+        }),
+        Number::Cost(of) => costs(&|round, costs| {
+            let [ours, theirs] = Agent::BOTH.map(|agent| of(costs.of(agent), &results.plan));
+            Turn { round, floor: None, ours, theirs, is_part: false, flaw: None }
+        }),
+    }
+}
+
+/// Why quiet minutes are too few.
+fn short_window(quiet: &Quiet) -> Option<String> {
+    let is_short = quiet.seconds < WINDOW.as_secs_f64();
+    is_short.then(|| format!("a window of {:.0} s, not {}", quiet.seconds, WINDOW.as_secs()))
+}
+
+fn row(results: &ClusterResults, metric: Metric) -> Option<Row> {
+    let turns = turns(results, metric);
+    let measured = turns.iter().map(|turn| Measured {
+        round: turn.round,
+        value: turn.ratio(),
+        load: load_before(&results.about, turn.round),
+        floor: match metric.of {
+            Number::Cost(_) => Floor::NotNeeded,
+            _ => Floor::of(turn.floor, turn.ours),
+        },
+        flaw: turn.flaw.clone(),
+    });
     Some(Row {
         metric,
-        floor: Spread::of(turns.iter().filter_map(|(floor, ..)| *floor)),
-        ferrolet: Spread::of(turns.iter().map(|(_, ours, _)| *ours))?,
-        upstream: Spread::of(turns.iter().map(|(.., theirs)| *theirs))?,
-        ratio: Spread::of(turns.iter().filter_map(ratio)),
+        floor: Spread::of(turns.iter().filter_map(|turn| turn.floor)),
+        ferrolet: Spread::of(turns.iter().map(|turn| turn.ours))?,
+        upstream: Spread::of(turns.iter().map(|turn| turn.theirs))?,
+        ratio: Spread::of(turns.iter().filter_map(Turn::ratio)),
+        measured: measured.collect(),
     })
 }
 
@@ -161,8 +240,8 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
          ## Numbers\n\n\
          As a node of a cluster: {} pods one after the other, then {} at once, in {} blocks of short turns; costs in \
          {} rounds. Median and spread over them; the ratio is taken in each, of times beyond what bare calls to the \
-         runtime take.\n\n\
-         | | bare calls | | ferrolet | | upstream | | ratio | |\n\
+         runtime take. The floor is that of bare calls; of memory and CPU, that of a process that sleeps.\n\n\
+         | | floor | | ferrolet | | upstream | | ratio | |\n\
          |---|---:|---|---:|---|---:|---|---:|---|\n",
         plan.turns * plan.one_by_one,
         plan.at_once,
@@ -195,18 +274,12 @@ fn cells(spread: Option<Spread>) -> (String, String) {
 }
 
 fn targets(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "\n## Targets\n\n| target | at most | median | spread | |\n|---|---:|---:|---:|---|\n",
-    );
+    let mut text = format!("\n## Targets\n\n{TARGETS_HEAD}");
     for row in rows {
-        let Some(limit) = row.metric.limit else { continue };
-        let (median, spread) = cells(row.ratio);
-        let word = match row.met() {
-            Some(true) => "met",
-            _ if row.ratio.is_none() => "not measured",
-            _ => "**missed**",
-        };
-        line(&mut text, &[&row.metric.described(), &short(limit), &median, &spread, word]);
+        let (Some(limit), Some(judgement)) = (row.metric.limit, row.judgement()) else { continue };
+        let worst = worst(&row.measured).map_or("–".to_owned(), short);
+        let (every, what) = (every(&row.measured), row.metric.described());
+        line(&mut text, &[&what, &short(limit), &worst, &every, &judgement.written()]);
     }
     text
 }
@@ -252,7 +325,7 @@ pub fn svg(results: &ClusterResults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rendering_tests::about;
+    use crate::rendering_tests::quiet_rounds;
     use crate::results::Memory;
 
     fn quiet(mebibytes: u64, cpu_seconds: f64) -> Quiet {
@@ -263,8 +336,9 @@ mod tests {
             anonymous_bytes: bytes,
             peak_rss_bytes: bytes,
         };
-        let requests = Requests::from([("update leases".to_owned(), 12)]);
-        Quiet { seconds: 120.0, cpu_seconds, memory, requests }
+        let requests = Requests::from([("update leases".to_owned(), 15)]);
+        let asleep = Some(Asleep { cpu_seconds: 0.0, rss_bytes: 1 << 20 });
+        Quiet { seconds: 150.0, cpu_seconds, memory, requests, asleep }
     }
 
     fn times(one: f64, gone: f64, all: f64, all_gone: f64) -> Times {
@@ -296,8 +370,9 @@ mod tests {
             upstream: times(1.2, 1.1, 13.0, 4.0),
         };
         let rounds = vec![Round { ferrolet: run(20, 200), upstream: run(80, 500) }; 3];
-        let blocks = vec![block(0.1), block(0.2), block(0.4)];
-        ClusterResults { about: about(), plan: ClusterPlan::full(3), blocks, rounds }
+        let blocks = vec![block(0.1), block(0.2), block(0.25)];
+        let plan = ClusterPlan { blocks: 1, ..ClusterPlan::full(3) };
+        ClusterResults { about: quiet_rounds(3), plan, blocks, rounds }
     }
 
     fn row(name: &str) -> Row {
@@ -308,12 +383,46 @@ mod tests {
     fn times_are_compared_beyond_what_bare_calls_take() {
         let one = row("one pod, create to Ready, s");
         let ratio = one.ratio.unwrap();
-        assert!((ratio.median - 0.2).abs() < 1e-9 && (ratio.max - 0.4).abs() < 1e-9, "{one:?}");
-        assert_eq!(one.met(), Some(true));
-        assert_eq!(row("all at once, create to Ready, s").met(), Some(true));
+        assert!((ratio.median - 0.2).abs() < 1e-9 && (ratio.max - 0.25).abs() < 1e-9, "{one:?}");
+        assert_eq!(one.judgement(), Some(Judgement::Met));
+        let all = row("all at once, create to Ready, s");
+        assert_eq!(all.judgement(), Some(Judgement::Met));
         // Upstream took no longer than bare calls: there is nothing to be a part of.
         let gone = row("all at once, delete to gone, s");
-        assert!(gone.ratio.is_none() && gone.met() == Some(false), "{gone:?}");
+        let not_measured = Judgement::NotJudged("round 1: not measured".to_owned());
+        assert_eq!((gone.ratio, gone.judgement()), (None, Some(not_measured)));
+    }
+
+    #[test]
+    fn time_below_bare_calls_is_not_judged() {
+        let mut results = results();
+        results.blocks[1].ferrolet.start_all = 7.5;
+        let rows = rows(&results);
+        let is_it = |row: &&Row| row.metric.name == "all at once, create to Ready, s";
+        let all = rows.iter().find(is_it).unwrap();
+        assert!(all.ratio.unwrap().min < 0.0, "{all:?}");
+        let why = "round 2: the floor (8.00) is not below ours (7.50)".to_owned();
+        assert_eq!(all.judgement(), Some(Judgement::NotJudged(why)));
+    }
+
+    #[test]
+    fn blocks_of_one_round_are_one_round() {
+        let mut results = results();
+        results.plan.blocks = 2;
+        let why = "2 of 3 rounds with a load below 1 before".to_owned();
+        let one = &rows(&results)[0];
+        assert_eq!(one.judgement(), Some(Judgement::NotJudged(why)));
+    }
+
+    #[test]
+    fn short_quiet_minutes_are_not_judged() {
+        let mut results = results();
+        results.rounds[2].ferrolet.full.seconds = 60.0;
+        let rows = rows(&results);
+        let is_it = |row: &&Row| row.metric.name == "resident memory with all, MiB";
+        let why = "round 3: a window of 60 s, not 150".to_owned();
+        let resident = rows.iter().find(is_it).unwrap();
+        assert_eq!(resident.judgement(), Some(Judgement::NotJudged(why)));
     }
 
     #[test]
@@ -321,17 +430,17 @@ mod tests {
         let requests = row("API requests per pod");
         assert!((requests.ferrolet.median - 2.0).abs() < 1e-9, "{requests:?}");
         assert!((requests.upstream.median - 5.0).abs() < 1e-9, "{requests:?}");
-        assert_eq!(requests.met(), Some(true));
+        assert_eq!(requests.judgement(), Some(Judgement::Met));
     }
 
     #[test]
     fn the_page_tells_targets_numbers_and_requests() {
         let page = markdown(&results(), "cluster");
         for row in [
-            "| one pod, create to Ready, s, beyond bare calls, of upstream's | 0.300 | 0.200 | 0.100–0.400 | met |",
-            "| all at once, delete to gone, s, beyond bare calls, of upstream's | 0.300 |  |  | not measured |",
-            "| CPU with all, millicores, of upstream's | 0.150 | 1.00 | 1.00–1.00 | **missed** |",
-            "| resident memory with all, MiB |  |  | 40.0 | 40.0–40.0 | 160 | 160–160 | 0.250 | 0.250–0.250 |",
+            "| one pod, create to Ready, s, beyond bare calls, of upstream's | 0.300 | 0.250 | 0.100, 0.200, 0.250 | met |",
+            "| all at once, delete to gone, s, beyond bare calls, of upstream's | 0.300 | – | –, –, – | not judged: round 1: not measured |",
+            "| CPU with all, millicores, of upstream's | 0.150 | 1.00 | 1.00, 1.00, 1.00 | **missed** |",
+            "| resident memory with all, MiB | 1.00 | 1.00–1.00 | 40.0 | 40.0–40.0 | 160 | 160–160 | 0.250 | 0.250–0.250 |",
             "| patch pods/status | 2.00 | 5.00 |",
             "| update leases | 6.00 | 6.00 |",
         ] {

@@ -7,6 +7,7 @@
 
 use crate::cluster::{ClusterPlan, ClusterResults};
 use crate::garbage::{GarbagePlan, GarbageResults};
+use crate::pod_gc::PodGcResults;
 use crate::results::{About, Results};
 
 /// Results to which later rounds can be added.
@@ -114,6 +115,29 @@ impl Collect for ClusterResults {
         self.plan.rounds += later.plan.rounds;
         self.blocks.extend(later.blocks);
         self.rounds.extend(later.rounds);
+    }
+}
+
+impl Collect for PodGcResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        self.plan == other.plan
+    }
+
+    fn append(&mut self, later: Self) {
+        let before = self.quiet.iter().map(|quiet| quiet.round).max().unwrap_or_default();
+        self.quiet.extend(later.quiet.into_iter().map(|mut quiet| {
+            quiet.round += before;
+            quiet
+        }));
+        self.deletions.extend(later.deletions);
     }
 }
 

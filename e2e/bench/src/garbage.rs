@@ -15,7 +15,7 @@ use crate::machine::round_start;
 use crate::place::{Place, Stage};
 use crate::plan::On;
 use crate::results::{About, Agent, Memory};
-use crate::rounds::about;
+use crate::rounds::{Session, about};
 use crate::usage;
 
 const PAUSE: Duration = Duration::from_millis(50);
@@ -95,13 +95,13 @@ pub struct Collected {
 }
 
 /// Plays a plan and tells every step on standard error.
-pub fn play(plan: &GarbagePlan, programs: &Programs, commit: &str) -> Result<GarbageResults> {
+pub fn play(plan: &GarbagePlan, programs: &Programs, session: &Session) -> Result<GarbageResults> {
     let since = Instant::now();
-    let mut about = about(programs, commit)?;
+    let mut about = about(programs, &session.commit)?;
     let place = Place::start(programs.clone(), On::Hollow)?;
     let mut runs = Vec::new();
     for round in 1..=plan.rounds {
-        about.rounds.push(round_start()?);
+        about.rounds.push(round_start(session.patience)?);
         for agent in Agent::BOTH {
             let run = turn(&place, plan, agent, round);
             runs.push(run.with_context(|| format!("round {round}, garbage, {}", agent.name()))?);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::garbage::{GarbageResults, GarbageRun};
+use crate::judge::{Floor, Judgement, Measured, every, judge, load_before, worst};
 use crate::report::{ends, head, line, short};
 use crate::results::Agent;
 use crate::spread::{Spread, mebibytes, number};
@@ -29,11 +30,23 @@ pub fn growth(run: &GarbageRun) -> f64 {
     mebibytes(run.collected.memory.peak_rss_bytes) - mebibytes(run.empty.peak_rss_bytes)
 }
 
-/// Our growth over the rounds, and whether it keeps the limit.
-pub fn verdict(results: &GarbageResults) -> Option<(Spread, bool)> {
-    let growth = Spread::of(of(results, Agent::Ferrolet).map(growth))?;
+/// Our growth in each round, and whether all rounds keep the limit. Its floor is an empty node.
+pub fn verdict(results: &GarbageResults) -> (Vec<Measured>, Judgement) {
+    let runs = of(results, Agent::Ferrolet);
+    let measured = runs.map(|run| Measured {
+        round: run.round,
+        value: Some(growth(run)),
+        load: load_before(&results.about, run.round),
+        floor: Floor::Of {
+            floor: mebibytes(run.empty.peak_rss_bytes),
+            ours: mebibytes(run.collected.memory.peak_rss_bytes),
+        },
+        flaw: None,
+    });
+    let measured: Vec<Measured> = measured.collect();
     let all_gone = of(results, Agent::Ferrolet).all(|run| run.collected.left == 0);
-    Some((growth, all_gone && growth.median <= GROWTH_LIMIT))
+    let judgement = if all_gone { judge(GROWTH_LIMIT, &measured) } else { Judgement::Missed };
+    (measured, judgement)
 }
 
 fn of(results: &GarbageResults, agent: Agent) -> impl Iterator<Item = &GarbageRun> {
@@ -60,16 +73,15 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
         let (ours, theirs) = (cells(Agent::Ferrolet), cells(Agent::Upstream));
         line(&mut page, &[what, &ours.0, &ours.1, &theirs.0, &theirs.1]);
     }
-    if let Some((growth, met)) = verdict(results) {
-        let word = if met { "met" } else { "**missed**" };
-        writeln!(
-            page,
-            "\nTarget: nothing is left, and memory grows by at most {GROWTH_LIMIT} MiB: {} ({}), {word}.",
-            short(growth.median),
-            ends(growth)
-        )
-        .expect("a string takes every text");
-    }
+    let (measured, judgement) = verdict(results);
+    writeln!(
+        page,
+        "\nTarget: nothing is left, and memory grows by at most {GROWTH_LIMIT} MiB. Worst {}, every round {}: {}.",
+        worst(&measured).map_or("–".to_owned(), short),
+        every(&measured),
+        judgement.written()
+    )
+    .expect("a string takes every text");
     page
 }
 
@@ -79,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::garbage::{Collected, GarbagePlan};
-    use crate::rendering_tests::about;
+    use crate::rendering_tests::quiet_rounds;
     use crate::results::Memory;
 
     fn memory(mebibytes: u64) -> Memory {
@@ -87,9 +99,9 @@ mod tests {
         Memory { rss_bytes: bytes, pss_bytes: bytes, anonymous_bytes: bytes, peak_rss_bytes: bytes }
     }
 
-    fn run(agent: Agent, peak: u64, left: usize) -> GarbageRun {
+    fn run(round: u32, agent: Agent, peak: u64, left: usize) -> GarbageRun {
         GarbageRun {
-            round: 1,
+            round,
             agent,
             empty: memory(10),
             collected: Collected {
@@ -103,9 +115,13 @@ mod tests {
         }
     }
 
+    /// Two rounds with a growth of 15 MiB, and a third.
     fn results(peak: u64, left: usize) -> GarbageResults {
-        let runs = vec![run(Agent::Ferrolet, peak, left), run(Agent::Upstream, 90, 25_000)];
-        GarbageResults { about: about(), plan: GarbagePlan::full(1), runs }
+        let ours = [(1, 25, 0), (2, 25, 0), (3, peak, left)];
+        let ours = ours.map(|(round, peak, left)| run(round, Agent::Ferrolet, peak, left));
+        let theirs = (1..=3).map(|round| run(round, Agent::Upstream, 90, 25_000));
+        let runs = ours.into_iter().chain(theirs).collect();
+        GarbageResults { about: quiet_rounds(3), plan: GarbagePlan::full(3), runs }
     }
 
     #[test]
@@ -118,13 +134,25 @@ mod tests {
         ] {
             assert!(page.contains(row), "{page}");
         }
-        assert!(page.contains("15.0 (15.0–15.0), met."), "{page}");
+        assert!(page.contains("Worst 15.0, every round 15.0, 15.0, 15.0: met."), "{page}");
     }
 
     #[test]
     fn the_target_is_missed_by_growth_and_by_what_is_left() {
-        for (peak, left, met) in [(40, 0, true), (41, 0, false), (25, 1, false)] {
-            assert_eq!(verdict(&results(peak, left)).unwrap().1, met, "{peak} {left}");
+        let rows = [
+            (40, 0, Judgement::Met),
+            (41, 0, Judgement::Missed),
+            (25, 1, Judgement::Missed),
+            (
+                10,
+                0,
+                Judgement::NotJudged("round 3: the floor (10.0) is not below ours (10.0)".into()),
+            ),
+        ];
+        for (peak, left, expected) in rows {
+            assert_eq!(verdict(&results(peak, left)).1, expected, "{peak} {left}");
         }
+        let none = GarbageResults { runs: Vec::new(), ..results(25, 0) };
+        assert_eq!(verdict(&none).1, Judgement::NotJudged("not measured".into()));
     }
 }

@@ -35,6 +35,7 @@ pub mod collect;
 pub mod deaths;
 pub mod garbage;
 pub mod garbage_report;
+pub mod judge;
 pub mod machine;
 pub mod metrics;
 pub mod place;

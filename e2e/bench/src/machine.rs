@@ -1,30 +1,64 @@
 //! Facts of the machine that the numbers depend on.
 
 use std::fs;
-use std::thread::available_parallelism;
+use std::thread::{available_parallelism, sleep};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 
+use crate::judge::QUIET_LOAD;
 use crate::results::{Machine, RoundStart};
+
+/// How long a round waits for a quiet machine. A round that begins on a busy one is marked by its load.
+pub const PATIENCE: Duration = Duration::from_mins(5);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// This machine, now.
 pub fn machine() -> Result<Machine> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    let load = read("/proc/loadavg")?;
     Ok(Machine {
         cores: available_parallelism().context("count the cores")?.get(),
         processor: value(&read("/proc/cpuinfo")?, "model name").unwrap_or("unknown").to_owned(),
         kernel,
         memory_bytes: memory(&read("/proc/meminfo")?).context("understand /proc/meminfo")?,
-        load_before: load.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default(),
+        load_before: load()?,
     })
 }
 
-/// The time and this machine, at the start of a round.
-pub fn round_start() -> Result<RoundStart> {
-    Ok(RoundStart { date: date(), machine: machine()? })
+/// The load average of one minute.
+fn load() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg").context("read /proc/loadavg")?;
+    let first = text.split(' ').next().and_then(|word| word.parse().ok());
+    first.context("understand /proc/loadavg")
+}
+
+/// Waits until the machine is quiet, for that long at most; the time and this machine then, at the start of a
+/// round.
+pub fn round_start(patience: Duration) -> Result<RoundStart> {
+    let load_before = await_quiet(patience, load, sleep)?;
+    Ok(RoundStart { date: date(), machine: Machine { load_before, ..machine()? } })
+}
+
+/// Waits until the load is low; the last one.
+fn await_quiet(
+    patience: Duration,
+    mut load: impl FnMut() -> Result<f64>,
+    mut rest: impl FnMut(Duration),
+) -> Result<f64> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let now = load()?;
+        if now < QUIET_LOAD || waited >= patience {
+            return Ok(now);
+        }
+        if waited.is_zero() {
+            eprintln!("waiting for a load below {QUIET_LOAD}, it is {now:.2}");
+        }
+        rest(PAUSE);
+        waited += PAUSE;
+    }
 }
 
 /// The time now, in UTC, to the minute.
@@ -46,6 +80,19 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn round_waits_for_a_quiet_machine_and_not_for_ever() {
+        let waits = |loads: &[f64], patience| {
+            let (mut rests, mut loads) = (0, loads.iter().copied().cycle());
+            let load = await_quiet(patience, || Ok(loads.next().unwrap()), |_| rests += 1).unwrap();
+            (load.to_string(), rests)
+        };
+        assert_eq!(waits(&[0.99], PATIENCE), ("0.99".to_owned(), 0));
+        assert_eq!(waits(&[3.0, 1.0, 0.5], PATIENCE), ("0.5".to_owned(), 2));
+        assert_eq!(waits(&[3.5], PATIENCE), ("3.5".to_owned(), 60));
+        assert_eq!(waits(&[3.5], Duration::ZERO), ("3.5".to_owned(), 0));
+    }
 
     #[test]
     fn values_are_found_by_their_names() {

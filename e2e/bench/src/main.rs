@@ -5,15 +5,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
 use bench::cluster::{self, ClusterPlan, ClusterResults};
 use bench::collect::{Collect, collect};
 use bench::garbage::GarbagePlan;
+use bench::judge::{Judgement, every};
+use bench::machine::PATIENCE;
 use bench::plan::Plan;
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::Results;
+use bench::rounds::Session;
 use bench::{
     cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds, targets,
 };
@@ -28,14 +32,14 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
-  writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Ends with code 3 when all is written
-  and a target was missed, unless it was --tiny.
+  writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Each round waits some minutes for a
+  load below 1. Ends with code 3 when all is written and a target was missed, unless it was --tiny.
 
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
   --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
   --cluster          as nodes of a cluster (NAME: cluster)
 
-  --rounds N         how often (5; 3 with --garbage and --cluster)
+  --rounds N         how often (3)
   --scenario PART    only scenarios with PART in their names
   --commit ID        what is measured, for the record
   --binary ID        the digest of the measured program, for the record. Rounds are added to those in NAME.json
@@ -123,13 +127,25 @@ fn run(asked: Asked) -> Result<bool> {
     Ok(met || tiny)
 }
 
-/// Tells of a target whether it was met.
-fn told(met: bool, what: &str) -> bool {
-    println!("{} {what}", if met { "met   " } else { "MISSED" });
-    met
+impl Asked {
+    fn session(&self) -> Session {
+        let patience = if self.tiny { Duration::ZERO } else { PATIENCE };
+        Session { commit: self.commit.clone(), patience }
+    }
+}
+
+/// Prints what is said of a target. Whether it was not missed.
+fn was_not_missed(judgement: &Judgement, what: &str) -> bool {
+    match judgement {
+        Judgement::Met => println!("met    {what}"),
+        Judgement::Missed => println!("MISSED {what}"),
+        Judgement::NotJudged(why) => println!("not judged ({why}) {what}"),
+    }
+    *judgement != Judgement::Missed
 }
 
 fn cluster(asked: Asked) -> Result<bool> {
+    let session = asked.session();
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "cluster".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -140,23 +156,24 @@ fn cluster(asked: Asked) -> Result<bool> {
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
         measured(&out, &data, asked.binary, |stored| {
             plan.earlier_blocks = stored.map_or(0, |stored: &ClusterResults| stored.blocks.len());
-            cluster::play(&plan, &programs()?, &asked.commit)
+            cluster::play(&plan, &programs()?, &session)
         })?
     };
     write(&out.join(format!("{name}.md")), &cluster_report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &cluster_report::svg(&results))?;
     let mut met = true;
     for row in cluster_report::rows(&results) {
-        if let (Some(limit), Some(ratio)) = (row.metric.limit, row.ratio) {
-            let (ratio, limit) = (report::short(ratio.median), report::short(limit));
-            let what = format!("{}: {ratio}, at most {limit}", row.metric.described());
-            met &= told(row.met() == Some(true), &what);
+        if let (Some(limit), Some(judgement)) = (row.metric.limit, row.judgement()) {
+            let (all, limit) = (every(&row.measured), report::short(limit));
+            let what = format!("{}: {all}, at most {limit}", row.metric.described());
+            met &= was_not_missed(&judgement, &what);
         }
     }
     Ok(met)
 }
 
 fn pod_gc(asked: Asked) -> Result<bool> {
+    let session = asked.session();
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "pod-gc".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -167,23 +184,20 @@ fn pod_gc(asked: Asked) -> Result<bool> {
         let own = std::env::current_exe().context("find this program")?;
         let built = own.parent().context("find this program's directory")?;
         let programs = pod_gc::Programs::built_in(built)?;
-        let mut results = pod_gc::play(&plan, &programs, &asked.commit)?;
-        results.about.binary = asked.binary;
-        keep(&out, &data, &results)?;
-        results
+        measured(&out, &data, asked.binary, |_| pod_gc::play(&plan, &programs, &session))?
     };
     write(&out.join(format!("{name}.md")), &pod_gc_report::markdown(&results, &name))?;
     let mut met = true;
     for verdict in pod_gc_report::verdicts(&results) {
-        let (pods, ratio) = (verdict.pods, report::short(verdict.ratio));
-        let allowed = verdict.allowed;
-        let what = format!("{ratio} of upstream's memory at {pods} pods, {allowed} allowed");
-        met &= told(verdict.met(), &what);
+        let (pods, all, allowed) = (verdict.pods, every(&verdict.measured), verdict.allowed);
+        let what = format!("{all} of upstream's memory at {pods} pods, {allowed} allowed");
+        met &= was_not_missed(&verdict.judgement(), &what);
     }
     Ok(met)
 }
 
 fn garbage(asked: Asked) -> Result<bool> {
+    let session = asked.session();
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "garbage".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -192,13 +206,11 @@ fn garbage(asked: Asked) -> Result<bool> {
     } else {
         let mut plan = if asked.tiny { GarbagePlan::tiny() } else { GarbagePlan::full(3) };
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        measured(&out, &data, asked.binary, |_| garbage::play(&plan, &programs()?, &asked.commit))?
+        measured(&out, &data, asked.binary, |_| garbage::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
-    let verdict = garbage_report::verdict(&results);
-    Ok(verdict.is_none_or(|(growth, met)| {
-        told(met, &format!("memory grows by {} MiB", report::short(growth.median)))
-    }))
+    let (growth, judgement) = garbage_report::verdict(&results);
+    Ok(was_not_missed(&judgement, &format!("memory grows by {} MiB", every(&growth))))
 }
 
 /// Plays a plan, adds its rounds to the stored ones of the same program, and stores them all.
@@ -233,17 +245,18 @@ fn programs() -> Result<Programs> {
 }
 
 fn standalone(asked: Asked) -> Result<bool> {
+    let session = asked.session();
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "standalone".to_owned());
     let data = out.join(format!("{name}.json"));
     let results = if asked.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { Plan::tiny() } else { Plan::full(5) };
+        let mut plan = if asked.tiny { Plan::tiny() } else { Plan::full(3) };
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
         plan.scenarios.retain(|scenario| scenario.name.contains(&asked.scenario));
         ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
-        measured(&out, &data, asked.binary, |_| rounds::play(&plan, &programs()?, &asked.commit))?
+        measured(&out, &data, asked.binary, |_| rounds::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;
@@ -258,8 +271,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 fn tell(results: &Results) -> bool {
     let mut met = true;
-    for verdict in targets::judge(results).iter().filter(|verdict| verdict.measured.is_some()) {
-        met &= told(verdict.met(), &report::verdict(verdict));
+    for verdict in targets::judge(results).iter().filter(|verdict| !verdict.measured.is_empty()) {
+        met &= was_not_missed(&verdict.judgement(), &report::verdict(verdict));
     }
     met
 }

@@ -1,6 +1,6 @@
 //! The numbers that are compared, and how they follow from what was measured.
 
-use crate::results::{Agent, Converged, Death, Results, Run};
+use crate::results::{Agent, Asleep, Converged, Death, Results, Run};
 use crate::spread::{Spread, mebibytes, number};
 
 /// A number of a run; less is better, always.
@@ -70,6 +70,18 @@ fn start(run: &Run, of: fn(&Converged) -> f64) -> Option<f64> {
     (run.start.containers > 0).then(|| of(&run.start))
 }
 
+/// What is measured where no agent does anything, in the unit of the metric: of memory and CPU, of a process that
+/// sleeps; of deaths, what the runtime takes. Calls have none: they are counted.
+pub fn floor(name: &str, run: &Run) -> Option<f64> {
+    let asleep = |of: fn(&Asleep) -> f64| run.steady.asleep.as_ref().map(of);
+    match name {
+        RESIDENT => asleep(|asleep| mebibytes(asleep.rss_bytes)),
+        CPU => asleep(|asleep| asleep.cpu_seconds * 1000.0).map(|cpu| per_minute(run, cpu)),
+        TO_CREATE | TO_RUNNING => deaths(run, |death| death.told_seconds),
+        _ => None,
+    }
+}
+
 /// A metric of a scenario, of both agents.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
@@ -77,6 +89,8 @@ pub struct Row<'a> {
     pub scenario: &'a str,
     /// The name of the metric.
     pub metric: &'static str,
+    /// What is below ours, over the rounds.
+    pub floor: Option<Spread>,
     /// Ours, over the rounds.
     pub ferrolet: Spread,
     /// The kubelet's, over the rounds.
@@ -95,12 +109,21 @@ pub fn rows(results: &Results) -> Vec<Row<'_>> {
             Some(Row {
                 scenario,
                 metric: metric.name,
+                floor: Spread::of(
+                    ours(results, scenario).filter_map(|run| floor(metric.name, run)),
+                ),
                 ferrolet: of(Agent::Ferrolet)?,
                 upstream: of(Agent::Upstream)?,
                 ratio: Spread::of(ratios(results, scenario, *metric)),
             })
         })
         .collect()
+}
+
+/// Our runs of a scenario.
+pub fn ours<'a>(results: &'a Results, scenario: &'a str) -> impl Iterator<Item = &'a Run> {
+    let runs = results.runs.iter();
+    runs.filter(move |run| run.scenario == scenario && run.agent == Agent::Ferrolet)
 }
 
 /// The metric of a name.

@@ -53,6 +53,15 @@ pub const HOLLOW_100: &str = "100 pods, hollow";
 /// A thousand pods in memory.
 pub const HOLLOW_1000: &str = "1000 pods, hollow";
 
+/// How often ferrolet lists the runtime while it gets its events; the kubelet does so every second.
+pub const RELIST: Duration = Duration::from_secs(60);
+/// How long a pod may go without a resync, which both agents make after 60 to 90 s.
+pub const RESYNC: Duration = Duration::from_secs(90);
+/// How long a quiet agent is measured at least: two relists and a resync of every pod lie in it, wherever it begins.
+pub const WINDOW: Duration = Duration::from_secs(150);
+/// How many relists a window has to hold.
+pub const RELISTS: u64 = 2;
+
 impl Plan {
     /// All of it, for `make bench`.
     pub fn full(rounds: u32) -> Self {
@@ -61,10 +70,8 @@ impl Plan {
             name: name.to_owned(),
             on,
             pods,
-            // Both agents look at every pod again after 60 to 90 s; then it is quiet.
             warm_up: seconds(90),
-            // Long enough for what agents do once in two minutes.
-            window: seconds(120),
+            window: WINDOW,
             deaths: 0,
             died_meanwhile: 0,
         };
@@ -122,6 +129,13 @@ mod tests {
             assert_eq!(full.died_meanwhile > 0, tiny.died_meanwhile > 0);
             assert!(tiny.pods <= 20 && tiny.window <= Duration::from_secs(2));
         }
+    }
+
+    #[test]
+    fn window_holds_two_relists_and_a_resync() {
+        // A relist takes time, and the next one follows its end.
+        assert!(WINDOW > RELIST * u32::try_from(RELISTS).unwrap() && WINDOW > RESYNC);
+        assert!(Plan::full(1).scenarios.iter().all(|scenario| scenario.window >= WINDOW));
     }
 
     #[test]

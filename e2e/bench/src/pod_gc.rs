@@ -15,8 +15,9 @@ use self::contender::Controller;
 pub use self::contender::Programs;
 use self::population::Population;
 use crate::machine::{date, machine, round_start};
-use crate::results::{About, Agent, Memory};
-use crate::usage;
+use crate::results::{About, Agent, Asleep, Memory};
+use crate::rounds::Session;
+use crate::usage::{self, Sleeper};
 
 /// How many percent of a controller manager's memory the controller may take.
 pub const TARGETS: [(usize, f64); 3] = [(10_000, 0.15), (50_000, 0.1), (150_000, 0.1)];
@@ -88,6 +89,9 @@ pub struct PodGcResults {
 /// A controller that has nothing to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
+    /// From 1.
+    #[serde(default = "first")]
+    pub round: u32,
     /// Who.
     pub agent: Agent,
     /// How many pods there are.
@@ -98,6 +102,13 @@ pub struct Quiet {
     pub warm_up_cpu_seconds: f64,
     /// CPU time of a quiet minute.
     pub cpu_seconds_a_minute: f64,
+    /// What a process that sleeps took in the quiet minutes; nothing in older files.
+    #[serde(default)]
+    pub asleep: Option<Asleep>,
+}
+
+fn first() -> u32 {
+    1
 }
 
 /// How fast terminated pods went.
@@ -112,9 +123,9 @@ pub struct Deletions {
 }
 
 /// Plays a plan and tells every step on standard error.
-pub fn play(plan: &PodGcPlan, programs: &Programs, commit: &str) -> Result<PodGcResults> {
+pub fn play(plan: &PodGcPlan, programs: &Programs, session: &Session) -> Result<PodGcResults> {
     let since = Instant::now();
-    let mut about = about(programs, commit)?;
+    let mut about = about(programs, session)?;
     let bare = Options { runtime: Runtime::None, ..Options::default() };
     let instance = Instance::start(&bare).context("start an instance of the testbed")?;
     let control_plane = instance
@@ -176,22 +187,23 @@ fn deletions(
     Ok(deletions)
 }
 
-fn about(programs: &Programs, commit: &str) -> Result<About> {
+fn about(programs: &Programs, session: &Session) -> Result<About> {
     Ok(About {
-        commit: commit.to_owned(),
+        commit: session.commit.clone(),
         date: date(),
         seconds: 0.0,
         ferrolet: programs.version(Agent::Ferrolet)?,
         upstream: programs.version(Agent::Upstream)?,
         machine: machine()?,
         binary: String::new(),
-        rounds: vec![round_start()?],
+        rounds: vec![round_start(session.patience)?],
     })
 }
 
 fn measured(plan: &PodGcPlan, controller: &Controller, agent: Agent, pods: usize) -> Result<Quiet> {
+    let sleeper = Sleeper::start(Duration::from_secs(plan.warm_up_seconds + plan.quiet_seconds))?;
     thread::sleep(Duration::from_secs(plan.warm_up_seconds));
-    let before = usage::cpu(controller.pid)?;
+    let (before, asleep) = (usage::cpu(controller.pid)?, sleeper.cpu()?);
     thread::sleep(Duration::from_secs(plan.quiet_seconds));
     let spent = usage::cpu(controller.pid)?.saturating_sub(before);
     let memory = usage::memory(controller.pid)?;
@@ -204,11 +216,13 @@ fn measured(plan: &PodGcPlan, controller: &Controller, agent: Agent, pods: usize
     #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
     let minutes = plan.quiet_seconds as f64 / 60.0;
     Ok(Quiet {
+        round: first(),
         agent,
         pods,
         memory,
         warm_up_cpu_seconds: before.as_secs_f64(),
         cpu_seconds_a_minute: spent.as_secs_f64() / minutes,
+        asleep: Some(sleeper.since(asleep)?),
     })
 }
 

@@ -2,31 +2,40 @@
 
 use std::fmt::Write as _;
 
+use crate::judge::{Floor, Judgement, Measured, every, judge, load_before, worst};
 use crate::pod_gc::{PodGcResults, Quiet, TARGETS};
-use crate::report::{head, line, short};
+use crate::report::{TARGETS_HEAD, head, line, short};
 use crate::results::Agent;
 use crate::spread::{Spread, mebibytes, number};
 
 /// A target: its population, how much of upstream's memory is allowed, and how much is taken.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MemoryVerdict {
     /// How many pods there are.
     pub pods: usize,
     /// The most that is allowed.
     pub allowed: f64,
-    /// Our resident memory as a part of upstream's.
-    pub ratio: f64,
+    /// Our resident memory as a part of upstream's, in each round.
+    pub measured: Vec<Measured>,
 }
 
 impl MemoryVerdict {
-    /// Whether the target is met.
-    pub fn met(&self) -> bool {
-        self.ratio <= self.allowed
+    /// Whether all rounds keep the limit.
+    pub fn judgement(&self) -> Judgement {
+        judge(self.allowed, &self.measured)
     }
 }
 
-fn of(results: &PodGcResults, agent: Agent, pods: usize) -> Option<&Quiet> {
-    results.quiet.iter().find(|quiet| quiet.agent == agent && quiet.pods == pods)
+/// Each of ours with upstream's of the same round.
+fn pairs(results: &PodGcResults, pods: usize) -> impl Iterator<Item = (&Quiet, &Quiet)> {
+    let of = move |agent: Agent| {
+        let all = results.quiet.iter();
+        all.filter(move |quiet| quiet.agent == agent && quiet.pods == pods)
+    };
+    of(Agent::Ferrolet).filter_map(move |ours| {
+        let theirs = of(Agent::Upstream).find(|theirs| theirs.round == ours.round)?;
+        Some((ours, theirs))
+    })
 }
 
 /// How many pods went in a second, over the rounds of one of them; of bare calls for nobody.
@@ -35,30 +44,50 @@ pub fn rate(results: &PodGcResults, agent: Option<Agent>) -> Option<Spread> {
     Spread::of(rounds.map(|round| number(round.pods as u64) / round.seconds.max(0.001)))
 }
 
-/// How the targets are met, for each population that was measured.
+/// What was measured for each target that has a population.
 pub fn verdicts(results: &PodGcResults) -> Vec<MemoryVerdict> {
     let verdict = |(pods, allowed): &(usize, f64)| {
-        let ours = of(results, Agent::Ferrolet, *pods)?.memory.rss_bytes;
-        let theirs = of(results, Agent::Upstream, *pods)?.memory.rss_bytes;
-        let ratio = mebibytes(ours) / mebibytes(theirs);
-        Some(MemoryVerdict { pods: *pods, allowed: *allowed, ratio })
+        let measured = pairs(results, *pods).map(|(ours, theirs)| {
+            let (own, all) = (mebibytes(ours.memory.rss_bytes), mebibytes(theirs.memory.rss_bytes));
+            Measured {
+                round: ours.round,
+                value: (all > 0.0).then_some(own / all),
+                load: load_before(&results.about, ours.round),
+                floor: Floor::of(ours.asleep.map(|asleep| mebibytes(asleep.rss_bytes)), own),
+                flaw: None,
+            }
+        });
+        MemoryVerdict { pods: *pods, allowed: *allowed, measured: measured.collect() }
     };
-    TARGETS.iter().filter_map(verdict).collect()
+    let all = TARGETS.iter().map(verdict);
+    all.filter(|verdict| !verdict.measured.is_empty()).collect()
 }
 
 /// The page; `name` is that of the files beside it.
 pub fn markdown(results: &PodGcResults, name: &str) -> String {
-    let mut page = head(&results.about, 1, name);
+    let rounds = results.quiet.iter().map(|quiet| quiet.round).max().unwrap_or(1);
+    let mut page = head(&results.about, rounds, name);
+    write!(page, "\n## Targets\n\n{TARGETS_HEAD}").expect("a string takes every text");
+    for verdict in verdicts(results) {
+        let what = format!("{} pods: resident memory, of upstream's", verdict.pods);
+        let worst = worst(&verdict.measured).map_or("–".to_owned(), short);
+        let (allowed, every) = (short(verdict.allowed), every(&verdict.measured));
+        line(&mut page, &[&what, &allowed, &worst, &every, &verdict.judgement().written()]);
+    }
     page.push_str(
-        "\nThe Pod GC controller, and kube-controller-manager with no other controller, on one API server.\n\n\
-         | pods | | resident, MiB | most, MiB | CPU until quiet, s | CPU of a quiet minute, s |\n\
-         |---:|---|---:|---:|---:|---:|\n",
+        "\nThe Pod GC controller, and kube-controller-manager with no other controller, on one API server. \
+         The floor is the resident memory of a process that sleeps.\n\n\
+         | pods | round | | floor, MiB | resident, MiB | most, MiB | CPU until quiet, s | CPU of a quiet minute, s |\n\
+         |---:|---:|---|---:|---:|---:|---:|---:|\n",
     );
     for quiet in &results.quiet {
-        let Quiet { agent, pods, memory, warm_up_cpu_seconds, cpu_seconds_a_minute } = quiet;
+        let Quiet { agent, pods, memory, warm_up_cpu_seconds, cpu_seconds_a_minute, .. } = quiet;
+        let floor = quiet.asleep.map(|asleep| short(mebibytes(asleep.rss_bytes)));
         let cells = [
             pods.to_string(),
+            quiet.round.to_string(),
             agent.name().to_owned(),
+            floor.unwrap_or_default(),
             short(mebibytes(memory.rss_bytes)),
             short(mebibytes(memory.peak_rss_bytes)),
             short(*warm_up_cpu_seconds),
@@ -81,15 +110,55 @@ pub fn markdown(results: &PodGcResults, name: &str) -> String {
             line(&mut page, &[who, &cells[0], &cells[1], &rates[0], &rates[1], &rates[2]]);
         }
     }
-    for verdict in verdicts(results) {
-        let MemoryVerdict { pods, allowed, ratio } = verdict;
-        let word = if verdict.met() { "met" } else { "**missed**" };
-        let ratio = short(ratio);
-        writeln!(
-            page,
-            "\nTarget: at {pods} pods at most {allowed} of upstream's memory: {ratio}, {word}."
-        )
-        .expect("a string takes every text");
-    }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::collect;
+    use crate::pod_gc::PodGcPlan;
+    use crate::rendering_tests::quiet_rounds;
+    use crate::results::{Asleep, Memory};
+
+    /// One round, with that much memory of ours and 200 MiB of upstream's.
+    fn round(mebibytes: u64) -> PodGcResults {
+        let quiet = |agent, mebibytes: u64| {
+            let bytes = mebibytes << 20;
+            Quiet {
+                round: 1,
+                agent,
+                pods: 10_000,
+                memory: Memory {
+                    rss_bytes: bytes,
+                    pss_bytes: bytes,
+                    anonymous_bytes: bytes,
+                    peak_rss_bytes: bytes,
+                },
+                warm_up_cpu_seconds: 1.0,
+                cpu_seconds_a_minute: 0.1,
+                asleep: Some(Asleep { cpu_seconds: 0.0, rss_bytes: 1 << 20 }),
+            }
+        };
+        let quiet = vec![quiet(Agent::Ferrolet, mebibytes), quiet(Agent::Upstream, 200)];
+        let (about, plan) = (quiet_rounds(1), PodGcPlan::full());
+        PodGcResults { about, plan, quiet, deletions: Vec::new() }
+    }
+
+    #[test]
+    fn rounds_of_several_runs_are_judged_by_the_worst() {
+        let two = collect(Some(round(10)), round(20));
+        let why = "2 of 3 rounds with a load below 1 before".to_owned();
+        assert_eq!(verdicts(&two)[0].judgement(), Judgement::NotJudged(why));
+        let page = markdown(&collect(Some(two.clone()), round(30)), "pod-gc");
+        for row in [
+            "| 10000 pods: resident memory, of upstream's | 0.150 | 0.150 | 0.050, 0.100, 0.150 | met |",
+            "| 10000 | 3 | ferrolet | 1.00 | 30.0 |",
+            "| rounds | 3, in 30 minutes |",
+        ] {
+            assert!(page.contains(row), "{row}\n\n{page}");
+        }
+        let worse = collect(Some(two), round(31));
+        assert_eq!(verdicts(&worse)[0].judgement(), Judgement::Missed);
+    }
 }

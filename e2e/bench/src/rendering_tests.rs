@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::judge::{Judgement, worst};
 use crate::metrics::{CPU, RESIDENT, TO_CREATE, rows};
 use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30, Plan};
 use crate::plot::svg;
 use crate::report::{markdown, short};
-use crate::results::{About, Agent, Converged, Death, Machine, Memory, Results, Run, Steady};
+use crate::results::{
+    About, Agent, Asleep, Converged, Death, Machine, Memory, Results, RoundStart, Run, Steady,
+};
 use crate::targets::{Measure, Verdict, judge};
 
 /// A run in which the kubelet costs `upstream` times as much as ferrolet.
@@ -26,17 +29,21 @@ fn run(round: u32, scenario: &str, agent: Agent, upstream: f64) -> Run {
         agent,
         start: converged(pods),
         steady: Steady {
-            seconds: 30.0,
-            cpu_seconds: 0.01 * times,
+            seconds: 150.0,
+            cpu_seconds: 0.05 * times,
             memory: Memory {
                 rss_bytes: mebibytes << 20,
                 pss_bytes: mebibytes << 19,
                 anonymous_bytes: 1 << 20,
                 peak_rss_bytes: mebibytes << 20,
             },
-            calls: BTreeMap::from([("ListContainers".to_owned(), 15)]),
+            calls: BTreeMap::from([
+                ("ListContainers".to_owned(), 75),
+                ("ListPodSandbox".to_owned(), 2),
+            ]),
             sent_bytes: 512,
             received_bytes: 512,
+            asleep: Some(Asleep { cpu_seconds: 0.0, rss_bytes: 1 << 20 }),
         },
         deaths: if scenario == PODS_30 {
             vec![death(0.01, times), death(0.03, times)]
@@ -55,18 +62,25 @@ fn death(seconds: f64, times: f64) -> Death {
     }
 }
 
-/// Three rounds, in which the kubelet costs 20, 10 and 40 times as much.
+/// Three quiet rounds, in which the kubelet costs 20, 12.5 and 40 times as much.
 pub(crate) fn results() -> Results {
     let scenarios = Plan::full(3).scenarios;
     let mut runs = Vec::new();
-    for (round, upstream) in [(1, 20.0), (2, 10.0), (3, 40.0)] {
+    for (round, upstream) in [(1, 20.0), (2, 12.5), (3, 40.0)] {
         for scenario in &scenarios {
             for agent in Agent::BOTH {
                 runs.push(run(round, &scenario.name, agent, upstream));
             }
         }
     }
-    Results { about: about(), scenarios, runs }
+    Results { about: quiet_rounds(3), scenarios, runs }
+}
+
+/// So many rounds, each on a quiet machine.
+pub(crate) fn quiet_rounds(count: usize) -> About {
+    let about = about();
+    let start = RoundStart { date: about.date.clone(), machine: about.machine.clone() };
+    About { rounds: vec![start; count], ..about }
 }
 
 pub(crate) fn about() -> About {
@@ -99,7 +113,7 @@ fn ratios_are_taken_in_each_round_and_their_middle_is_reported() {
     assert!(close(row.ferrolet.median, 20.0), "{row:?}");
     assert!(close(row.upstream.median, 400.0), "{row:?}");
     let ratio = row.ratio.unwrap();
-    assert!(close(ratio.min, 0.025) && close(ratio.median, 0.05) && close(ratio.max, 0.1));
+    assert!(close(ratio.min, 0.025) && close(ratio.median, 0.05) && close(ratio.max, 0.08));
     let cpu = rows.iter().find(|row| row.metric == CPU).unwrap();
     assert!(close(cpu.ferrolet.median, 20.0), "{cpu:?}");
 }
@@ -118,17 +132,19 @@ fn an_agent_that_was_not_measured_in_a_round_gives_no_ratio_for_it() {
 fn targets_are_met_missed_or_not_measured() {
     let mut results = results();
     let verdicts = judge(&results);
-    assert!(verdicts.iter().all(Verdict::met), "{verdicts:#?}");
+    let is_met = |verdict: &Verdict| verdict.judgement() == Judgement::Met;
+    assert!(verdicts.iter().all(is_met), "{verdicts:#?}");
     // With 2.5 times the CPU in the large scenario, the growth is too much, the ratio still is not.
     let large = |run: &&mut Run| run.scenario == HOLLOW_1000 && run.agent == Agent::Ferrolet;
-    results.runs.iter_mut().filter(large).for_each(|run| run.steady.cpu_seconds = 0.025);
+    results.runs.iter_mut().filter(large).for_each(|run| run.steady.cpu_seconds = 0.125);
     let page = markdown(&results, "x");
     let missed: Vec<&str> = page.lines().filter(|line| line.contains("**missed**")).collect();
     assert_eq!(missed.len(), 2, "{missed:#?}");
     let growth = |verdict: &&Verdict| verdict.target.measure == Measure::GrowthFrom(HOLLOW_100);
     let verdicts = judge(&results);
     let verdict = verdicts.iter().find(growth).unwrap();
-    assert!((verdict.measured.unwrap().median - 2.5).abs() < 1e-9 && !verdict.met());
+    assert!((worst(&verdict.measured).unwrap() - 2.5).abs() < 1e-9);
+    assert_eq!(verdict.judgement(), Judgement::Missed);
     results.runs.retain(|run| run.scenario == PODS_30);
     let page = markdown(&results, "x");
     assert_eq!(page.matches("not measured").count(), 3, "{page}");
@@ -143,12 +159,14 @@ fn the_page_has_the_facts_the_targets_and_a_table_for_each_scenario() {
         "| rounds | 3, in 10 minutes |",
         "[standalone.json](standalone.json)",
         "![ferrolet's share of upstream's cost](standalone.svg)",
-        "| 30 pods: resident memory, MiB | 20.0 | 16.0 | 16.0–16.0 | met |",
-        "| 30 pods: CPU, ms per minute, of upstream's | 0.150 | 0.050 | 0.025–0.100 | met |",
-        "| CPU, ms per minute | 20.0 | 20.0–20.0 | 400 | 200–800 | 0.050 | 0.025–0.100 |",
+        "| load before | 0.25, 0.25, 0.25 |",
+        "| 30 pods: resident memory, MiB | 20.0 | 16.0 | 16.0, 16.0, 16.0 | met |",
+        "| 30 pods: CPU, ms per minute, of upstream's | 0.150 | 0.080 | 0.050, 0.080, 0.025 | met |",
+        "| CPU, ms per minute | 0.000 | 20.0 | 20.0–20.0 | 400 | 250–800 | 0.050 | 0.025–0.080 |",
+        "| resident memory, MiB | 1.00 | 16.0 |",
         "## idle",
         "## 1000 pods, hollow",
-        "| restart to converged, s | 2.00 | 2.00–2.00 | 40.0 | 20.0–80.0 | 0.050 | 0.025–0.100 |",
+        "| restart to converged, s |  | 2.00 | 2.00–2.00 | 40.0 | 25.0–80.0 | 0.050 | 0.025–0.080 |",
         "| ListContainers | 30.0 | 30.0 |",
     ] {
         assert!(page.contains(part), "{part} is not in:\n{page}");

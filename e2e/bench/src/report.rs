@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::judge::{Judgement, QUIET_LOAD, every, worst};
 use crate::metrics::{CPU, Row, rows};
 use crate::plan::{HOLLOW_100, HOLLOW_1000, Scenario};
 use crate::results::{About, Agent, Machine, Results, Run};
@@ -80,7 +81,10 @@ fn machines(about: &About) -> String {
 
 /// The load before each round.
 fn loads(about: &About) -> String {
-    let loads = each_machine(about).map(|machine| format!("{:.2}", machine.load_before));
+    let loads = each_machine(about).map(|machine| {
+        let load = machine.load_before;
+        format!("{load:.2}{}", if load < QUIET_LOAD { "" } else { " (busy)" })
+    });
     loads.collect::<Vec<_>>().join(", ")
 }
 
@@ -91,36 +95,31 @@ fn each_machine(about: &About) -> impl Iterator<Item = &Machine> {
 }
 
 fn targets(verdicts: &[Verdict]) -> String {
-    let mut text = String::from(
-        "## Targets\n\n| target | at most | median | spread | |\n|---|---:|---:|---:|---|\n",
-    );
+    let mut text = format!("## Targets\n\n{TARGETS_HEAD}");
     for verdict in verdicts {
-        let (median, spread) = verdict.measured.map_or(("–".into(), "–".into()), |measured| {
-            (short(measured.median), ends(measured))
-        });
-        let met = match (verdict.met(), verdict.measured, verdict.least) {
-            (true, _, _) => "met".to_owned(),
-            (false, Some(_), Some(least)) => format!(
-                "**missed**; {} of it pass before the runtime tells of the death",
-                short(least.median)
-            ),
-            (false, Some(_), None) => "**missed**".to_owned(),
-            (false, None, _) => "not measured".to_owned(),
-        };
-        let Target { limit, .. } = verdict.target;
+        let judgement = verdict.judgement();
+        let mut met = judgement.written();
+        if let (Judgement::Missed, Some(least)) = (judgement, verdict.least) {
+            let least = short(least.median);
+            write!(met, "; {least} of it pass before the runtime tells of the death")
+                .expect("a string takes every text");
+        }
         let what = described(&verdict.target);
-        line(&mut text, &[&what, &short(limit), &median, &spread, &met]);
+        let worst = worst(&verdict.measured).map_or("–".to_owned(), short);
+        let cells = [&what, &short(verdict.target.limit), &worst, &every(&verdict.measured), &met];
+        line(&mut text, &cells.map(String::as_str));
     }
     text
 }
 
+/// The head of a table of targets.
+pub const TARGETS_HEAD: &str =
+    "| target | at most | worst | every round | |\n|---|---:|---:|---|---|\n";
+
 /// A target and what was measured, in a line.
 pub fn verdict(verdict: &Verdict) -> String {
-    let measured = verdict.measured.map_or("not measured".into(), |measured| {
-        format!("{} ({})", short(measured.median), ends(measured))
-    });
     let limit = short(verdict.target.limit);
-    format!("{}: {measured}, at most {limit}", described(&verdict.target))
+    format!("{}: {}, at most {limit}", described(&verdict.target), every(&verdict.measured))
 }
 
 fn described(target: &Target) -> String {
@@ -134,8 +133,9 @@ fn described(target: &Target) -> String {
 
 fn table(scenario: &Scenario, rows: &[Row<'_>]) -> String {
     let mut text = format!(
-        "## {}\n\nMedian and spread over the rounds; the ratio is taken in each round.\n\n\
-         | | ferrolet | | upstream | | ratio | |\n|---|---:|---|---:|---|---:|---|\n",
+        "## {}\n\nMedian and spread over the rounds; the ratio is taken in each round. The floor is measured without \
+         an agent: of a process that sleeps, and of deaths until the runtime tells of them.\n\n\
+         | | floor | ferrolet | | upstream | | ratio | |\n|---|---:|---:|---|---:|---|---:|---|\n",
         scenario.name
     );
     for row in rows.iter().filter(|row| row.scenario == scenario.name) {
@@ -146,6 +146,7 @@ fn table(scenario: &Scenario, rows: &[Row<'_>]) -> String {
             &mut text,
             &[
                 row.metric,
+                &row.floor.map_or_else(String::new, |floor| short(floor.median)),
                 &short(row.ferrolet.median),
                 &ends(row.ferrolet),
                 &short(row.upstream.median),

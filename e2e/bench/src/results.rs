@@ -134,6 +134,18 @@ pub struct Steady {
     pub sent_bytes: u64,
     /// Bytes of messages from the runtime.
     pub received_bytes: u64,
+    /// What a process that sleeps took meanwhile; nothing in older files.
+    #[serde(default)]
+    pub asleep: Option<Asleep>,
+}
+
+/// A process that only sleeps, measured beside an agent in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Asleep {
+    /// CPU time in the window of the agent.
+    pub cpu_seconds: f64,
+    /// Its resident memory in the end.
+    pub rss_bytes: u64,
 }
 
 /// Memory of a process, from `smaps_rollup` and `status`.

@@ -1,7 +1,7 @@
 //! All rounds of a plan, the agents taking turns.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -13,10 +13,19 @@ use crate::results::{About, Agent, Results, Run};
 use crate::scenario;
 use crate::turn::{FOLLOWED, Turn};
 
+/// A run of the benchmark.
+#[derive(Debug, Clone, Default)]
+pub struct Session {
+    /// The commit that is measured, for the record.
+    pub commit: String,
+    /// How long a round waits for a quiet machine before it begins.
+    pub patience: Duration,
+}
+
 /// Plays a plan and tells every step on standard error.
-pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
+pub fn play(plan: &Plan, programs: &Programs, session: &Session) -> Result<Results> {
     let since = Instant::now();
-    let mut about = about(programs, commit)?;
+    let mut about = about(programs, &session.commit)?;
     let places: Vec<Place> = plan
         .scenarios
         .iter()
@@ -24,7 +33,7 @@ pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
         .collect::<Result<_>>()?;
     let mut runs = Vec::new();
     for round in 1..=plan.rounds {
-        about.rounds.push(round_start()?);
+        about.rounds.push(round_start(session.patience)?);
         for agent in Agent::BOTH {
             runs.extend(turn(plan, &places, agent, round)?);
         }

@@ -15,7 +15,7 @@ use crate::place::{Place, START, Stage};
 use crate::plan::Scenario;
 use crate::results::{Agent, Converged, Run, Steady};
 use crate::turn::Player;
-use crate::usage;
+use crate::usage::{self, Sleeper};
 
 /// How long an agent may take for each pod, and at least, to have all of them running.
 const EACH: Duration = Duration::from_secs(1);
@@ -75,8 +75,9 @@ impl Actor<'_> {
         let start = self.converged(running, &Counts::new(), self.scenario.pods)?;
         self.check()?;
         self.player.together()?;
+        let sleeper = Sleeper::start(self.scenario.warm_up + self.scenario.window)?;
         thread::sleep(self.scenario.warm_up);
-        let steady = self.steady(running)?;
+        let steady = self.steady(running, &sleeper)?;
         self.check()?;
         self.player.together()?;
         let deaths = deaths::play(self.stage, self.scenario.deaths)?;
@@ -134,8 +135,8 @@ impl Actor<'_> {
         Ok(())
     }
 
-    fn steady(&self, running: &Running) -> Result<Steady> {
-        let script = self.stage.proxy.script();
+    fn steady(&self, running: &Running, sleeper: &Sleeper) -> Result<Steady> {
+        let (script, asleep) = (self.stage.proxy.script(), sleeper.cpu()?);
         let (cpu, counts, since) = (usage::cpu(running.pid)?, script.counts(), Instant::now());
         thread::sleep(self.scenario.window);
         let (cpu_then, counts_then) = (usage::cpu(running.pid)?, script.counts());
@@ -153,6 +154,7 @@ impl Actor<'_> {
             calls: calls(&counts, &counts_then),
             sent_bytes: after.0 - before.0,
             received_bytes: after.1 - before.1,
+            asleep: Some(sleeper.since(asleep)?),
         })
     }
 

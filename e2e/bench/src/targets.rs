@@ -1,8 +1,11 @@
 //! What is to be reached, and whether it is.
 
-use crate::metrics::{CPU, RESIDENT, TO_CREATE, TO_RUNNING, TO_TOLD, metric, rows, values};
-use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30};
-use crate::results::{Agent, Results};
+use crate::judge::{self, Floor, Judgement, Measured, load_before};
+use crate::metrics::{
+    CPU, Metric, RESIDENT, TO_CREATE, TO_RUNNING, TO_TOLD, floor, metric, ours, values,
+};
+use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30, RELISTS, WINDOW};
+use crate::results::{Agent, Results, Run};
 use crate::spread::Spread;
 
 /// What is held against the limit.
@@ -16,7 +19,7 @@ pub enum Measure {
     GrowthFrom(&'static str),
 }
 
-/// A limit for the median over the rounds.
+/// A limit for the worst round.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The scenario.
@@ -50,20 +53,20 @@ pub const TARGETS: [Target; 7] = [
 ];
 
 /// A target, and what was measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Verdict {
     /// The target.
     pub target: Target,
-    /// Over the rounds; nothing if it was not measured.
-    pub measured: Option<Spread>,
+    /// Of each round.
+    pub measured: Vec<Measured>,
     /// What of it no agent can save: the share of the runtime, which tells of a death when it has cleaned up.
     pub least: Option<Spread>,
 }
 
 impl Verdict {
-    /// Whether the median keeps the limit.
-    pub fn met(&self) -> bool {
-        self.measured.is_some_and(|measured| measured.median <= self.target.limit)
+    /// Whether all rounds keep the limit.
+    pub fn judgement(&self) -> Judgement {
+        judge::judge(self.target.limit, &self.measured)
     }
 }
 
@@ -91,14 +94,52 @@ fn least(results: &Results, target: Target) -> Option<Spread> {
     ))
 }
 
-fn measured(results: &Results, target: Target) -> Option<Spread> {
-    let Target { scenario, metric: name, measure, .. } = target;
-    let rows = rows(results);
-    let row = rows.iter().find(|row| row.scenario == scenario && row.metric == name);
-    match measure {
-        Measure::Own => row.map(|row| row.ferrolet),
-        Measure::Ratio => row.and_then(|row| row.ratio),
-        Measure::GrowthFrom(from) => growth(results, name, from, scenario, Agent::Ferrolet),
+fn measured(results: &Results, target: Target) -> Vec<Measured> {
+    let Some(metric) = metric(target.metric) else { return Vec::new() };
+    let runs = ours(results, target.scenario);
+    runs.filter_map(|run| of_round(results, target, metric, run)).collect()
+}
+
+/// What is held against a target in the round of a run of ours.
+fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Option<Measured> {
+    let (own, round) = ((metric.of)(run)?, run.round);
+    let other = |scenario: &str, agent| {
+        let mut all = values(results, scenario, metric, agent);
+        all.find(|(of, _)| *of == round).map(|(_, value)| value)
+    };
+    let part_of = |whole: Option<f64>| whole.filter(|whole| *whole > 0.0).map(|whole| own / whole);
+    let (value, lowest) = match target.measure {
+        Measure::Own => (Some(own), Some(run)),
+        Measure::Ratio => (part_of(other(target.scenario, Agent::Upstream)), Some(run)),
+        // The number that is divided by is the smaller one, and nearer to the floor.
+        Measure::GrowthFrom(from) => {
+            let small = ours(results, from).find(|small| small.round == round);
+            (part_of(other(from, Agent::Ferrolet)), small)
+        }
+    };
+    let lowest = lowest.unwrap_or(run);
+    let low = (metric.of)(lowest).unwrap_or(own);
+    Some(Measured {
+        round,
+        value,
+        load: load_before(&results.about, round),
+        floor: Floor::of(floor(metric.name, lowest), low),
+        flaw: short_window(metric.name, lowest).or_else(|| short_window(metric.name, run)),
+    })
+}
+
+/// Why the window of a run is too short to say what a quiet agent costs.
+fn short_window(metric: &str, run: &Run) -> Option<String> {
+    let steady = &run.steady;
+    let relists = steady.calls.get("ListPodSandbox").copied().unwrap_or_default();
+    if ![CPU, RESIDENT].contains(&metric) {
+        None
+    } else if steady.seconds < WINDOW.as_secs_f64() {
+        Some(format!("a window of {:.0} s, not {}", steady.seconds, WINDOW.as_secs()))
+    } else if relists < RELISTS {
+        Some(format!("its window held {relists} relists, not {RELISTS}"))
+    } else {
+        None
     }
 }
 
@@ -109,4 +150,51 @@ pub fn growth(results: &Results, name: &str, from: &str, to: &str, agent: Agent)
         let mut small = values(results, from, metric, agent);
         small.find(|(of, small)| *of == round && *small > 0.0).map(|(_, small)| large / small)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rendering_tests::results;
+
+    fn cpu_of_30(results: &Results) -> Judgement {
+        let is_it = |one: &&Verdict| {
+            let Target { scenario, metric, measure, .. } = one.target;
+            (scenario, metric, measure) == (PODS_30, CPU, Measure::Ratio)
+        };
+        judge(results).iter().find(is_it).unwrap().judgement()
+    }
+
+    #[test]
+    fn window_without_two_relists_is_not_judged() {
+        let why = |change: fn(&mut Run)| {
+            let mut results = results();
+            results.runs.iter_mut().filter(|run| run.round == 2).for_each(change);
+            match cpu_of_30(&results) {
+                Judgement::NotJudged(why) => why,
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(why(|_| ()), "Met");
+        let one_relist = why(|run| {
+            run.steady.calls.insert("ListPodSandbox".to_owned(), 1);
+        });
+        assert_eq!(one_relist, "round 2: its window held 1 relists, not 2");
+        assert_eq!(why(|run| run.steady.seconds = 120.0), "round 2: a window of 120 s, not 150");
+    }
+
+    #[test]
+    fn floor_of_a_sleeping_process_must_be_below_ours() {
+        let mut results = results();
+        for run in &mut results.runs {
+            run.steady.asleep.as_mut().unwrap().cpu_seconds = run.steady.cpu_seconds;
+        }
+        let Judgement::NotJudged(why) = cpu_of_30(&results) else { panic!("judged") };
+        assert_eq!(why, "round 1: the floor (20.0) is not below ours (20.0)");
+        results.runs.iter_mut().for_each(|run| run.steady.asleep = None);
+        assert_eq!(
+            cpu_of_30(&results),
+            Judgement::NotJudged("round 1: no floor was measured".to_owned())
+        );
+    }
 }

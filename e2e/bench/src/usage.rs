@@ -1,6 +1,7 @@
 //! What a process costs, as the kernel tells.
 
 use std::fs;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use nix::sys::time::TimeValLike as _;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::results::Memory;
+use crate::results::{Asleep, Memory};
 
 /// How long a process may take to be seen.
 const APPEARS: Duration = Duration::from_secs(10);
@@ -108,6 +109,45 @@ pub fn memory(pid: i32) -> Result<Memory> {
     Ok(memory)
 }
 
+/// A process that only sleeps: what is measured of it is the floor of what is measured of an agent.
+#[derive(Debug)]
+pub struct Sleeper(Child);
+
+impl Sleeper {
+    /// Starts one, before a warm-up so that its start is not measured. It ends by itself after that time.
+    pub fn start(time: Duration) -> Result<Self> {
+        let child = Command::new("sleep")
+            .arg((time.as_secs() + 60).to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .context("start a process that sleeps")?;
+        Ok(Self(child))
+    }
+
+    fn pid(&self) -> Result<i32> {
+        i32::try_from(self.0.id()).context("a process has a number")
+    }
+
+    /// CPU time so far.
+    pub fn cpu(&self) -> Result<Duration> {
+        cpu(self.pid()?)
+    }
+
+    /// What it took since it had used that much CPU time.
+    pub fn since(&self, before: Duration) -> Result<Asleep> {
+        let cpu_seconds = self.cpu()?.saturating_sub(before).as_secs_f64();
+        Ok(Asleep { cpu_seconds, rss_bytes: memory(self.pid()?)?.rss_bytes })
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +168,12 @@ mod tests {
         assert!(memory.pss_bytes <= memory.rss_bytes);
         assert!(memory.rss_bytes <= memory.peak_rss_bytes + (4 << 20), "{memory:?}");
         assert_eq!(namespace_pids(pid).first(), Some(&pid));
+    }
+
+    #[test]
+    fn sleeping_process_takes_little() {
+        let sleeper = Sleeper::start(Duration::ZERO).unwrap();
+        let asleep = sleeper.since(Duration::ZERO).unwrap();
+        assert!(asleep.cpu_seconds < 1.0 && asleep.rss_bytes > 0, "{asleep:?}");
     }
 }

@@ -11,6 +11,7 @@ use bench::metrics::rows;
 use bench::plan::{On, Plan};
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::{Agent, Results, Run};
+use bench::rounds::Session;
 use bench::targets::{Measure, judge};
 use bench::{cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds};
 
@@ -19,7 +20,8 @@ fn a_tiny_run_measures_everything_of_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = Plan::tiny();
-    let results = rounds::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    let results =
+        rounds::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
     assert_eq!(results.runs.len(), plan.scenarios.len() * 2);
     for run in &results.runs {
         check(&plan, run);
@@ -39,7 +41,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
     for verdict in judge(&results) {
         // Nothing cannot grow.
         let may_lack = matches!(verdict.target.measure, Measure::GrowthFrom(_));
-        assert!(verdict.measured.is_some() || may_lack, "{verdict:?}");
+        assert!(!verdict.measured.is_empty() || may_lack, "{verdict:?}");
     }
     let page = report::markdown(&results, "tiny");
     assert!(page.contains("## 30 pods") && page.contains("death to CreateContainer"), "{page}");
@@ -51,7 +53,8 @@ fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = GarbagePlan::tiny();
-    let results = garbage::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    let results =
+        garbage::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
     let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
     assert_eq!((ours.agent, theirs.agent), (Agent::Ferrolet, Agent::Upstream));
     assert_eq!(ours.collected.left, 0, "{ours:?}");
@@ -74,6 +77,8 @@ fn check(plan: &Plan, run: &Run) {
     assert!(steady.memory.rss_bytes > 1 << 20, "{run:?}");
     assert!(steady.memory.pss_bytes <= steady.memory.rss_bytes, "{run:?}");
     assert!(steady.memory.peak_rss_bytes > 1 << 20, "{run:?}");
+    let asleep = steady.asleep.unwrap();
+    assert!(asleep.rss_bytes > 0 && asleep.rss_bytes < steady.memory.rss_bytes, "{run:?}");
     // The kubelet looks every second. Ferrolet may do nothing at all for that long.
     if run.agent == Agent::Upstream {
         assert!(steady.cpu_seconds > 0.0, "{run:?}");
@@ -100,7 +105,7 @@ fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
     let built = program.parent().and_then(Path::parent).unwrap();
     let programs = pod_gc::Programs::built_in(built).unwrap();
     let plan = PodGcPlan::tiny();
-    let results = pod_gc::play(&plan, &programs, "abc").unwrap();
+    let results = pod_gc::play(&plan, &programs, &Session::default()).unwrap();
     assert_eq!(results.quiet.len(), 2);
     assert!(results.quiet.iter().all(|quiet| quiet.memory.rss_bytes > 0));
     assert_eq!(results.deletions.len(), 3 * plan.deletion_rounds);
@@ -113,7 +118,8 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = ClusterPlan::tiny();
-    let results = cluster::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    let results =
+        cluster::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
     let [round] = &results.rounds[..] else { panic!("{results:?}") };
     let [block] = &results.blocks[..] else { panic!("{results:?}") };
     for times in [&block.floor, &block.ferrolet, &block.upstream] {

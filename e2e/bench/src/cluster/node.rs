@@ -16,7 +16,7 @@ use crate::api::calls;
 use crate::plan::On;
 use crate::results::Agent;
 use crate::runtime::Asked;
-use crate::usage;
+use crate::usage::{self, Sleeper};
 
 /// How long one pod, or a node, may take, and each of many.
 const AT_LEAST: Duration = Duration::from_mins(2);
@@ -63,8 +63,10 @@ pub(super) fn at_once(
 /// What an agent costs.
 pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<Costs> {
     play(place, plan, agent, |actor| {
+        // It outlives the pods, however long they take.
+        let sleeper = Sleeper::start(Duration::from_hours(1))?;
         thread::sleep(Duration::from_secs(plan.idle_warm_up_seconds));
-        actor.costs()
+        actor.costs(&sleeper)
     })
 }
 
@@ -109,15 +111,15 @@ impl Actor<'_> {
     }
 
     /// What it costs, from when it is quiet without pods.
-    fn costs(&self) -> Result<Costs> {
-        let idle = self.quiet()?;
+    fn costs(&self, sleeper: &Sleeper) -> Result<Costs> {
+        let idle = self.quiet(sleeper)?;
         let mark = self.place.audit.mark()?;
         let names = names("all", self.plan.at_once);
         let cpu = usage::cpu(self.pid)?;
         self.make(&names)?;
         let start_all_cpu_seconds = self.spent(cpu)?;
         thread::sleep(Duration::from_secs(self.plan.warm_up_seconds));
-        let full = self.quiet()?;
+        let full = self.quiet(sleeper)?;
         let cpu = usage::cpu(self.pid)?;
         self.delete(&names)?;
         let delete_all_cpu_seconds = self.spent(cpu)?;
@@ -138,7 +140,8 @@ impl Actor<'_> {
         })
     }
 
-    fn quiet(&self) -> Result<Quiet> {
+    fn quiet(&self, sleeper: &Sleeper) -> Result<Quiet> {
+        let asleep = sleeper.cpu()?;
         let (mark, cpu, since) = (self.place.audit.mark()?, usage::cpu(self.pid)?, Instant::now());
         thread::sleep(Duration::from_secs(self.plan.quiet_seconds));
         let cpu_seconds = self.spent(cpu)?;
@@ -147,6 +150,7 @@ impl Actor<'_> {
             cpu_seconds,
             memory: usage::memory(self.pid)?,
             requests: self.place.audit.since(mark)?,
+            asleep: Some(sleeper.since(asleep)?),
         })
     }
 
