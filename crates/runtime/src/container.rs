@@ -9,8 +9,8 @@ use model::wanted::{ContainerConfig, Mount};
 use podspec::{Size, view};
 
 use crate::decide::{
-    ConfigError, Confinement, NodeSettings, container_resources, container_security, expand,
-    handler_json, ports_json,
+    ConfigError, Confinement, ContainerString, NodeSettings, StringBudget, container_resources,
+    container_security, handler_json, ports_json,
 };
 use crate::layout::seccomp_profiles;
 use crate::sandbox;
@@ -45,17 +45,14 @@ pub(crate) fn container_config(
         masked_paths: &node.machine.thermal_throttle,
     };
     let security = container_security(pod, container, image_user.as_ref(), &confinement)?;
-    let values: BTreeMap<String, String> = envs.iter().cloned().collect();
-    let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
-        words.iter().flatten().map(|word| expand(word, &values)).collect()
-    };
+    let (command, args) = command_and_args(container, &envs)?;
     Ok(ContainerConfig {
         name: container.name.as_str().into(),
         attempt: restart_count,
         image_ref,
         user_image: container.image.clone().unwrap_or_default(),
-        command: expanded(&container.command),
-        args: expanded(&container.args),
+        command,
+        args,
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs,
         mounts,
@@ -71,6 +68,24 @@ pub(crate) fn container_config(
         pid_target: None,
         stop_signal: stop_signal(container).filter(|_| node.stop_signals),
     })
+}
+
+/// The command and the arguments, with the values of variables.
+fn command_and_args(
+    container: &Container,
+    envs: &[(String, String)],
+) -> Result<(Vec<String>, Vec<String>), ConfigError> {
+    let values: BTreeMap<&str, &str> =
+        envs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let known = |name: &str| values.get(name).copied();
+    let mut budget = StringBudget::after(&container.name, envs);
+    let mut expanded = |words: &Option<Vec<String>>,
+                        string: fn(usize) -> ContainerString<'static>| {
+        let words = words.iter().flatten().enumerate();
+        words.map(|(at, word)| budget.expand(word, string(at), known)).collect::<Result<_, _>>()
+    };
+    let command = expanded(&container.command, ContainerString::Command)?;
+    Ok((command, expanded(&container.args, ContainerString::Argument)?))
 }
 
 fn stop_signal(container: &Container) -> Option<String> {

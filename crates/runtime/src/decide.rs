@@ -51,6 +51,9 @@ mod security;
 #[cfg(test)]
 mod security_tests;
 mod sidecars;
+mod string_limits;
+#[cfg(test)]
+mod string_limits_tests;
 mod sysctls;
 mod termination_message;
 mod termination_order;
@@ -69,7 +72,7 @@ pub use cgroups::{
 };
 pub use config_error::ConfigError;
 pub use dns::{NodeDns, PodDns, ResolvConfError, over_limits, parse_resolv_conf, pod_dns};
-pub use environment::{EnvironmentSources, environment, expand};
+pub use environment::{EnvironmentSources, environment};
 pub use environment_objects::ApiFacts;
 pub use field_ref::pod_field;
 pub use go_json::{handler_json, ports_json};
@@ -98,6 +101,7 @@ pub use security::{
     Confinement, MASKED_PATHS, READONLY_PATHS, apparmor_profile, apparmor_refusal,
     container_security, described, sandbox_security,
 };
+pub use string_limits::{ContainerString, MOST_OF_STRING, MOST_OF_STRINGS, StringBudget};
 pub use sysctls::{AllowedSysctls, ForbiddenSysctl, pod_sysctls};
 pub use termination_message::{
     MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_last_words,

@@ -2,6 +2,8 @@
 
 use model::ports::objects::ObjectError;
 
+use super::string_limits::{MOST_OF_STRING, MOST_OF_STRINGS};
+
 /// Why a container's or a sandbox's configuration cannot be made; a container's waiting reason is
 /// `CreateContainerConfigError`. The texts are upstream's, because people look for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +48,24 @@ pub enum ConfigError {
     /// Nothing was heard of services yet.
     #[error("services have not yet been read at least once, cannot construct envvars")]
     NoServices,
+    /// A variable or an argument is too long. Upstream has no limit.
+    #[error("container {container:?}: {string} is longer than {MOST_OF_STRING} bytes")]
+    LongString {
+        /// The container.
+        container: String,
+        /// The variable, or where the argument is.
+        string: String,
+    },
+    /// Variables, command and arguments take too much together. Upstream has no limit.
+    #[error(
+        "container {container:?}: with {string}, environment, command and args are longer than {MOST_OF_STRINGS} bytes in all"
+    )]
+    TooMuchText {
+        /// The container.
+        container: String,
+        /// The first variable or argument beyond the limit.
+        string: String,
+    },
     /// A variable comes from a file of a volume that is not there.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),

@@ -14,6 +14,7 @@ use podspec::view;
 use super::environment_objects::{ApiFacts, Objects};
 use super::field_ref::pod_field;
 use super::resource_ref::container_resource;
+use super::string_limits::{ContainerString, StringBudget};
 use super::{ConfigError, NodeSettings};
 
 /// What variables come from besides the specification.
@@ -41,46 +42,93 @@ pub fn environment(
     let objects = sources.api.objects(&namespace);
     let services: BTreeMap<&str, &str> =
         sources.api.services.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let mut names: Vec<String> = Vec::new();
-    let mut values: BTreeMap<String, String> = BTreeMap::new();
-    let mut set = |name: String, value: String, values: &mut BTreeMap<String, String>| {
-        if values.insert(name.clone(), value).is_none() {
-            names.push(name);
-        }
-    };
+    let mut variables = Variables::new(&container.name);
     for source in container.env_from.iter().flatten() {
+        let prefix = source.prefix.as_deref().unwrap_or_default();
         for (name, value) in of_object(source, &objects)? {
-            set(name, value, &mut values);
+            variables.set((prefix, &name), value)?;
         }
     }
     for variable in container.env.iter().flatten() {
         let literal = variable.value.as_deref().unwrap_or_default();
-        let value = match &variable.value_from {
-            Some(source) if literal.is_empty() => referred(source, pod, container, sources)?,
-            _ => {
-                let known = |name: &str| {
-                    values.get(name).map(String::as_str).or_else(|| services.get(name).copied())
-                };
-                Some(expand_with(literal, known))
+        match &variable.value_from {
+            Some(source) if literal.is_empty() => {
+                if let Some(value) = referred(source, pod, container, sources)? {
+                    variables.set(("", &variable.name), value)?;
+                }
             }
-        };
-        if let Some(value) = value {
-            set(variable.name.clone(), value, &mut values);
+            _ => variables.set_expanded(&variable.name, literal, &services)?,
         }
     }
     for (name, value) in &sources.api.services {
-        if !values.contains_key(name) {
-            set(name.clone(), value.clone(), &mut values);
+        if !variables.values.contains_key(name) {
+            variables.set(("", name), value.clone())?;
         }
     }
-    let with_value = |name: String| {
-        let value = values[&name].clone();
-        (name, value)
-    };
-    Ok(names.into_iter().map(with_value).collect())
+    Ok(variables.in_order())
 }
 
-/// All variables of an object; none of one that need not be there.
+/// The variables of a container while they are collected. Those that are replaced count against the limit,
+/// too: so it also bounds the work.
+struct Variables<'a> {
+    budget: StringBudget<'a>,
+    /// In the order in which they were first set.
+    names: Vec<String>,
+    values: BTreeMap<String, String>,
+}
+
+impl<'a> Variables<'a> {
+    fn new(container: &'a str) -> Self {
+        let budget = StringBudget::new(container);
+        Self { budget, names: Vec::new(), values: BTreeMap::new() }
+    }
+
+    /// Sets a variable whose name is a prefix and a key; the name is built only if it is short enough.
+    fn set(&mut self, (prefix, key): (&str, &str), value: String) -> Result<(), ConfigError> {
+        // Of a name that is too long its beginning is enough.
+        let shown = if prefix.is_empty() { key } else { prefix };
+        self.budget.take(prefix.len() + key.len(), ContainerString::Variable(shown))?;
+        let name = format!("{prefix}{key}");
+        self.budget.take(value.len(), ContainerString::Variable(&name))?;
+        self.put(name, value);
+        Ok(())
+    }
+
+    /// Sets a variable of the specification, which may refer to those above and to services.
+    fn set_expanded(
+        &mut self,
+        name: &str,
+        literal: &str,
+        services: &BTreeMap<&str, &str>,
+    ) -> Result<(), ConfigError> {
+        let Self { budget, values, .. } = self;
+        let known = |name: &str| {
+            values.get(name).map(String::as_str).or_else(|| services.get(name).copied())
+        };
+        let variable = ContainerString::Variable(name);
+        budget.take(name.len(), variable)?;
+        let value = budget.expand(literal, variable, known)?;
+        self.put(name.to_owned(), value);
+        Ok(())
+    }
+
+    fn put(&mut self, name: String, value: String) {
+        if self.values.insert(name.clone(), value).is_none() {
+            self.names.push(name);
+        }
+    }
+
+    fn in_order(mut self) -> Vec<(String, String)> {
+        let values = &mut self.values;
+        let with_value = |name: String| {
+            let value = values.remove(&name)?;
+            Some((name, value))
+        };
+        self.names.into_iter().filter_map(with_value).collect()
+    }
+}
+
+/// All keys and values of an object; none of one that need not be there.
 fn of_object(
     source: &EnvFromSource,
     objects: &Objects<'_>,
@@ -92,9 +140,7 @@ fn of_object(
         }
         (None, None) => return Ok(Vec::new()),
     };
-    let prefix = source.prefix.as_deref().unwrap_or_default();
-    let all = objects.all(&key, optional == Some(true))?;
-    Ok(all.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect())
+    objects.all(&key, optional == Some(true))
 }
 
 /// The value that a variable takes from elsewhere; none if that need not be there.
@@ -127,41 +173,6 @@ fn referred(
     }
 }
 
-/// Replaces `$(NAME)` by the variable's value. `$$` stands for `$`, so `$$(NAME)` stays text; a
-/// reference that cannot be resolved stays as written.
-pub fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
-    expand_with(text, |name| values.get(name).map(String::as_str))
-}
-
-fn expand_with<'a>(text: &str, value: impl Fn(&str) -> Option<&'a str>) -> String {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(dollar) = rest.find('$') {
-        expanded.push_str(&rest[..dollar]);
-        let after = &rest[dollar + 1..];
-        if let Some(tail) = after.strip_prefix('$') {
-            expanded.push('$');
-            rest = tail;
-        } else if let Some((name, tail)) = reference(after) {
-            match value(name) {
-                Some(value) => expanded.push_str(value),
-                None => expanded.push_str(&rest[dollar..dollar + name.len() + 3]),
-            }
-            rest = tail;
-        } else {
-            expanded.push('$');
-            rest = after;
-        }
-    }
-    expanded.push_str(rest);
-    expanded
-}
-
-/// The name in `(NAME)…` and what comes after it.
-fn reference(text: &str) -> Option<(&str, &str)> {
-    text.strip_prefix('(')?.split_once(')')
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{
@@ -170,7 +181,12 @@ mod tests {
     use proptest::prelude::*;
     use testkit::pods;
 
+    use super::super::string_limits;
     use super::*;
+
+    fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
+        string_limits::expand(text, |name| values.get(name).map(String::as_str)).unwrap()
+    }
 
     fn container(env: &[(&str, &str)]) -> Container {
         let env = env.iter().map(|(name, value)| EnvVar {

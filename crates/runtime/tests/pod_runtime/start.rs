@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{ConfigMapEnvSource, EnvFromSource};
+use k8s_openapi::api::core::v1::{ConfigMapEnvSource, EnvFromSource, EnvVar};
 use model::ids::PodName;
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState;
@@ -171,6 +171,22 @@ async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
     pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![source]);
     let (reasons, _) = world.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+}
+
+// behaviour: CON-16
+#[tokio::test(start_paused = true)]
+async fn arguments_that_expand_beyond_the_limit_are_never_sent_to_the_runtime() {
+    let world = World::new();
+    let mut pod = forever();
+    let main = &mut pod.spec.as_mut().unwrap().containers[0];
+    let value = Some("x".repeat(100 * 1024));
+    main.env = Some(vec![EnvVar { name: "A".to_owned(), value, ..EnvVar::default() }]);
+    main.args = Some(vec!["$(A)".to_owned(), "$(A)$(A)".to_owned()]);
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let message = "Error: container \"main\": args[1] is longer than 131072 bytes";
+    assert_eq!(world.last_message("Failed"), message);
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
 
