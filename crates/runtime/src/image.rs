@@ -79,6 +79,8 @@ pub(crate) struct Ensured {
     pub(crate) image_ref: String,
     /// What the runtime says of it; nothing if it was just fetched and the runtime did not say.
     pub(crate) seen: Option<Image>,
+    /// On its id: its name may be one that image garbage collection did not see on it.
+    pub(crate) resolved: Vec<ImageClaim>,
 }
 
 /// What the runtime answers when it is asked for an image.
@@ -173,7 +175,8 @@ impl Images {
             Fetch::Present(image_ref) => {
                 wanted(Some(true), Some(false));
                 report.event(Normal, "Pulled", pull_words::present(&image));
-                Ok(Ensured { image_ref, seen: present })
+                let resolved = vec![parts.claims.claim(&image_ref)];
+                Ok(Ensured { image_ref, seen: present, resolved })
             }
             Fetch::Forbidden => {
                 wanted(Some(false), None);
@@ -205,11 +208,17 @@ impl Images {
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
         let pulled = parts.runtime.pull_image(&key.1, Some(sandbox)).await;
+        let mut resolved = Vec::new();
         let seen = match &pulled {
-            // Only to tell its size: whoever needs more asks again.
-            Ok(_) => parts.runtime.image_status(&key.1).await.ok().flatten(),
+            Ok(image_ref) => {
+                resolved.push(parts.claims.claim(image_ref));
+                // Only for its size and id: further readers request it again.
+                parts.runtime.image_status(&key.1).await.ok().flatten()
+            }
             Err(_) => None,
         };
+        // Not every runtime answers a pull with the id.
+        resolved.extend(seen.as_ref().map(|seen| parts.claims.claim(&seen.id)));
         drop(permit);
         match pulled {
             Ok(image_ref) => {
@@ -220,7 +229,7 @@ impl Images {
                 parts.metrics.pulled(with_wait, size);
                 let message = pull_words::pulled(&image, took, with_wait, size);
                 report.event(Normal, "Pulled", message);
-                Ok(Ensured { image_ref, seen })
+                Ok(Ensured { image_ref, seen, resolved })
             }
             Err(source) => {
                 let why = pull_failure(&image, &source);

@@ -150,14 +150,16 @@ impl PodRuntime {
         let name = container.image.as_deref().unwrap_or_default();
         let claim = self.parts.claims.claim(&with_default_tag(name));
         // Only this step may be broken off: nothing is half made by it, and it may take for ever.
-        let image = tokio::select! {
+        let mut image = tokio::select! {
             biased;
             () = home.cancel.cancelled() => return Err(StartError::PodEnds),
             image = self.images.ensure(&self.parts, &home.config, (container, early), &report) => image?,
         };
+        let resolved = std::mem::take(&mut image.resolved);
         let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());
+        drop(resolved);
         let life = self.lives.follow(&made.id);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());

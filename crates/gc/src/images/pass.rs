@@ -252,10 +252,20 @@ impl Collector {
         }
     }
 
-    /// Removes an image, unless somebody claimed it since it was looked at.
+    /// Removes an image, unless it was claimed since it was looked at, by a name that it has by now.
     async fn remove(&self, candidate: &Candidate, item: &Item, reason: Reason) -> Removal {
-        if let Some(name) = candidate.claimed_as(&self.parts.claims.names()) {
-            return Removal::Claimed(name.to_owned());
+        // A pull may have given it another name since it was listed.
+        let image = match self.parts.runtime.image_status(&candidate.id).await {
+            Ok(image) => image,
+            Err(error) if error.is_not_found() => None,
+            Err(error) => {
+                warn!(image = candidate.id, %error, "Cannot inspect image before its removal");
+                return Removal::Failed(error);
+            }
+        };
+        let claims = self.parts.claims.names();
+        if let Some(name) = candidate.claimed_now(image.as_ref(), &claims) {
+            return Removal::Claimed(name);
         }
         let Some(verdict) = item.verdict(self.parts.clock.now()) else {
             unreachable!("only what goes is removed");

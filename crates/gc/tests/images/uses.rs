@@ -113,6 +113,55 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
     assert_eq!(world.left(), [""; 0]);
 }
 
+// behaviour: IMG-69
+#[tokio::test(start_paused = true)]
+async fn an_image_that_was_pulled_by_another_name_during_a_pass_stays() {
+    let world = World::new();
+    let running = world.started(1 << 40).await;
+    let images = ["a", "b"].map(|name| RemoteImage::new(name).size(100).content(name));
+    world.one_by_one(&running, images.to_vec()).await;
+    world.disk.set_capacity(200);
+    world.disk.set_lag(Duration::from_mins(1));
+    // The first removal gains nothing for 5 s. Meanwhile a pod pulls the other image by a name that it
+    // did not have when it was listed.
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let claim = world.claims.claim("other:1");
+        world.runtime.add_image(&RemoteImage::new("other:1").content("b"));
+        claim
+    };
+    let (report, claim) = tokio::join!(running.gc.run_now(), meanwhile);
+    assert_eq!(fates(&report.plan), ["a disk-over-high-threshold", "b being-pulled"]);
+    assert_eq!(world.left(), ["b"]);
+    drop(claim);
+    // What cannot be inspected stays.
+    let fault = Rule::on(Method::ImageStatus, Fault::error(Code::Internal));
+    world.runtime.inject(fault.once());
+    let report = running.gc.delete_unused().await;
+    assert_eq!(report.not_removed(), 1, "{report:?}");
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: IMG-69
+#[tokio::test(start_paused = true)]
+async fn an_image_stays_while_its_digest_is_pulled_from_another_repository() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new("a"));
+    world.runtime.pull_image("a", None).await.unwrap();
+    let digests = world.runtime.images()[0].repo_digests.clone();
+    let (_, digest) = digests[0].split_once('@').unwrap();
+    let running = world.started(1 << 40).await;
+    for name in [format!("mirror.test/a@{digest}"), format!("a:1@{digest}")] {
+        let claim = world.claims.claim(&name);
+        let report = running.gc.delete_unused().await;
+        assert_eq!(fates(&report.plan), ["a being-pulled"], "{name}");
+        drop(claim);
+    }
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
 // behaviour: IMG-47
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_too_long_is_asked_for_in_parts() {
@@ -165,8 +214,8 @@ async fn what_the_operator_wants_to_keep_stays() {
         "unread labels-unknown",
     ];
     assert_eq!(fates, expected);
-    // Labels are asked for once.
-    assert_eq!(world.runtime.count(Method::ImageStatus), asked + 1);
+    // Labels are asked for once; the image that goes is inspected before its removal.
+    assert_eq!(world.runtime.count(Method::ImageStatus), asked + 2);
 }
 
 // behaviour: IMG-53

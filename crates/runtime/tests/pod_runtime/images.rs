@@ -202,6 +202,31 @@ async fn images_are_pulled_one_at_a_time() {
     assert!(message.contains("in 5s (10s including waiting). Image size: "), "{message}");
 }
 
+// behaviour: IMG-69
+#[tokio::test(start_paused = true)]
+async fn the_id_of_an_image_is_claimed_until_its_container_is_made() {
+    for policy in ["Always", "IfNotPresent"] {
+        let world = World::new();
+        // Listed by another name only.
+        let id = world.runtime.add_image(&RemoteImage::new("ferrolet.test/near:1").content("same"));
+        let far = RemoteImage::new(FAR).content("same");
+        world.runtime.publish(far.clone());
+        if policy == "IfNotPresent" {
+            world.runtime.add_image(&far);
+        }
+        world.runtime.inject(Rule::on(Method::CreateContainer, Fault::delay(seconds(10))));
+        let meanwhile = async {
+            tokio::time::sleep(seconds(5)).await;
+            assert_eq!(world.runtime.count(Method::CreateContainer), 1, "{policy}");
+            assert!(world.claims.names().contains(&id), "{policy}: {:?}", world.claims.names());
+        };
+        let pod = pod(policy);
+        let (synced, ()) = tokio::join!(world.sync(&pod), meanwhile);
+        assert!(synced.unwrap(), "{policy}");
+        assert!(world.claims.names().is_empty(), "{policy}: {:?}", world.claims.names());
+    }
+}
+
 // behaviour: ACT-141
 #[tokio::test(start_paused = true)]
 async fn an_image_that_cannot_be_asked_for_is_tried_again() {

@@ -47,6 +47,7 @@ pub(crate) struct World {
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) web: Arc<MemoryWeb>,
     pub(crate) logs: Arc<MemoryLogs>,
+    pub(crate) claims: ImageClaims,
     words: TerminationMessages,
     restart_all: AtomicBool,
     clock: Arc<VirtualClock>,
@@ -111,12 +112,12 @@ impl World {
             let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
-        let registry = prometheus::Registry::new();
+        let (registry, claims) = (prometheus::Registry::new(), ImageClaims::default());
         let pods = PodRuntime::new(RuntimeParts {
             metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
-            claims: ImageClaims::default(),
+            claims: claims.clone(),
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
             http: Arc::clone(&web) as _,
@@ -147,6 +148,7 @@ impl World {
             cgroups,
             web,
             logs,
+            claims,
             words,
             restart_all,
             clock,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::PodName;
+use model::ports::runtime::Image;
 use model::verdict::{Detail, Input, Subject};
 use podspec::image_name::ImageName;
 
@@ -166,7 +167,9 @@ fn keeper(
 
 /// Under which name an image is claimed, if it is.
 fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) -> Option<&'a str> {
-    names.iter().map(String::as_str).chain([id]).find(|name| claimed.contains(*name))
+    let digests = names.iter().filter_map(|name| digest(name));
+    let mut names = names.iter().map(String::as_str).chain([id]).chain(digests);
+    names.find(|name| claimed.contains(*name))
 }
 
 impl Candidate {
@@ -192,9 +195,13 @@ impl Candidate {
         }
     }
 
-    /// Under which of these names, as somebody asked for them, the image is claimed.
-    pub fn claimed_as(&self, claimed: &BTreeSet<String>) -> Option<&str> {
-        is_claimed(&self.id, &self.names, &meant(claimed))
+    /// Under which of these names, as pods ask for them, the image is claimed: by a name that it had when it
+    /// was listed, or one that it has now.
+    pub fn claimed_now(&self, now: Option<&Image>, claimed: &BTreeSet<String>) -> Option<String> {
+        let now =
+            now.into_iter().flat_map(|image| image.repo_tags.iter().chain(&image.repo_digests));
+        let names: Vec<String> = self.names.iter().chain(now).cloned().collect();
+        is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
     /// For how long nobody has used it; one that was never used counts from when it was first seen.
@@ -244,10 +251,16 @@ pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
 }
 
-/// What names that somebody asked for may mean: as they are, for an id may look like a name, and in
-/// full.
+/// What names that somebody asked for may mean: as they are, for an id may look like a name, in full, and
+/// by their digests.
 fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
-    names.iter().flat_map(|name| [name.clone(), full_name(name)]).collect()
+    let digests = names.iter().filter_map(|name| digest(name)).map(ToOwned::to_owned);
+    names.iter().flat_map(|name| [name.clone(), full_name(name)]).chain(digests).collect()
+}
+
+/// The digest in a name. It stands for the same image in every repository, also while it is being pulled.
+fn digest(name: &str) -> Option<&str> {
+    Some(name.split_once('@')?.1)
 }
 
 /// A name as runtimes list it; what is no name stays as it is.
