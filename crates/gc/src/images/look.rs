@@ -1,5 +1,6 @@
 //! Looking at images, at who uses them, and at the disk that they lie on. Changes nothing.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,9 @@ use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
 use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
+
+/// How many sandboxes are inspected in a pass until one tells its image.
+const SANDBOXES_INSPECTED: usize = 4;
 
 /// What all passes and plans share. Records are written by the task alone.
 #[derive(Debug)]
@@ -163,27 +167,36 @@ impl Collector {
         }
     }
 
+    /// The image of the newest sandbox; of one that cannot be inspected, that of the next newest.
     async fn newest_sandbox_image(
         &self,
         known: Option<&(SandboxId, Option<String>)>,
     ) -> Result<Option<String>, RuntimeError> {
         let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
-        let listed = lists::sandboxes(&*self.parts.runtime, &filter).await?;
-        let newest = listed.into_iter().max_by_key(|sandbox| sandbox.created_at);
+        let mut listed = lists::sandboxes(&*self.parts.runtime, &filter).await?;
+        listed.sort_by_key(|sandbox| Reverse(sandbox.created_at));
         let known_image = || known.and_then(|(_, image)| image.clone());
-        let is_known = |id: &SandboxId| known.is_some_and(|(known, _)| known == id);
-        let Some(newest) = newest.filter(|newest| !is_known(&newest.id)) else {
-            return Ok(known_image());
-        };
-        match self.parts.runtime.sandbox_image(&newest.id).await {
-            Ok(image) => {
-                self.state().sandbox = Some((newest.id, image.clone()));
-                Ok(image)
+        let mut failed = None;
+        for sandbox in listed.into_iter().take(SANDBOXES_INSPECTED) {
+            if known.is_some_and(|(known, _)| *known == sandbox.id) {
+                return Ok(known_image());
             }
-            // It went after it was listed.
-            Err(error) if error.is_not_found() => Ok(known_image()),
-            Err(error) => Err(error),
+            match self.parts.runtime.sandbox_image(&sandbox.id).await {
+                Ok(image) => {
+                    self.state().sandbox = Some((sandbox.id, image.clone()));
+                    return Ok(image);
+                }
+                // It went after it was listed.
+                Err(error) if error.is_not_found() => {}
+                // So would all others.
+                Err(error) if error.is_unavailable() => return Err(error),
+                Err(error) => {
+                    warn!(sandbox = %sandbox.id, %error, "Cannot inspect sandbox for its image");
+                    failed.get_or_insert(error);
+                }
+            }
         }
+        failed.map_or_else(|| Ok(known_image()), Err)
     }
 
     /// The labels of images, if somebody wants to know. Each is asked for once.

@@ -262,6 +262,34 @@ async fn while_nobody_tells_what_sandboxes_are_made_from_nothing_goes() {
     assert_eq!(world.left(), ["pause", "run"]);
 }
 
+// behaviour: IMG-70
+#[tokio::test(start_paused = true)]
+async fn one_sandbox_that_cannot_be_inspected_does_not_end_the_pass() {
+    let world = World::new();
+    let run = world.image("run", 10);
+    world.image("pause", 10);
+    world.image("unused", 10);
+    world.runtime.set_sandbox_image("docker.io/library/pause:latest");
+    let running = world.started(30).await;
+    world.container("older", &run, None).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.container("broken", &run, None).await;
+    let broken = world.runtime.sandboxes().into_iter().max_by_key(|one| one.created_at).unwrap();
+    let fault = Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal));
+    world.runtime.inject(fault.object(broken.id.as_str()));
+    let report = running.gc.delete_unused().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["pause", "run"], "an older sandbox tells its image");
+    // While none can be inspected, and none could before, nothing goes.
+    running.stop().await;
+    world.image("unused", 10);
+    world.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)));
+    let running = world.started(30).await;
+    let report = running.gc.delete_unused().await;
+    assert!(error(&report).starts_with("look at the image of sandboxes"), "{report:?}");
+    assert_eq!(world.left(), ["pause", "run", "unused"]);
+}
+
 // behaviour: IMG-54
 #[tokio::test(start_paused = true)]
 async fn an_image_without_an_id_is_told_of() {
