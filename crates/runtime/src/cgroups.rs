@@ -5,8 +5,9 @@
 
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
@@ -17,11 +18,12 @@ use model::ports::clock::WallClock;
 use model::ports::files::Removed;
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::{QosClass, view};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
-    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,
 };
 use turns::Turns;
 
@@ -81,10 +83,16 @@ pub struct PodCgroups {
     /// What the class of pods that may use more than they ask for has; none when nobody knows. Held while it
     /// is written, so that the last sum is the last one written.
     written: tokio::sync::Mutex<Option<i64>>,
-    /// Pods of that class that an earlier agent left, and this one has not met: what they ask for is not
-    /// known yet. None before anybody looked. Never held across an await.
-    unmet: Mutex<Option<BTreeSet<PodUid>>>,
+    /// Pods of that class that an earlier agent left, with their cgroups, and this one has not met: what they
+    /// ask for is not known yet. None before anybody looked. Never held across an await.
+    unmet: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
+    /// When this agent began.
+    began: Instant,
 }
+
+/// How long the class waits for this agent to meet the pods that an earlier one left. After that, those that
+/// it never meets, as one that terminates, count with what the kernel has for them.
+const LONGEST_WAIT_FOR_UNMET: Duration = Duration::from_mins(1);
 
 /// What is known of a pod's cgroup.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +136,8 @@ impl PodCgroups {
     ) -> Self {
         let (turns, known) = (Turns::default(), Mutex::default());
         let (written, unmet) = (tokio::sync::Mutex::new(None), Mutex::default());
-        Self { port, clock, settings, turns, known, written, unmet }
+        let began = Instant::now();
+        Self { port, clock, settings, turns, known, written, unmet, began }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
@@ -274,37 +283,54 @@ impl PodCgroups {
         used.map_err(|source| PodCgroupError::Look { name, source })
     }
 
-    /// Whether all pods were met that an earlier agent left in the class whose pods add up: before that
-    /// their sum would be too small.
-    async fn all_are_met(&self, class: &CgroupName) -> bool {
+    /// The cgroups of pods that an earlier agent left in the class whose pods add up, and this one has not
+    /// met; none if that cannot be seen.
+    async fn unmet(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
         let is_known = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {
             let children = match self.port.children(class).await {
                 Ok(children) => children,
                 Err(error) => {
                     warn!(cgroup = %class, error = %Chain(&error), "cannot see which pods an earlier agent left; their class keeps its share");
-                    return false;
+                    return None;
                 }
             };
-            let left = children.iter().filter_map(pod_of_cgroup).collect();
+            let left = children.into_iter().filter_map(|one| Some((pod_of_cgroup(&one)?, one)));
+            let left = left.collect();
             *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         }
         let known = self.known();
         let mut unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner);
-        unmet.as_mut().is_none_or(|unmet| {
-            unmet.retain(|uid| !known.contains_key(uid));
-            unmet.is_empty()
-        })
+        let unmet = unmet.get_or_insert_default();
+        unmet.retain(|uid, _| !known.contains_key(uid));
+        Some(unmet.values().cloned().collect())
+    }
+
+    /// What the pods of a class ask for together; none while some of them were not met: without those the
+    /// sum would be too small.
+    async fn class_sum(&self, class: &CgroupName) -> Option<i64> {
+        let unmet = self.unmet(class).await?;
+        if !unmet.is_empty() && self.began.elapsed() < LONGEST_WAIT_FOR_UNMET {
+            return None;
+        }
+        let mut of_unmet = 0;
+        for name in unmet {
+            match self.port.values(&name).await {
+                Ok(values) => of_unmet += requested(&values),
+                Err(CgroupError::Missing { .. }) => {}
+                Err(error) => {
+                    warn!(cgroup = %name, error = %Chain(&error), "Cannot read CPU shares of pod cgroup");
+                }
+            }
+        }
+        Some(of_unmet + self.known().values().map(|known| known.share).sum::<i64>())
     }
 
     /// Writes to the classes what their pods ask for together. They go on without until the next try.
     async fn limit_classes(&self) {
         let mut written = self.written.lock().await;
         let name = class_cgroup(&self.settings.root, QosClass::Burstable);
-        if !self.all_are_met(&name).await {
-            return;
-        }
-        let milli = self.known().values().map(|known| known.share).sum();
+        let Some(milli) = self.class_sum(&name).await else { return };
         if *written == Some(milli) {
             return;
         }
@@ -333,7 +359,7 @@ impl PodCgroups {
     async fn forget(&self, uid: &PodUid) {
         let mut was_unmet = false;
         if let Some(unmet) = &mut *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) {
-            was_unmet = unmet.remove(uid);
+            was_unmet = unmet.remove(uid).is_some();
         }
         if self.known().remove(uid).is_some() || was_unmet {
             self.limit_classes().await;

@@ -68,7 +68,7 @@ pub use actions::{
 pub use backoff::{Backoff, BackoffLimits, Turn};
 pub use cgroups::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
-    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,
 };
 pub use config_error::ConfigError;
 pub use dns::{NodeDns, PodDns, ResolvConfError, over_limits, parse_resolv_conf, pod_dns};

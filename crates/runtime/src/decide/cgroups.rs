@@ -125,6 +125,13 @@ pub fn class_share(pod: &Pod) -> i64 {
     requests.get(CPU).map_or(0, Quantity::milli_value)
 }
 
+/// How many thousandths of a processor a pod asks for whose cgroup has these values. The fewest shares stand
+/// for none.
+pub fn requested(values: &CgroupValues) -> i64 {
+    let shares = values.cpu_shares.filter(|shares| *shares > cpu::LEAST_SHARES).unwrap_or(0);
+    cpu::milli_of_shares(i64::try_from(shares).unwrap_or(i64::MAX))
+}
+
 /// What is written to the cgroup of a class whose pods ask for so many thousandths of a processor.
 pub fn class_values(class: QosClass, milli: i64, settings: &PodCgroupSettings) -> CgroupValues {
     let shares = match class {

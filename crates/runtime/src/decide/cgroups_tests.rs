@@ -174,3 +174,12 @@ proptest! {
         prop_assert_eq!(quota, Some((all * 100).max(1000)));
     }
 }
+
+// behaviour: CGR-43
+#[test]
+fn what_a_pod_asks_for_is_read_from_its_cgroup() {
+    for (shares, milli) in [(None, 0), (Some(2), 0), (Some(256), 250), (Some(1024), 1000)] {
+        let values = CgroupValues { cpu_shares: shares, ..CgroupValues::default() };
+        assert_eq!(requested(&values), milli, "{shares:?}");
+    }
+}

@@ -14,7 +14,7 @@ use testkit::cgroups::MemoryCgroups;
 use testkit::pods;
 use testkit::runtime::Method;
 
-use crate::world::{IMAGE, World, forever};
+use crate::world::{IMAGE, World, forever, seconds};
 
 fn world(driver: CgroupDriver) -> (World, Arc<MemoryCgroups>) {
     let cgroups = Arc::new(MemoryCgroups::new(driver));
@@ -191,6 +191,31 @@ async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
     world.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(900), "there is one");
     world.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| Some("pod-is-gone")).await;
+    assert_eq!(shares(), Some(512));
+}
+
+// behaviour: CGR-43
+#[tokio::test(start_paused = true)]
+async fn a_class_waits_at_most_a_minute_for_a_pod_of_an_earlier_agent() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let class = name("/kubepods/burstable");
+    let shares = || cgroups.all()[&class].cpu_shares;
+    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None);
+    // It terminates: no sync of this agent ever sees it.
+    let drains = name("/kubepods/burstable/poddrains");
+    cgroups.enter(&drains);
+    let values = |shares| CgroupValues { cpu_shares: Some(shares), ..CgroupValues::default() };
+    cgroups.update(&drains, &values(1024)).await.unwrap();
+    cgroups.update(&class, &values(1024)).await.unwrap();
+    world.synced(&asking("a", "250m")).await;
+    sweep().await;
+    assert_eq!(shares(), Some(1024), "this agent may meet it yet");
+    tokio::time::sleep(seconds(60)).await;
+    sweep().await;
+    assert_eq!(shares(), Some(1024 + 256), "it counts with what its cgroup has");
+    world.synced(&asking("b", "250m")).await;
+    assert_eq!(shares(), Some(1024 + 512));
+    world.cgroups.as_ref().unwrap().sweep_one(&"drains".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
 }
 
