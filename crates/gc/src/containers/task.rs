@@ -17,7 +17,7 @@ use super::{Changed, PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
 use crate::decide::schedule::{
     GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, asks_the_runtime, is_held,
-    looks_at_files,
+    looks_at_files, ripens_in,
 };
 use crate::plan::Fate;
 
@@ -43,6 +43,8 @@ pub struct ContainerGcTask {
     early: Option<Instant>,
     /// The end of the last whole pass.
     whole: Option<Instant>,
+    /// The last regular or whole pass.
+    passed: Option<Instant>,
 }
 
 impl ContainerGcTask {
@@ -59,6 +61,7 @@ impl ContainerGcTask {
             ripens: None,
             early: None,
             whole: None,
+            passed: None,
         }
     }
 
@@ -118,6 +121,7 @@ impl ContainerGcTask {
     }
 
     async fn regular(&mut self) {
+        self.passed = Some(Instant::now());
         let changed = std::mem::take(&mut *self.shared.changed());
         let counts_all = self.shared.parts.policy.in_all.is_some() && !changed.pods.is_empty();
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
@@ -168,6 +172,9 @@ impl ContainerGcTask {
             pass.instrument(info_span!("Containers/GarbageCollect")).await;
         self.last = LastPass { settled: report.is_complete() && !waits, passed_over: 0 };
         self.whole = Some(Instant::now());
+        self.passed = self.whole;
+        // It looked at everything.
+        self.ripens = None;
         self.wake_at(ripens);
         report
     }
@@ -206,7 +213,9 @@ impl ContainerGcTask {
     fn wake_at(&mut self, ripens: Option<Timestamp>) {
         let Some(at) = ripens else { return };
         let wait = at.duration_since(self.shared.parts.clock.now());
-        let at = Instant::now() + Duration::try_from(wait).unwrap_or_default().max(GATHERING);
+        let left = Duration::try_from(wait).unwrap_or_default();
+        let wait = ripens_in(left, self.passed.map(|passed| passed.elapsed()));
+        let at = Instant::now() + wait;
         self.ripens = Some(self.ripens.map_or(at, |ripens| ripens.min(at)));
     }
 

@@ -56,6 +56,13 @@ pub const GATHERING: Duration = Duration::from_secs(1);
 /// again and again waits that long for its second start: what a small cap takes makes it forget to.
 pub const WHOLE_PASSES_APART: Duration = Duration::from_secs(10);
 
+/// How long until a pass is made for what will be old enough after `left`: never so soon after the last one that
+/// containers that end one after the other make a pass each.
+pub fn ripens_in(left: Duration, since_last: Option<Duration>) -> Duration {
+    let apart = since_last.map(|since| WHOLE_PASSES_APART.saturating_sub(since));
+    left.max(GATHERING).max(apart.unwrap_or_default())
+}
+
 /// What is dead of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dead {
@@ -212,6 +219,26 @@ mod tests {
         ];
         for (last, changed, expected) in rows {
             assert_eq!(asks_the_runtime(last, changed), expected, "{last:?} {changed}");
+        }
+    }
+
+    // behaviour: GC-110
+    #[test]
+    fn passes_for_what_is_old_enough_are_ten_seconds_apart() {
+        let rows = [
+            (0, None, 1),
+            (5, None, 5),
+            (0, Some(0), 10),
+            (3, Some(4), 6),
+            (8, Some(4), 8),
+            (0, Some(9), 1),
+            (0, Some(60), 1),
+            (90, Some(0), 90),
+        ];
+        for (left, since_last, expected) in rows {
+            let seconds = Duration::from_secs;
+            let wait = ripens_in(seconds(left), since_last.map(seconds));
+            assert_eq!(wait, seconds(expected), "{left} {since_last:?}");
         }
     }
 

@@ -381,3 +381,19 @@ async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute
     let age = bench.clock.now().duration_since(made).as_secs();
     assert!((90..93).contains(&age), "{age} s");
 }
+
+// behaviour: GC-110
+#[tokio::test(start_paused = true)]
+async fn containers_that_ripen_one_after_the_other_make_a_pass_every_ten_seconds() {
+    let min_age = Duration::from_secs(90);
+    let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
+    let mut bench = Bench::new(Pods::ready(), policy);
+    bench.dead_pod("gone", 40).await;
+    let _gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    assert_eq!(bench.containers().len(), 40);
+    bench.runtime.forget_calls();
+    bench.until("all are gone", |bench| bench.containers().is_empty()).await;
+    let passes = bench.runtime.count(Method::ListContainers);
+    assert!((4..=7).contains(&passes), "{passes} passes in 45 s");
+}
