@@ -1,12 +1,15 @@
 //! Where logs lie on the node, by upstream's layout.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::ids::{ContainerId, PodName, PodUid};
 use crate::verdict::Subject;
 
 /// The longest name that Linux file systems take.
 const LONGEST_NAME: usize = 255;
+
+/// How many names the path of a log has below the logs of pods.
+const NAMES_OF_A_LOG: usize = 3;
 
 /// The shortest text that upstream takes for an id in the name of a link.
 const SHORTEST_ID: usize = 6;
@@ -92,6 +95,15 @@ impl LogLayout {
         }
     }
 
+    /// Whether a path is that of a container's log here: `POD/CONTAINER/FILE` below the logs of pods. What other
+    /// clients of the runtime put elsewhere below them is theirs.
+    fn has_log(&self, path: &Path) -> bool {
+        let Ok(below) = path.strip_prefix(&self.pod_logs) else { return false };
+        let mut names = below.components();
+        below.components().count() == NAMES_OF_A_LOG
+            && names.all(|name| matches!(name, Component::Normal(_)))
+    }
+
     /// All that goes with a container, in the order in which it goes: its log with the rotated parts
     /// and the link to that before the container, because once the container is gone, nobody knows of
     /// them. A log that lies elsewhere is not ours, nor has what is called by no name of a file a link.
@@ -101,7 +113,7 @@ impl LogLayout {
         (name, id): (&str, &ContainerId),
         log: Option<&Path>,
     ) -> Vec<Subject> {
-        let log = log.filter(|log| log.starts_with(&self.pod_logs));
+        let log = log.filter(|log| self.has_log(log));
         let log = log.map(|log| Subject::ContainerLog(log.to_owned()));
         let link = self.container_link(pod, name, id);
         let link = (link.parent() == Some(&*self.container_links)).then_some(link);
@@ -181,7 +193,19 @@ mod tests {
         let link = "link /var/log/containers/web_default_main-abc.log";
         let log = "/var/log/pods/default_web_uid/main/0.log";
         assert_eq!(remains(log), [&format!("log {log}"), link, "container abc"]);
-        assert_eq!(remains("/elsewhere/0.log"), [link, "container abc"]);
+        let elsewhere = [
+            "/elsewhere/0.log",
+            "/var/log/pods",
+            "/var/log/pods/0.log",
+            "/var/log/pods/crictl/0.log",
+            "/var/log/pods/other-root/default_web_uid/main/0.log",
+            "/var/log/pods/default_web_uid/../0.log",
+            "/var/log/pods/../../0.log",
+            "/var/log/pods-of-others/default_web_uid/main/0.log",
+        ];
+        for log in elsewhere {
+            assert_eq!(remains(log), [link, "container abc"], "{log}");
+        }
         let odd = layout().remains(&pod, ("../main", &"abc".into()), None);
         assert_eq!(odd, [Subject::Container("abc".into())]);
     }

@@ -41,6 +41,26 @@ async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
     assert_eq!(bench.containers(), [ids[1].clone()]);
 }
 
+// behaviour: GC-112
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
+    // As another client of the runtime may have made it: below the logs of pods, and not of this layout.
+    let mut config = wanted::container(&in_sandbox, "main", IMAGE, &["sleep", "forever"]);
+    config.log_path = "deep/down/0.log".to_owned();
+    let id = bench.runtime.create_container(&sandbox, &config, &in_sandbox).await.unwrap();
+    bench.runtime.start_container(&id).await.unwrap();
+    bench.runtime.kill_container(&id, 1);
+    let status = bench.runtime.container_status(&id).await.unwrap();
+    bench.files.write(&*status.log_path, "hello\n");
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed(), report.failed()), (1, 0), "{}: {report:?}", status.log_path);
+    assert_eq!(bench.containers(), []);
+    assert!(bench.files.content(&*status.log_path).is_some(), "{}", status.log_path);
+}
+
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
 async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
