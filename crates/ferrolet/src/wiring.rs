@@ -4,7 +4,9 @@ mod given;
 
 use std::sync::{Arc, Mutex};
 
-use gc::containers::{ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
+use gc::containers::{
+    ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
+};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
 use model::stamp::Stamps;
@@ -275,7 +277,8 @@ fn collect_containers(
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
-    let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
+    let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)));
+    tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
     let (deletor_task, deletor) = Deletor::new(gc.clone());
     let (gc_task, container_gc) = container_gc(gc);

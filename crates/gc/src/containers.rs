@@ -4,6 +4,7 @@ mod act;
 mod deletor;
 mod early;
 mod removals;
+mod stops;
 mod survey;
 mod task;
 
@@ -25,6 +26,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 pub use self::deletor::{Deletor, DeletorTask};
 pub use self::removals::Removals;
+pub use self::stops::{StopsTask, background_stops};
 pub use self::task::ContainerGcTask;
 use crate::decide::PodStates;
 use crate::decide::containers::ExitTimes;
@@ -35,7 +37,8 @@ use crate::policy::ContainerPolicy;
 /// known but what is written on the container.
 #[async_trait]
 pub trait StopUnknown: Debug + Send + Sync {
-    /// Ends it, with its hook and within the grace that is written on it.
+    /// Ends it, with its hook and within the grace that is written on it. A pass that cannot wait any longer
+    /// drops this; see [`background_stops`].
     async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String>;
 }
 

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
-use model::observed::{Container, ContainerState};
+use model::observed::{Container, ContainerState, ContainerStatus};
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Subject, Verdict};
+use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use super::survey::Survey;
@@ -23,6 +25,9 @@ const REMOVALS_AT_A_TIME: usize = 4;
 /// After so many removals in a row that found no runtime, the others are left to the next pass.
 const AWAY: usize = 5;
 
+/// How long a pass waits for stops of containers in an unknown state, all of them together.
+const LONGEST_STOPS: Duration = Duration::from_mins(1);
+
 /// Whom each step is told to.
 pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
 
@@ -35,7 +40,7 @@ pub(super) async fn carry_out(
     tell: Tell<'_>,
 ) -> Report {
     let mut report = Report::default();
-    let act = Act { parts, tell };
+    let act = Act::new(parts, tell);
     let mut away = Away::default();
     let occupied = act.containers(survey, &mut away, &mut report).await;
     act.sandboxes(survey, &occupied, &mut away, &mut report).await;
@@ -54,7 +59,7 @@ pub(super) async fn carry_out(
 /// Removes an instance on its own, with its log.
 pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, verdict: &Verdict) {
     let Some(removal) = parts.removals.begin(&container.id).await else { return };
-    let act = Act { parts, tell: &|_| {} };
+    let act = Act::new(parts, &|_| {});
     let mut report = Report::default();
     let outcome = act.container(container, verdict, false).await;
     if outcome.is_ok() {
@@ -101,6 +106,21 @@ impl Away {
 struct Act<'a> {
     parts: &'a ContainerGcParts,
     tell: Tell<'a>,
+    /// Until when stops are waited for.
+    stops_until: Instant,
+}
+
+impl<'a> Act<'a> {
+    fn new(parts: &'a ContainerGcParts, tell: Tell<'a>) -> Self {
+        Self { parts, tell, stops_until: Instant::now() + LONGEST_STOPS }
+    }
+
+    /// Stops a container in an unknown state, or leaves it to a later pass while it is being stopped.
+    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), Stays> {
+        let stopped = timeout_at(self.stops_until, self.parts.stop.stop(container, status)).await;
+        let stopped = stopped.unwrap_or_else(|_| Err("it is still being stopped".to_owned()));
+        stopped.map_err(Stays::Failed)
+    }
 }
 
 impl Act<'_> {
@@ -195,8 +215,7 @@ impl Act<'_> {
                 Ok(status) => {
                     // Since it was listed it may have ended.
                     if status.state == ContainerState::Unknown {
-                        let stopped = self.parts.stop.stop(container, &status).await;
-                        stopped.map_err(Stays::Failed)?;
+                        self.stop(container, &status).await?;
                     }
                     log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());
                 }

@@ -61,6 +61,35 @@ async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
     assert!(bench.files.content(&*status.log_path).is_some(), "{}", status.log_path);
 }
 
+// behaviour: GC-113
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let sandbox = bench.sandbox("lost", 0).await;
+    let lost = bench.container("lost", &sandbox, 0).await;
+    bench.runtime.lose_container(&lost);
+    bench.runtime.kill_sandbox(&sandbox);
+    bench.dead_pod("dead", 1).await;
+    let (task, stop) = background_stops(Arc::clone(&bench.parts.stop));
+    bench.tasks.spawn(task.run(CancellationToken::new()));
+    bench.parts.stop = stop;
+    let slow = Fault::delay(Duration::from_mins(5));
+    bench.runtime.inject(Rule::on(Method::StopContainer, slow).once());
+    let began = bench.clock.now();
+    let report = bench.pass(false).await;
+    let took = bench.clock.now().duration_since(began).as_secs();
+    assert!(took <= 60, "{took} s");
+    assert_eq!(report.failed(), 1, "{report:?}");
+    assert_eq!(bench.containers(), std::slice::from_ref(&lost), "the other is gone");
+    // The next passes wait for the same stop.
+    bench.pass(false).await;
+    let stops = [Method::StopContainer];
+    assert_eq!(bench.calls(&stops), stops);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    bench.pass(false).await;
+    assert_eq!((bench.containers(), bench.calls(&stops)), (Vec::new(), stops.to_vec()));
+}
+
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
 async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {

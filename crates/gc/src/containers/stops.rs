@@ -1,0 +1,112 @@
+//! Stopping containers in an unknown state, apart from the pass that removes them: a stop may take as long as the
+//! grace period that is written on its container, and a pass must not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use model::ids::ContainerId;
+use model::observed::{Container, ContainerStatus};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::StopUnknown;
+
+/// How many containers are stopped at a time; further ones wait.
+const STOPS_AT_A_TIME: usize = 16;
+
+/// What a stop came to; none while it is under way.
+type Outcome = Option<Result<(), String>>;
+
+/// Has containers stopped by a task. Dropping [`StopUnknown::stop`] leaves the stop under way, and the next call
+/// for the same container waits for it.
+#[derive(Debug)]
+struct BackgroundStops {
+    /// Never held across an await.
+    under_way: Mutex<BTreeMap<ContainerId, watch::Receiver<Outcome>>>,
+    /// Read by the task; closed when it ends.
+    queue: mpsc::Sender<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    container: Container,
+    status: ContainerStatus,
+    outcome: watch::Sender<Outcome>,
+}
+
+/// The task that stops containers.
+#[derive(Debug)]
+pub struct StopsTask {
+    inner: Arc<dyn StopUnknown>,
+    queue: mpsc::Receiver<Job>,
+}
+
+/// Stops containers in a task, by the means given.
+pub fn background_stops(inner: Arc<dyn StopUnknown>) -> (StopsTask, Arc<dyn StopUnknown>) {
+    let (sender, queue) = mpsc::channel(1);
+    let stops = BackgroundStops { under_way: Mutex::default(), queue: sender };
+    (StopsTask { inner, queue }, Arc::new(stops))
+}
+
+impl BackgroundStops {
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<ContainerId, watch::Receiver<Outcome>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stop of a container that is under way; others are forgotten.
+    fn joined(&self, id: &ContainerId) -> Option<watch::Receiver<Outcome>> {
+        let mut under_way = self.under_way();
+        // One whose task has ended will not come to anything any more.
+        under_way.retain(|_, outcome| outcome.borrow().is_none() && outcome.has_changed().is_ok());
+        under_way.get(id).cloned()
+    }
+}
+
+#[async_trait]
+impl StopUnknown for BackgroundStops {
+    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String> {
+        let ended = || "the task that stops containers has ended".to_owned();
+        let mut outcome = match self.joined(&container.id) {
+            Some(outcome) => outcome,
+            None => {
+                let place = self.queue.reserve().await.map_err(|_| ended())?;
+                let (sender, outcome) = watch::channel(None);
+                let (container, status) = (container.clone(), status.clone());
+                self.under_way().insert(container.id.clone(), outcome.clone());
+                place.send(Job { container, status, outcome: sender });
+                outcome
+            }
+        };
+        let stopped = outcome.wait_for(Option::is_some).await;
+        stopped.ok().and_then(|stopped| stopped.clone()).unwrap_or_else(|| Err(ended()))
+    }
+}
+
+impl StopsTask {
+    /// Stops containers until it is to stop itself.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let inner = Arc::clone(&self.inner);
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            // Biased: stopping comes once; a stop that is done makes room for the next.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(()) = under_way.next() => {}
+                Some(job) = self.queue.recv(), if under_way.len() < STOPS_AT_A_TIME => {
+                    under_way.push(job.run(&*inner));
+                }
+            }
+        }
+    }
+}
+
+impl Job {
+    async fn run(self, inner: &dyn StopUnknown) {
+        let stopped = inner.stop(&self.container, &self.status).await;
+        self.outcome.send_replace(Some(stopped));
+    }
+}
