@@ -54,7 +54,7 @@ pub const HOLLOW_100: &str = "100 pods, hollow";
 pub const HOLLOW_1000: &str = "1000 pods, hollow";
 
 /// How often ferrolet lists the runtime while it gets its events; the kubelet does so every second.
-pub const RELIST: Duration = Duration::from_secs(60);
+pub const RELIST: Duration = Duration::from_mins(1);
 /// How long a pod may go without a resync, which both agents make after 60 to 90 s.
 pub const RESYNC: Duration = Duration::from_secs(90);
 /// How long a quiet agent is measured at least: two relists and a resync of every pod lie in it, wherever it begins.
