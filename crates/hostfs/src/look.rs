@@ -42,8 +42,6 @@ fn version(metadata: &Metadata) -> FileVersion {
 pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut listing = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
-    let (whole, file_system) = (listing.stat()?, listing.statfs()?);
-    let is_local = LOCAL.contains(&file_system.f_type);
     let mut entries = Vec::new();
     while let Some(entry) = listing.read() {
         let entry = entry?;
@@ -53,26 +51,16 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
         // By the name alone: the kernel need not go the whole way for each.
         let stat = rustix::fs::statat(listing.fd()?, entry.file_name(), AtFlags::empty());
-        let is_heard = is_local
-            && entry.file_type() == FileType::RegularFile
-            // Something may be mounted in its place, or it may have another name elsewhere.
-            && stat.is_ok_and(|stat| {
-                stat.st_dev == whole.st_dev && stat.st_ino == entry.ino() && stat.st_nlink == 1
-            });
         let found = stat.map(|stat| found_by(&stat)).map_err(|error| FileError {
             operation: "look at",
             path: directory.join(&name),
             source: error.into(),
         });
-        entries.push(Entry { name, found, is_heard });
+        entries.push(Entry { name, found });
     }
     entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
 }
-
-/// File systems whose files change by this kernel alone, which tells of it: ext2 to 4, XFS, Btrfs, F2FS,
-/// tmpfs.
-const LOCAL: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
 fn found_by(stat: &Stat) -> Found {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -181,25 +169,6 @@ mod tests {
         }
         let dangling = entries[3].found.as_ref().unwrap_err();
         assert!(dangling.is_not_found() && dangling.path == path("d"), "{dangling:?}");
-    }
-
-    #[test]
-    fn a_link_and_a_file_of_two_names_may_change_unheard() {
-        // In memory, which is a file system that is known here.
-        let root = tempfile::tempdir_in("/dev/shm").unwrap();
-        let path = |name: &str| root.path().join(name);
-        for name in ["alone", "twice", "linked"] {
-            std::fs::write(path(name), "").unwrap();
-        }
-        std::fs::create_dir(path("elsewhere")).unwrap();
-        std::fs::hard_link(path("twice"), path("elsewhere/other")).unwrap();
-        std::fs::rename(path("linked"), path("elsewhere/linked")).unwrap();
-        std::os::unix::fs::symlink(path("elsewhere/linked"), path("link")).unwrap();
-        let entries = entries(root.path()).unwrap();
-        let heard = entries.iter().filter(|entry| entry.is_heard);
-        assert_eq!(heard.map(|entry| entry.name.to_str().unwrap()).collect::<Vec<_>>(), ["alone"]);
-        let of_kernel = super::entries("/proc/self/task".as_ref()).unwrap();
-        assert!(of_kernel.iter().all(|entry| !entry.is_heard));
     }
 
     #[test]

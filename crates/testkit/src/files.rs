@@ -5,7 +5,6 @@ mod tree;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -23,18 +22,12 @@ pub struct MemoryFiles {
     tree: Mutex<Tree>,
     /// Whether durable writes wait.
     writes_held: watch::Sender<bool>,
-    /// Whether it is promised that every change is heard.
-    vouches: AtomicBool,
 }
 
 impl MemoryFiles {
     /// An empty file system.
     pub fn new() -> Self {
-        Self {
-            tree: Mutex::new(Tree::new()),
-            writes_held: watch::Sender::new(false),
-            vouches: AtomicBool::new(false),
-        }
+        Self { tree: Mutex::new(Tree::new()), writes_held: watch::Sender::new(false) }
     }
 
     /// Writes a file, and its directories where there are none.
@@ -56,11 +49,6 @@ impl MemoryFiles {
     /// does not show, and without anybody being told.
     pub fn write_unseen(&self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) {
         self.tree().swap_content(path.as_ref(), content.into());
-    }
-
-    /// From now on, it is promised that every change is heard.
-    pub fn vouch(&self) {
-        self.vouches.store(true, Ordering::Relaxed);
     }
 
     /// Moves a file, or a directory with all that is in it, in place of what is there.
@@ -183,8 +171,7 @@ impl HostFiles for MemoryFiles {
         let entries = names.into_iter().map(|name| {
             let path = directory.join(&name);
             let found = tree.found(&path).map_err(failed("look at", &path));
-            let is_heard = self.vouches.load(Ordering::Relaxed);
-            Entry { name: OsString::from(name), found, is_heard }
+            Entry { name: OsString::from(name), found }
         });
         Ok(entries.collect())
     }

@@ -80,9 +80,6 @@ pub struct Entry {
     pub name: OsString,
     /// What it is, links followed.
     pub found: Result<Found, FileError>,
-    /// Whether who [watches](HostFiles::watch) the directory hears of every change of it: it lies in
-    /// the directory itself under this name alone, and nobody but this machine can write it.
-    pub is_heard: bool,
 }
 
 /// What was heard of a directory.

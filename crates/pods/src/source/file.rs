@@ -1,14 +1,12 @@
 //! Pods from manifests: a file, or all files of a directory.
 //!
-//! The kernel's notices make changes known at once; a look now and then finds what they missed. Both
-//! lead to the same look at everything, which reads only what changed. Where notices miss nothing, as
-//! with plain files on a local file system, looks find nothing and are made rarely.
+//! The kernel's notices make changes known at once; a look every `fileCheckFrequency` finds what they
+//! missed. Both lead to the same look at everything, which reads only what changed.
 
 mod manifest;
 mod watching;
 
 use std::collections::BTreeMap;
-use std::mem::take;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +35,6 @@ use watching::Watching;
 /// How long changes are gathered before anybody looks. An editor that writes, renames and sets the
 /// mode makes one change, and a file that is replaced is not taken for a file that is gone.
 const GATHER: Duration = Duration::from_millis(40);
-
-/// How long a directory of which every change is heard is not looked through.
-const REPAIR: Duration = Duration::from_mins(5);
 
 /// How many manifests are read and kept at a time.
 const READ_AT_A_TIME: usize = 16;
@@ -72,10 +67,6 @@ pub struct FileSource {
     /// What each file said last, so that a file is read into a pod only when it changed, and a file
     /// that became unreadable keeps its pod. Boxed: a map has room for more than it holds.
     known: BTreeMap<PathBuf, Box<Manifest>>,
-    /// When everything was last found as known, if every change since then would have been heard.
-    vouched: Option<Instant>,
-    /// Whether a change was heard that nobody looked at yet.
-    told: bool,
     /// What is wrong with the path itself.
     problem: Problem,
     /// Read by the sync loop; closed when the source ends.
@@ -106,8 +97,6 @@ pub fn file_source(
         last_good: LastGood::new(Arc::clone(&files), settings.last_good.clone()),
         watching: Watching::new(settings.path.clone()),
         known: BTreeMap::new(),
-        vouched: None,
-        told: false,
         problem: Problem::default(),
         settings,
         files,
@@ -139,7 +128,6 @@ impl FileSource {
     /// Waits for a change, and a moment for more of them.
     async fn gather(&mut self) {
         self.watching.heard().await;
-        self.told = true;
         let end = Instant::now() + GATHER;
         while timeout_at(end, self.watching.heard()).await.is_ok() {}
     }
@@ -147,13 +135,8 @@ impl FileSource {
     /// Looks at all manifests, reads those that changed, and tells what they say if that is new.
     async fn look(&mut self) {
         // Before the look: what changes after it is heard.
-        let listens_as_before = self.watching.renew(&*self.files).await;
-        let vouched = self.vouched.take().filter(|at| at.elapsed() < REPAIR);
-        if listens_as_before && !take(&mut self.told) && vouched.is_some() {
-            self.vouched = vouched;
-            return;
-        }
-        let (manifests, all_heard) = match self.manifests().await {
+        self.watching.renew(&*self.files).await;
+        let manifests = match self.manifests().await {
             Ok(found) => found,
             // The pods stay as they were: a directory that cannot be read says nothing about them.
             Err(error) => {
@@ -169,7 +152,6 @@ impl FileSource {
         self.problem.is_over();
         let is_first = self.pods.borrow().is_none();
         if !is_first && !had_problem && self.is_as_known(&manifests) {
-            self.vouched = (all_heard && self.watching.hears_all()).then(Instant::now);
             return;
         }
         let mut is_news = is_first;
@@ -281,38 +263,36 @@ impl FileSource {
 
     /// The manifests there are. One that is gone is missed twice before that is believed: editors
     /// move a file away before they put the new one in its place.
-    async fn manifests(&self) -> Result<(Manifests, bool), LookError> {
-        let (manifests, all_heard) = self.find().await?;
+    async fn manifests(&self) -> Result<Manifests, LookError> {
+        let manifests = self.find().await?;
         let is_there = |path: &PathBuf| manifests.contains_key(path);
         if self.is_as_known(&manifests) || self.known.keys().all(is_there) {
-            return Ok((manifests, all_heard));
+            return Ok(manifests);
         }
         sleep(GATHER).await;
         self.find().await
     }
 
-    /// What there is, and whether every change of it is heard.
-    async fn find(&self) -> Result<(Manifests, bool), LookError> {
+    /// What there is.
+    async fn find(&self) -> Result<Manifests, LookError> {
         let path = &self.settings.path;
         let found = match self.files.look(path).await {
             Ok(found) => found,
-            Err(error) if error.is_not_found() => return Ok((Manifests::new(), false)),
+            Err(error) if error.is_not_found() => return Ok(Manifests::new()),
             Err(error) => return Err(LookError::Files(error)),
         };
         match found.kind {
             FileKind::File => {
-                return Ok((Manifests::from([(path.clone(), Some(found.version))]), false));
+                return Ok(Manifests::from([(path.clone(), Some(found.version))]));
             }
             FileKind::Special => return Err(LookError::Special(path.clone())),
             FileKind::Directory => {}
         }
         let entries = self.files.entries(path).await.map_err(LookError::Files)?.into_iter();
-        let mut all_heard = true;
         // They come in order, of which a map can be made with fewer comparisons than by insertion.
         let manifests = entries
             .filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."))
             .filter_map(|entry| {
-                all_heard &= entry.is_heard;
                 let version = match entry.found {
                     Ok(found) if found.kind == FileKind::File => Some(found.version),
                     // No recursion; and what vanished or dangles is no manifest.
@@ -324,7 +304,7 @@ impl FileSource {
                 Some((path.join(entry.name), version))
             })
             .collect();
-        Ok((manifests, all_heard))
+        Ok(manifests)
     }
 }
 

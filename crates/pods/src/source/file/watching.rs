@@ -32,18 +32,17 @@ impl Watching {
         Self { path, current: None, problem: Problem::default() }
     }
 
-    /// Sees to it that the right directory is listened to, if that is possible. Whether it is the one
-    /// that was listened to before.
-    pub(super) async fn renew(&mut self, files: &dyn HostFiles) -> bool {
+    /// Sees to it that the right directory is listened to, if that is possible.
+    pub(super) async fn renew(&mut self, files: &dyn HostFiles) {
         let Some((directory, version)) = self.directory(files).await else {
             self.current = None;
-            return false;
+            return;
         };
         let is_current = |current: &Current| {
             current.directory == directory && current.version.same_file(&version)
         };
         if self.current.as_ref().is_some_and(is_current) {
-            return true;
+            return;
         }
         self.current = None;
         match files.watch(&directory).await {
@@ -59,12 +58,6 @@ impl Watching {
             }
             Err(_) => {}
         }
-        false
-    }
-
-    /// Whether the directory of manifests itself is listened to.
-    pub(super) fn hears_all(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.directory == self.path)
     }
 
     async fn directory(&self, files: &dyn HostFiles) -> Option<(PathBuf, FileVersion)> {
