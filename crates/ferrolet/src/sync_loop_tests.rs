@@ -73,10 +73,6 @@ impl Statuses for Looks {
         self.0.known_since(uid, after)
     }
 
-    fn version(&self) -> u64 {
-        self.0.version()
-    }
-
     fn look_at(&self, uid: &PodUid) {
         self.1.mark(uid, []);
     }

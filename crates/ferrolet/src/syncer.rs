@@ -343,10 +343,6 @@ impl Statuses for PlegStatuses {
         self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
     }
 
-    fn version(&self) -> u64 {
-        self.cache.version()
-    }
-
     fn look_at(&self, uid: &PodUid) {
         self.requests.mark(uid, []);
     }

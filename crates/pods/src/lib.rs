@@ -13,7 +13,6 @@
 pub mod decide;
 mod metrics;
 pub mod mirrors;
-mod resting;
 pub mod source;
 mod states;
 pub mod workers;

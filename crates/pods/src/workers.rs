@@ -27,7 +27,6 @@ use tracing::{debug, error, warn};
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
 use crate::metrics::Metrics;
-use crate::resting::{Group, Resting};
 use crate::states::WorkerStates;
 
 use handle::Request;
@@ -71,8 +70,6 @@ pub trait Statuses: Debug + Send + Sync {
         uid: &PodUid,
         after: Stamp,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>>;
-    /// A number that changes whenever what is known of any pod does.
-    fn version(&self) -> u64;
 }
 
 /// What the workers work with.
@@ -122,11 +119,9 @@ pub struct WorkersTask {
     news: mpsc::UnboundedSender<News>,
     jobs: JoinSet<(PodUid, Ran)>,
     running: BTreeMap<PodUid, Running>,
-    /// Pods that wait for a regular look.
-    resting: Resting,
-    /// Pods that wait for something else, by the end of their wait.
+    /// Pods that wait, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
-    waits: BTreeMap<PodUid, Instant>,
+    waits: BTreeMap<PodUid, Wait>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     times: Times,
@@ -136,6 +131,14 @@ pub struct WorkersTask {
     epoch: Instant,
 }
 
+/// Until when a pod waits.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    at: Instant,
+    /// Whether for its resync and nothing else.
+    is_resync: bool,
+}
+
 /// How the last job of a pod left things.
 #[derive(Debug, Clone, Default)]
 struct LastJob {
@@ -143,23 +146,19 @@ struct LastJob {
     ended: Stamp,
     /// Whether such a look was asked for when it ended.
     look_asked: bool,
-    /// The status in which it found nothing to do.
-    at_rest: Option<Arc<PodStatus>>,
 }
 
 /// A job that ended.
 #[derive(Debug)]
 struct Ran {
     synced: Synced,
-    /// As in [`LastJob`].
-    at_rest: Option<Arc<PodStatus>>,
     /// When it did its last, if it has seen what came of that: then the next one need not look again.
     seen_since: Option<Stamp>,
 }
 
 impl From<Synced> for Ran {
     fn from(synced: Synced) -> Self {
-        Self { synced, at_rest: None, seen_since: None }
+        Self { synced, seen_since: None }
     }
 }
 
@@ -185,7 +184,6 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         news,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
-        resting: Resting::default(),
         due: BTreeSet::new(),
         waits: BTreeMap::new(),
         last: BTreeMap::new(),
@@ -199,8 +197,7 @@ impl WorkersTask {
     /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let due = self.due.first().map(|(at, _)| *at);
-            let next = due.into_iter().chain(self.resting.next()).min();
+            let next = self.due.first().map(|(at, _)| *at);
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
             // then waits, which are spaced by seconds; what is asked comes last and still gets its
             // turn, because the others do not renew themselves without end.
@@ -318,7 +315,7 @@ impl WorkersTask {
     }
 
     fn joined(&mut self, joined: Result<(tokio::task::Id, (PodUid, Ran)), tokio::task::JoinError>) {
-        let (uid, Ran { synced, at_rest, seen_since }) = match joined {
+        let (uid, Ran { synced, seen_since }) = match joined {
             Ok((_, ended)) => ended,
             Err(error) => {
                 let id = error.id();
@@ -332,7 +329,7 @@ impl WorkersTask {
         self.running.remove(&uid);
         self.times.ended(&uid);
         let ended = seen_since.unwrap_or_else(|| self.parts.stamps.next());
-        let last = LastJob { ended, look_asked: synced.acted, at_rest };
+        let last = LastJob { ended, look_asked: synced.acted };
         self.last.insert(uid.clone(), last);
         if synced.acted {
             self.parts.statuses.look_at(&uid);
@@ -345,20 +342,20 @@ impl WorkersTask {
         let jitter = jitter(&uid, self.requeues);
         let wait = requeue_after(retry, self.parts.resync, jitter, self.parts.clock.now());
         let now = Instant::now();
+        let is_resync = retry == Retry::Resync;
         let at = now + wait;
+        let at = if is_resync { together(self.epoch, now + self.parts.resync, at) } else { at };
         self.unqueue(&uid);
-        if retry == Retry::Resync {
-            let together = together(self.epoch, now + self.parts.resync, at);
-            self.resting.add(uid, together);
-            return;
-        }
-        self.due.insert((at, uid.clone()));
-        self.waits.insert(uid, at);
+        self.wait(uid, Wait { at, is_resync });
+    }
+
+    fn wait(&mut self, uid: PodUid, wait: Wait) {
+        self.due.insert((wait.at, uid.clone()));
+        self.waits.insert(uid, wait);
     }
 
     fn unqueue(&mut self, uid: &PodUid) {
-        self.resting.remove(uid);
-        if let Some(at) = self.waits.remove(uid) {
+        if let Some(Wait { at, .. }) = self.waits.remove(uid) {
             self.due.remove(&(at, uid.clone()));
         }
     }
@@ -367,66 +364,22 @@ impl WorkersTask {
         let now = Instant::now();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
-            self.waits.remove(&uid);
-            self.step(Event::Due(uid));
-        }
-        while let Some(group) = self.resting.take_due(now) {
-            self.look_through(group, now);
-        }
-    }
-
-    /// Syncs the pods of a group that are not at rest; the others wait on.
-    fn look_through(&mut self, mut group: Group, now: Instant) {
-        let earliest = now + self.parts.resync;
-        let latest = earliest + self.parts.resync.div_f64(2.0).min(GRID);
-        let until = together(self.epoch, earliest, latest);
-        let version = self.parts.statuses.version();
-        if self.resting.is_as_found(&group, version) {
-            self.resting.put_back(group, until);
-            return;
-        }
-        let (mut restless, mut all_seen) = (Vec::new(), true);
-        self.resting.forget_gone(&mut group);
-        group.pods.retain(|uid| {
-            let rest = self.rest(uid);
-            all_seen &= rest != Rest::NotSeen;
-            if rest == Rest::Over {
-                restless.push(uid.clone());
+            let wait = self.waits.remove(&uid);
+            if wait.is_some_and(|wait| wait.is_resync) && !self.is_seen(&uid) {
+                let at = now + self.parts.resync.min(GRID);
+                self.wait(uid, Wait { at, is_resync: true });
+                continue;
             }
-            rest != Rest::Over
-        });
-        group.found = all_seen.then_some(version);
-        self.resting.put_back(group, until);
-        for uid in restless {
-            self.resting.release(&uid);
             self.step(Event::Due(uid));
         }
     }
 
-    /// Whether a pod that was as it should be still is. When nobody has looked at it since, there is
-    /// nothing to compare, and asking for a look just because time has passed would cost every pod
-    /// calls every minute.
-    fn rest(&self, uid: &PodUid) -> Rest {
-        let Some(last) = self.last.get(uid) else { return Rest::Over };
-        match self.parts.statuses.known_since(uid, last.ended) {
-            None => Rest::NotSeen,
-            Some(Ok(now)) if last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)) => {
-                Rest::Seen
-            }
-            Some(_) => Rest::Over,
-        }
+    /// Whether a pod was looked at since its last job. A resync waits for the relist, which comes soon:
+    /// asking for a look just because time has passed would cost every pod calls every minute.
+    fn is_seen(&self, uid: &PodUid) -> bool {
+        let Some(last) = self.last.get(uid) else { return true };
+        self.parts.statuses.known_since(uid, last.ended).is_some()
     }
-}
-
-/// What is known of a pod that was at rest.
-#[derive(Debug, PartialEq, Eq)]
-enum Rest {
-    /// It was looked at since and is as it was.
-    Seen,
-    /// It was not looked at since.
-    NotSeen,
-    /// It is not as it was, or nobody knows.
-    Over,
 }
 
 /// Moves a regular look to the point of a grid before it, but not before the earliest time it may
@@ -492,8 +445,7 @@ async fn run(
             let act = parts.acts.begin(uid);
             let synced = parts.syncer.sync(&pod, &status, &cancel).await;
             drop(act);
-            let rests = synced == Synced { outcome: Outcome::Done, acted: false };
-            return Ran { at_rest: rests.then_some(status), ..Ran::from(synced) };
+            return Ran::from(synced);
         }
         Job::Terminate(target, grace) => {
             return tokio::select! {

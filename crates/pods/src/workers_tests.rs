@@ -352,7 +352,7 @@ async fn a_stop_waits_for_no_job_and_starts_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_regular_look_at_a_pod_that_nobody_looked_at_since_costs_nothing() {
+async fn resync_waits_for_a_relist_and_asks_for_no_look() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -363,21 +363,21 @@ async fn a_regular_look_at_a_pod_that_nobody_looked_at_since_costs_nothing() {
     bench.nth(2).await;
 }
 
+// behaviour: WRK-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_looks_as_it_did_when_there_was_nothing_to_do_costs_no_job() {
+async fn unchanged_pod_is_synced_every_sync_frequency_without_a_look() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    for _ in 0..5 {
+    let asked = bench.looks.asked();
+    for count in 2..6 {
+        let before = bench.times()[count - 2].1;
+        bench.after(seconds(30)).await;
         bench.looks.relist_unchanged("a");
-        assert_eq!(bench.after(Duration::from_mins(2)).await.len(), 1);
+        let waited = bench.nth(count).await.1.saturating_sub(before);
+        assert!((seconds(60)..=seconds(90)).contains(&waited), "{waited:?}");
     }
-    bench.script("sync a", [Act::Acts(Outcome::Done)]);
-    bench.looks.relist(&["a"]);
-    bench.nth(2).await;
-    // What was seen before the job acted says nothing about afterwards.
-    bench.looks.relist_unchanged("a");
-    bench.nth(3).await;
+    assert_eq!(bench.looks.asked(), asked);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Workers whose jobs do what a test says, and looks that a test makes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -117,8 +116,6 @@ pub(super) struct Looks {
     /// When the last look at a pod began, and what it showed, if anything.
     seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
-    /// Counts looks that showed something new.
-    changes: AtomicU64,
     by_themselves: bool,
 }
 
@@ -126,7 +123,6 @@ impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
-        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
@@ -166,7 +162,6 @@ impl Looks {
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.stamps.next();
-        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
@@ -199,10 +194,6 @@ impl Statuses for Looks {
         after: Stamp,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
         self.newer_than(uid, after).now_or_never()
-    }
-
-    fn version(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
     }
 
     fn look_at(&self, uid: &PodUid) {
@@ -244,7 +235,6 @@ impl Bench {
             stamps: stamps.clone(),
             seen: watch::Sender::default(),
             asked: Mutex::default(),
-            changes: AtomicU64::new(0),
             by_themselves,
         });
         let syncer = Arc::new(Scripted {
