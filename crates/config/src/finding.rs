@@ -1,6 +1,7 @@
 //! What is wrong or odd in a configuration, each with the path of its field.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -55,6 +56,13 @@ pub enum Warning {
         /// Its path.
         field: String,
     },
+    /// The field of a drop-in does not exist; it is left out.
+    UnknownDropInField {
+        /// The drop-in: there may be many.
+        file: PathBuf,
+        /// Its path.
+        field: String,
+    },
     /// The field is written more than once; the last one counts.
     DuplicateField {
         /// Its path.
@@ -82,6 +90,9 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownField { field } => write!(f, "{field}: unknown field, ignored"),
+            Self::UnknownDropInField { file, field } => {
+                write!(f, "{}: {field}: unknown field, ignored", file.display())
+            }
             Self::DuplicateField { field } => {
                 write!(f, "{field}: written more than once, the last one counts")
             }

@@ -12,6 +12,7 @@ use crate::dropins;
 use crate::fields::KubeletConfiguration;
 use crate::finding::{FieldErrors, Findings, Warning};
 use crate::flags::FlagSet;
+use crate::gates::none;
 use crate::paths::make_absolute;
 use crate::validate::{CgroupVersion, validate, validate_cgroup_version};
 use crate::written::Written;
@@ -189,9 +190,24 @@ fn merge(
     let Value::Object(merged) = merged else {
         unreachable!("merging objects gives an object");
     };
-    // Unknown fields of a drop-in are ignored without a word.
     let mut own = Findings::default();
     let config = complete(merged, Origin::Merged, &flags.feature_gates(), &mut own);
     findings.errors.extend(own.errors);
+    findings.warnings.extend(drop_ins.iter().flat_map(unknown_fields));
     config
+}
+
+/// The fields of a drop-in that do not exist. Upstream ignores them without a warning, and with them a
+/// setting that somebody relies on.
+fn unknown_fields((file, document): &(PathBuf, Value)) -> Vec<Warning> {
+    let Value::Object(fields) = document else { return Vec::new() };
+    let mut found = Findings::default();
+    complete(fields.clone(), Origin::Merged, none(), &mut found);
+    let unknown = found.warnings.into_iter().filter_map(|warning| match warning {
+        Warning::UnknownField { field } => {
+            Some(Warning::UnknownDropInField { file: file.clone(), field })
+        }
+        _ => None,
+    });
+    unknown.collect()
 }

@@ -85,9 +85,14 @@ fn links_to_files_are_read_and_links_to_directories_are_not() {
 
 // behaviour: CFG-25
 #[test]
-fn unknown_fields_of_a_drop_in_pass_in_silence() {
-    let node = node("", "maxPod: 3\nauthentication: {colour: red}");
-    assert_eq!(load_with_drop_ins(&node).unwrap().warnings, []);
+fn unknown_fields_of_a_drop_in_are_ignored_with_a_warning_that_names_it() {
+    let node = node("", "maxPod: 3\nauthentication: {colour: red}\nmaxPods: null");
+    let loaded = load_with_drop_ins(&node).unwrap();
+    let file = node.path().join("conf.d/10.conf");
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    let expected = ["authentication.colour", "maxPod"]
+        .map(|field| format!("{}: {field}: unknown field, ignored", file.display()));
+    assert_eq!(warnings, expected);
 }
 
 // behaviour: CFG-24, CFG-26
