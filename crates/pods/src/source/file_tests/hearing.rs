@@ -52,8 +52,8 @@ async fn change_without_a_notice_is_found_within_the_period_however_long_it_was_
     for version in 2..5 {
         bench.settle().await;
         bench.files.write(A, manifest("a", &format!("x:{version}")));
-        let (told, time) = bench.told_after().await;
-        assert_eq!(told[0], format!("default/a-node x:{version}"));
+        let (pods, time) = bench.told_after().await;
+        assert_eq!(pods[0], format!("default/a-node x:{version}"));
         assert!(time <= PERIOD, "{time:?}");
     }
 }
