@@ -10,6 +10,7 @@ pub mod display;
 pub mod gc;
 pub mod get_pods;
 pub mod logs;
+mod marked_yaml;
 pub mod node_clean;
 pub mod pods_table;
 mod refused;

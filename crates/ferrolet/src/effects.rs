@@ -106,6 +106,60 @@ const AS_IT_IS: &[(&str, &str)] = &[
     ("registryPullQPS", "0"),
 ];
 
+/// Defaults that say what the agent does anyway, as JSON: they mislead no operator.
+const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
+    ("cpuManagerPolicy", r#""none""#),
+    ("memoryManagerPolicy", r#""None""#),
+    ("memoryReservationPolicy", r#""None""#),
+    ("memorySwap", "{}"),
+    ("serializeImagePulls", "true"),
+    ("shutdownGracePeriod", r#""0s""#),
+    ("shutdownGracePeriodCriticalPods", r#""0s""#),
+    ("topologyManagerPolicy", r#""none""#),
+];
+
+/// Fields without effect that a node relies on at their defaults, and what is missing.
+const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
+    ("containerLogMaxSize", "container logs are not rotated"),
+    ("enableServer", "nothing is served on port 10250"),
+    ("evictionHard", "no pod is evicted"),
+    ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
+    ("registryPullQPS", "image pulls are not rate limited"),
+];
+
+/// Fields with a part of their effect, and what that is.
+const PARTLY: &[(&str, &str)] = &[
+    ("evictionHard.memory.available", "kept back from pods; no eviction yet"),
+    ("evictionHard.nodefs.available", "kept back from pods; no eviction yet"),
+];
+
+/// Features that the agent has and does not switch. All others without a gate among [`FIELDS`] are not
+/// implemented.
+const BUILT_IN: &[&str] = &[
+    "DisableNodeKubeProxyVersion",
+    "ImageMaximumGCAge",
+    "InPlacePodVerticalScaling",
+    "KubeletCgroupDriverFromCRI",
+    "KubeletPodResourcesGet",
+    #[cfg(feature = "otel")]
+    "KubeletTracing",
+    "PLEGOnDemandRelist",
+    "PodLifecycleSleepAction",
+    "PodLifecycleSleepActionAllowZero",
+    "PodObservedGenerationTracking",
+    "PodReadyToStartContainersCondition",
+    "PreventStaticPodAPIReferences",
+    "ProcMountType",
+    "RecursiveReadOnlyMounts",
+    "RelaxedDNSSearchValidation",
+    "RelaxedEnvironmentVariableValidation",
+    "SidecarContainers",
+    "SupplementalGroupsPolicy",
+    "SystemdWatchdog",
+    "UserNamespacesSupport",
+    "WatchListClient",
+];
+
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] = &[
     "cloud-provider",
@@ -150,6 +204,51 @@ pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> 
     settings
 }
 
+/// Settings that have no effect yet and matter at their defaults, each with what is missing. Those that
+/// were named already are left out.
+pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String]) -> Vec<String> {
+    let document = config.to_document();
+    let is_off = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        // Upstream does not rotate at a negative size.
+        Value::String(text) => text.starts_with('-'),
+        _ => false,
+    };
+    let missed = MISSED_AT_DEFAULT.iter().filter(|(field, _)| {
+        let value = &document[field];
+        !is_off(value) && !is_as_it_is(field, value) && !named.iter().any(|name| name == field)
+    });
+    missed.map(|(field, what)| format!("{field} ({what})")).collect()
+}
+
+/// What an operator should know of a value that has no effect, or not its whole effect.
+pub(crate) fn remark(path: &str, value: &Value) -> Option<&'static str> {
+    if let Some((_, part)) = PARTLY.iter().find(|(field, _)| *field == path) {
+        return Some(part);
+    }
+    let is_below = |field: &str| {
+        path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let has_effect = FIELDS.iter().chain(&STAGES).any(|field| is_below(field));
+    (!has_effect && !is_as_it_is(path, value)).then_some("no effect yet")
+}
+
+/// Whether a feature is on, given what its gate says.
+pub(crate) fn feature_is_on(name: &str, gate: bool) -> bool {
+    let path = format!("featureGates.{name}");
+    let is_switched = FIELDS.iter().chain(&STAGES).any(|field| *field == path);
+    BUILT_IN.contains(&name) || (gate && is_switched)
+}
+
+/// Whether a value says what the agent does anyway.
+fn is_as_it_is(path: &str, value: &Value) -> bool {
+    AS_IT_IS
+        .iter()
+        .chain(DEFAULTS_AS_IT_IS)
+        .any(|(field, is)| *field == path && is.parse().is_ok_and(|is: Value| is == *value))
+}
+
 /// Whether some of what is below a field has an effect.
 fn has_parts(path: &str) -> bool {
     let below = |field: &&str| field.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
@@ -159,10 +258,7 @@ fn has_parts(path: &str) -> bool {
 /// Collects the paths of fields that differ from their defaults and have no effect.
 fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String>) {
     let has_effect = FIELDS.contains(&path) || STAGES.contains(&path);
-    let is_so = |(field, is): &(&str, &str)| {
-        *field == path && is.parse().is_ok_and(|is: Value| is == *value)
-    };
-    if value == default || has_effect || AS_IT_IS.iter().any(is_so) {
+    if value == default || has_effect || is_as_it_is(path, value) {
         return;
     }
     match value {

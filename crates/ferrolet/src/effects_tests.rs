@@ -63,6 +63,28 @@ fn the_document_tells_what_takes_effect() {
     assert_eq!(flags, FLAGS.iter().map(|name| format!("--{name}")).collect::<Vec<_>>());
 }
 
+/// The lines of a table, from its header on.
+fn table<'a>(document: &'a str, header: &str) -> Vec<&'a str> {
+    let lines = document.lines().skip_while(|line| !line.starts_with(header));
+    lines.take_while(|line| line.starts_with('|')).collect()
+}
+
+#[test]
+fn both_tables_of_features_are_the_same_and_name_what_is_missed_at_default() {
+    let header = "| feature of the kubelet |";
+    let readme = table(include_str!("../../../README.md"), header);
+    assert!(readme.len() > 10, "{readme:?}");
+    assert_eq!(readme, table(include_str!("../../../docs/cluster.md"), header));
+    for row in &readme[2..] {
+        let cell = row.split('|').nth(2).unwrap().trim();
+        assert!(["works", "ignored", "refused"].contains(&cell), "{row}");
+    }
+    let document = include_str!("../../../docs/configuration.md");
+    for (field, _) in MISSED_AT_DEFAULT {
+        assert!(document.contains(&format!("(`{field}`)")), "{field}");
+    }
+}
+
 // behaviour: CFG-81
 #[test]
 fn the_document_tells_the_settings_of_our_own() {
@@ -307,6 +329,26 @@ fn fields_with_an_effect_are_those_that_somebody_reads() {
     }
 }
 
+#[test]
+fn built_in_features_are_gates_that_exist_and_are_not_switched() {
+    for name in BUILT_IN {
+        assert!(config::gates::find(name).is_some(), "{name}");
+        assert!(!FIELDS.contains(&format!("featureGates.{name}").as_str()), "{name}");
+    }
+}
+
+#[test]
+fn defaults_that_say_what_is_so_anyway_are_the_defaults() {
+    let document = KubeletConfiguration::of_empty_file().to_document();
+    for (path, value) in DEFAULTS_AS_IT_IS {
+        assert_eq!(document[path], value.parse::<Value>().unwrap(), "{path}");
+    }
+    let fields = MISSED_AT_DEFAULT.iter().map(|(field, _)| field);
+    for field in fields {
+        assert!(!document[field].is_null(), "{field}");
+    }
+}
+
 // behaviour: CFG-62
 #[test]
 fn gates_with_an_effect_are_those_that_somebody_asks_for() {
@@ -317,6 +359,7 @@ fn gates_with_an_effect_are_those_that_somebody_asks_for() {
         let asked = sources
             .iter()
             .any(|(path, code)| !own.contains(&path.as_str()) && code.contains(&name));
+        let asked = asked && !BUILT_IN.contains(&gate.name);
         // This one decides on a default, which has an effect.
         let asked = asked || gate.name == "KubeletCrashLoopBackOffMax";
         let listed = FIELDS.contains(&format!("featureGates.{}", gate.name).as_str());

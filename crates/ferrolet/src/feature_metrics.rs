@@ -8,6 +8,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
+use crate::effects::feature_is_on;
+
 /// The first version of Kubernetes in which the runtime must say who makes cgroups.
 const FIRST_TO_NEED_AN_ANSWER: &str = "1.37.0";
 
@@ -22,7 +24,8 @@ struct FeatureMetrics {
 }
 
 fn feature_enabled() -> prometheus::Result<IntGaugeVec> {
-    let help = "The stage of a feature of Kubernetes, and whether it is on (1) or off (0).";
+    let help = "The stage of a feature of Kubernetes, and whether it is on (1) or off or not \
+                implemented (0).";
     IntGaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])
 }
 
@@ -34,6 +37,7 @@ impl Collector for FeatureMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         let gauge = feature_enabled().expect("one was made already");
         for (name, stage, on) in FeatureGates::new(&self.switched, &self.switched).all() {
+            let on = feature_is_on(name, on);
             gauge.with_label_values(&[name, stage.to_string().as_str()]).set(i64::from(on));
         }
         gauge.collect()
@@ -66,7 +70,7 @@ mod tests {
 
     // behaviour: CFG-56
     #[test]
-    fn every_feature_is_told_with_its_stage_and_whether_it_is_on() {
+    fn features_are_reported_with_stage_and_0_when_off_or_not_implemented() {
         let (registry, mut config) = (Registry::new(), KubeletConfiguration::of_empty_file());
         config.feature_gates.insert("AllAlpha".to_owned(), true);
         config.feature_gates.insert("MemoryQoS".to_owned(), false);
@@ -77,8 +81,13 @@ mod tests {
             "kubernetes_feature_enabled{name=\"AllBeta\",stage=\"BETA\"} 0",
             "kubernetes_feature_enabled{name=\"EventedPLEG\",stage=\"ALPHA\"} 1",
             "kubernetes_feature_enabled{name=\"MemoryQoS\",stage=\"ALPHA\"} 0",
+            // Not implemented, whatever its gate says.
+            "kubernetes_feature_enabled{name=\"QOSReserved\",stage=\"ALPHA\"} 0",
+            "kubernetes_feature_enabled{name=\"GracefulNodeShutdown\",stage=\"BETA\"} 0",
+            "kubernetes_feature_enabled{name=\"DynamicResourceAllocation\",stage=\"\"} 0",
             "kubernetes_feature_enabled{name=\"NodeDeclaredFeatures\",stage=\"BETA\"} 1",
-            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 1",
+            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 0",
+            "kubernetes_feature_enabled{name=\"SidecarContainers\",stage=\"\"} 1",
             "kubernetes_feature_enabled{name=\"KMSv1\",stage=\"DEPRECATED\"} 0",
         ] {
             assert!(text.lines().any(|told| told == line), "{line}:\n{text}");

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
-use crate::effects::without_effect;
+use crate::effects::{missed_at_default, without_effect};
 
 /// What the agent is told at its start.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct RunArgs {
     pub(crate) skipped: Vec<PathBuf>,
     /// Flags and fields that were set but have no effect yet.
     pub(crate) without_effect: Vec<String>,
+    /// Settings without effect that matter at their defaults, with what is missing.
+    pub(crate) missed_at_default: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
     /// Where it is said how the API server is reached; without, the node stands alone.
@@ -56,6 +58,10 @@ impl RunArgs {
         if !self.without_effect.is_empty() {
             let settings = self.without_effect.join(", ");
             warn!(settings, "these settings have no effect yet");
+        }
+        if !self.missed_at_default.is_empty() {
+            let settings = self.missed_at_default.join(", ");
+            warn!(settings, "these defaults of the kubelet have no effect yet");
         }
     }
 }
@@ -128,6 +134,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
+        missed_at_default: missed_at_default(&config, &without_effect),
         without_effect,
         config,
         own,
@@ -182,12 +189,35 @@ mod tests {
     fn what_has_no_effect_is_named_in_one_warning() {
         let logged = testkit::logged::Logged::new();
         run(&["--root-dir=/r", "--node-ip=::1"]).warn_of_settings();
-        assert_eq!(logged.warnings(), [""; 0]);
+        let about = |warnings: &[String], words: &str| {
+            warnings.iter().filter(|line| line.contains(words)).count()
+        };
+        assert_eq!(about(&logged.warnings(), "settings have no effect yet"), 0);
         run(&["--lock-file=/l", "--port=7"]).warn_of_settings();
         let warnings = logged.warnings();
-        let about = |words: &str| warnings.iter().filter(|line| line.contains(words)).count();
-        assert_eq!((about("deprecated"), about("no effect yet")), (1, 1), "{warnings:?}");
+        let about = |words: &str| about(&warnings, words);
+        let counts = (about("deprecated"), about("settings have no effect yet"));
+        assert_eq!(counts, (1, 1), "{warnings:?}");
         assert_eq!(about("--lock-file, port"), 1, "{warnings:?}");
+    }
+
+    // behaviour: CFG-63
+    #[test]
+    fn defaults_without_effect_that_matter_are_named_in_one_warning() {
+        let logged = testkit::logged::Logged::new();
+        run(&["--eviction-hard=memory.available<1Gi"]).warn_of_settings();
+        let warnings = logged.warnings();
+        let about = "these defaults of the kubelet have no effect yet";
+        let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
+        assert_eq!(named.len(), 1, "{warnings:?}");
+        for field in
+            ["containerLogMaxSize (", "enableServer (", "evictionHard (", "registryPullQPS ("]
+        {
+            assert!(named[0].contains(field), "{field}: {named:?}");
+        }
+        let off = ["--container-log-max-size=-1", "--enable-server=false", "--registry-qps=0"];
+        let gate = "--feature-gates=KubeletEnsureSecretPulledImages=false";
+        assert_eq!(run(&[&off[..], &[gate]].concat()).missed_at_default, [""; 0]);
     }
 
     #[test]

@@ -9,19 +9,23 @@ use config::{CgroupVersion, ConfigError, FieldError, Warning};
 use model::chain::Chain;
 use serde_json::{Value, json};
 
-use crate::machine;
+use super::marked_yaml;
 use crate::run_args::{RunArgs, load};
+use crate::{effects, machine};
 
 /// What `--help` says.
 const HELP: &str = "\
 Tell the configuration as it would be in effect, or every error in it.
 
-Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json]
+Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json] [--any-machine]
 
 FILE is a KubeletConfiguration, as given by --config. Files are read, and nothing is changed.
 Standard output has the configuration: all sources together, with every default, as the kubelet
 shows it at /configz. Warnings and errors go to standard error; the exit code is 1 if there are
 errors. With -o json, errors are on standard output too, as {\"errors\": [{source, field, problem}]}.
+
+Values that have no effect yet are marked by a comment; with -o json they are listed on standard error.
+With --any-machine the configuration is not checked against this machine (its cgroup version).
 ";
 
 /// What `config check` is asked.
@@ -29,6 +33,8 @@ errors. With -o json, errors are on standard output too, as {\"errors\": [{sourc
 struct Asked {
     json: bool,
     help: bool,
+    /// Facts of this machine do not count.
+    any_machine: bool,
     flags: FlagSet,
 }
 
@@ -63,6 +69,7 @@ fn parse(args: Vec<String>) -> Result<Asked> {
             }
             "-ojson" => asked.json = true,
             "-h" | "--help" => asked.help = true,
+            "--any-machine" => asked.any_machine = true,
             _ if !arg.starts_with('-') && file.is_none() => file = Some(arg),
             _ => {
                 let takes_next = takes_next(&arg);
@@ -102,6 +109,8 @@ fn check(
     if asked.help {
         return Ok(out.write_all(HELP.as_bytes())?);
     }
+    // Of the two, the one that no configuration is refused for.
+    let machine = if asked.any_machine { CgroupVersion::V2 } else { machine };
     match load(&asked.flags, machine) {
         Ok(args) => {
             tell_warnings(&args.warnings, notes)?;
@@ -110,6 +119,14 @@ fn check(
             }
             if !args.without_effect.is_empty() {
                 writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
+            }
+            if !args.missed_at_default.is_empty() {
+                let settings = args.missed_at_default.join(", ");
+                writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
+            }
+            if asked.json {
+                let paths = marked_yaml::remarked(&args.config.to_document(), effects::remark);
+                writeln!(notes, "without effect, or not all of it: {}", paths.join(", "))?;
             }
             tell_configuration(&args, asked, out)
         }
@@ -168,14 +185,16 @@ fn json_of_errors(errors: &[FieldError]) -> String {
 fn tell_configuration(args: &RunArgs, asked: &Asked, out: &mut impl Write) -> Result<()> {
     let given = asked.flags.is_given("ferrolet-config");
     let own = given.then(|| args.own.to_document());
-    for (index, document) in [Some(args.config.to_document()), own].iter().flatten().enumerate() {
-        if asked.json {
-            writeln!(out, "{document:#}")?;
-        } else {
-            let text = serde_saphyr::to_string(document).context("write the configuration")?;
-            let separator = if index > 0 { "---\n" } else { "" };
-            writeln!(out, "{separator}{}", text.trim_end())?;
-        }
+    let document = args.config.to_document();
+    if asked.json {
+        writeln!(out, "{document:#}")?;
+        return own.map_or(Ok(()), |own| Ok(writeln!(out, "{own:#}")?));
+    }
+    let text = marked_yaml::text(&document, effects::remark).context("write the configuration")?;
+    writeln!(out, "{}", text.trim_end())?;
+    if let Some(own) = own {
+        let text = serde_saphyr::to_string(&own).context("write the configuration")?;
+        writeln!(out, "---\n{}", text.trim_end())?;
     }
     Ok(())
 }

@@ -6,17 +6,17 @@ const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletCo
 
 /// What the command answers: whether it was content, and what it printed.
 #[derive(Debug)]
-struct Told {
+struct Checked {
     outcome: Result<(), String>,
     out: String,
     notes: String,
 }
 
-fn told(args: &[&str], machine: CgroupVersion) -> Told {
+fn checked(args: &[&str], machine: CgroupVersion) -> Checked {
     let asked = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
     let (mut out, mut notes) = (Vec::new(), Vec::new());
     let outcome = check(&asked, machine, &mut out, &mut notes);
-    Told {
+    Checked {
         outcome: outcome.map_err(|error| error.to_string()),
         out: String::from_utf8(out).unwrap(),
         notes: String::from_utf8(notes).unwrap(),
@@ -61,7 +61,8 @@ fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
             continue;
         }
         let expected = FlagSet::parse(flags.iter().copied()).unwrap();
-        assert_eq!(parsed.unwrap(), Asked { json, help: false, flags: expected }, "{args:?}");
+        let expected = Asked { json, flags: expected, ..Asked::default() };
+        assert_eq!(parsed.unwrap(), expected, "{args:?}");
     }
     for args in [&["/a", "/b"][..], &["-o", "xml"], &["--nonsense"], &["-o"]] {
         let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
@@ -76,17 +77,70 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
         "kubelet.yaml",
         &format!("{HEADER}maxPods: 7\nport: 8\nsyncFrequency: 90s\n"),
     )]);
-    let first = told(&[&files.path("kubelet.yaml"), "--pods-per-core=2"], CgroupVersion::V2);
+    let first = checked(&[&files.path("kubelet.yaml"), "--pods-per-core=2"], CgroupVersion::V2);
     assert_eq!(first.outcome, Ok(()));
     for line in ["maxPods: 7", "syncFrequency: 1m30s", "podsPerCore: 2", "healthzPort: 10248"] {
         assert!(first.out.lines().any(|told| told == line), "{line}:\n{}", first.out);
     }
     let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
-                 by --config\nwarning: no effect yet: port\n";
-    assert_eq!(first.notes, notes);
+                 by --config\nwarning: no effect yet: port\n\
+                 warning: defaults of the kubelet without effect yet: ";
+    assert!(first.notes.starts_with(notes), "{}", first.notes);
     hostfs::replace(&PathBuf::from(files.path("again.yaml")), first.out.as_bytes()).unwrap();
-    let again = told(&[&files.path("again.yaml")], CgroupVersion::V2);
+    let again = checked(&[&files.path("again.yaml")], CgroupVersion::V2);
     assert_eq!((again.outcome, again.out), (Ok(()), first.out));
+}
+
+// behaviour: CFG-93
+#[test]
+fn values_without_effect_are_marked_and_the_others_are_not() {
+    let fields = "containerLogMaxSize: 20Mi\nserializeImagePulls: true\nmaxPods: 7\n\
+                  featureGates: {MemoryQoS: true, ContainerStopSignals: true}\n";
+    let files = Files::new(&[("kubelet.yaml", &format!("{HEADER}{fields}"))]);
+    let file = files.path("kubelet.yaml");
+    let yaml = checked(&[&file], CgroupVersion::V2);
+    assert_eq!(yaml.outcome, Ok(()), "{}", yaml.notes);
+    for line in [
+        "containerLogMaxSize: 20Mi  # no effect yet",
+        "containerLogMaxFiles: 5  # no effect yet",
+        "  memory.available: 100Mi  # kept back from pods; no eviction yet",
+        "  imagefs.available: 15%  # no effect yet",
+        "  MemoryQoS: true  # no effect yet",
+        "  ContainerStopSignals: true",
+        "maxPods: 7",
+        "serializeImagePulls: true",
+        "syncFrequency: 1m0s",
+    ] {
+        assert!(yaml.out.lines().any(|found| found == line), "{line}:\n{}", yaml.out);
+    }
+    // JSON has no comments, and is as at /configz.
+    let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
+    let document: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(document["containerLogMaxSize"], "20Mi");
+    let (_, listed) = json.notes.split_once("without effect, or not all of it: ").unwrap();
+    for field in ["containerLogMaxFiles", "evictionHard.memory.available"] {
+        assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
+    }
+}
+
+// behaviour: CFG-94
+#[test]
+fn facts_of_this_machine_can_be_left_out() {
+    let files = Files::new(&[("kubelet.yaml", HEADER)]);
+    let file = files.path("kubelet.yaml");
+    assert!(checked(&[&file], CgroupVersion::V1).outcome.is_err());
+    let checked = checked(&[&file, "--any-machine"], CgroupVersion::V1);
+    assert_eq!(checked.outcome, Ok(()), "{}", checked.notes);
+}
+
+// behaviour: CFG-25
+#[test]
+fn misspelt_fields_of_drop_ins_are_warned_about() {
+    let files = Files::new(&[("10.conf", &format!("{HEADER}maxPod: 7\n"))]);
+    let directory = files.0.path().display().to_string();
+    let checked = checked(&["--config-dir", &directory], CgroupVersion::V2);
+    let expected = format!("warning: {}: maxPod: unknown field, ignored\n", files.path("10.conf"));
+    assert!(checked.notes.starts_with(&expected), "{}", checked.notes);
 }
 
 // behaviour: CFG-7, CFG-91
@@ -101,7 +155,7 @@ fn every_error_is_told_with_who_said_it() {
     ]);
     let (file, own) = (files.path("kubelet.yaml"), files.path("own.yaml"));
     let args = [file.as_str(), "--port=0", "--ferrolet-config", &own, "-o", "json"];
-    let refused = told(&args, CgroupVersion::V1);
+    let refused = checked(&args, CgroupVersion::V1);
     assert_eq!(refused.outcome, Err("the configuration has 5 errors".to_owned()));
     assert_eq!(
         refused.notes,
@@ -143,7 +197,7 @@ fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
         "--minimum-container-ttl-duration: invalid minimum garbage collection age: -1s".to_owned(),
     ];
     let flags = ["--ferrolet-config", &file, "--minimum-container-ttl-duration=-1s"];
-    let told = told(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
+    let told = checked(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
     assert_eq!(told.outcome, Err("the configuration has 4 errors".to_owned()));
     let said: Vec<&str> =
         told.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
@@ -159,7 +213,7 @@ fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_one_error() {
-    let refused = told(&["/nowhere/kubelet.yaml"], CgroupVersion::V2);
+    let refused = checked(&["/nowhere/kubelet.yaml"], CgroupVersion::V2);
     assert_eq!(refused.outcome, Err("the configuration has 1 error".to_owned()));
     assert!(refused.notes.contains("/nowhere/kubelet.yaml"), "{}", refused.notes);
     assert_eq!(refused.out, "");
@@ -171,7 +225,7 @@ fn settings_of_our_own_come_behind_the_kubelets() {
     let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
                pleg: {relistPeriodWithHints: 30s}\n";
     let files = Files::new(&[("own.yaml", own)]);
-    let told = told(&["--ferrolet-config", &files.path("own.yaml")], CgroupVersion::V2);
+    let told = checked(&["--ferrolet-config", &files.path("own.yaml")], CgroupVersion::V2);
     let (_, second) = told.out.split_once("\n---\n").expect("two documents");
     assert!(second.contains("kind: FerroletConfiguration"), "{second}");
     assert!(second.contains("relistPeriodWithHints: 30s"), "{second}");
@@ -180,7 +234,7 @@ fn settings_of_our_own_come_behind_the_kubelets() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_wrong_as_a_whole() {
-    let told = told(&["--ferrolet-config", "/nope.yaml"], CgroupVersion::V2);
+    let told = checked(&["--ferrolet-config", "/nope.yaml"], CgroupVersion::V2);
     assert!(
         told.notes.starts_with("error: cannot read configuration file /nope.yaml"),
         "{}",
@@ -192,9 +246,9 @@ fn a_file_that_cannot_be_read_is_wrong_as_a_whole() {
 #[test]
 fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/data/full.yaml");
-    let v1 = told(&[file], CgroupVersion::V1);
+    let v1 = checked(&[file], CgroupVersion::V1);
     assert_eq!(v1.outcome, Err("the configuration has 1 error".to_owned()));
-    let passes = told(&[file, "--fail-cgroupv1=false"], CgroupVersion::V1);
+    let passes = checked(&[file, "--fail-cgroupv1=false"], CgroupVersion::V1);
     assert_eq!(passes.outcome, Ok(()), "{}", passes.notes);
     assert!(passes.notes.starts_with("warning: no effect yet: "), "{}", passes.notes);
 }
@@ -210,11 +264,14 @@ fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
     let directory = files.0.path().display().to_string();
     let file = files.path("kubelet.yaml");
     let args = ["--config", &file, "--config-dir", &directory, "-o", "json"];
-    let told = told(&args, CgroupVersion::V2);
-    assert_eq!(told.outcome, Ok(()), "{}", told.notes);
+    let answer = checked(&args, CgroupVersion::V2);
+    assert_eq!(answer.outcome, Ok(()), "{}", answer.notes);
     // The file itself lies in the directory of drop-ins here.
-    assert_eq!(told.notes, format!("warning: {file}: not a drop-in for its name\n"));
-    let config: Value = serde_json::from_str(&told.out).unwrap();
+    let warnings: Vec<&str> = answer.notes.lines().collect();
+    assert_eq!(warnings[0], format!("warning: {file}: not a drop-in for its name"));
+    assert!(warnings[1].contains("defaults of the kubelet"), "{warnings:?}");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    let config: Value = serde_json::from_str(&answer.out).unwrap();
     assert_eq!(config["staticPodPath"], format!("{directory}/manifests"));
     assert_eq!(config["failSwapOn"], false);
     let thresholds = config["evictionHard"].as_object().unwrap();
@@ -236,7 +293,7 @@ fn the_document_shows_what_is_really_said() {
         .split(' ')
         .map(|arg| if arg == "kubelet.yaml" { files.path(arg) } else { arg.to_owned() })
         .collect();
-    let told = told(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
+    let told = checked(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
     let said = format!("{}ferrolet: {}", told.notes, told.outcome.unwrap_err());
     assert_eq!(said.replace(&files.path("kubelet.yaml"), "kubelet.yaml"), expected);
 }
