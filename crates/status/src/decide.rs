@@ -10,6 +10,7 @@ mod container_status;
 #[cfg(test)]
 mod container_status_tests;
 mod container_statuses;
+mod deletion;
 mod human_duration;
 mod input;
 mod merge;
@@ -41,6 +42,7 @@ mod written;
 
 pub use conditions::{ToldResize, conditions, is_restarting_all, told_resize};
 pub use container_statuses::{Containers, container_statuses};
+pub use deletion::deletion_detail;
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
 pub use mounts::asks_for_recursive_read_only;

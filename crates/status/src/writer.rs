@@ -18,7 +18,7 @@ use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
 use model::trouble::Trouble;
-use model::verdict::{Detail, Input, Verdict};
+use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, is_deleted, is_written, newest,
-    outcome, write,
+    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, deletion_detail, is_deleted,
+    is_written, newest, outcome, write,
 };
 use crate::metrics::Metrics;
 use crate::start_times::StartTimes;
@@ -338,8 +338,7 @@ impl WriterParts {
 
     async fn delete(&self, pod: &Pod) -> Result<(), ApiError> {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
-        let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-        let detail = Detail::default().with("phase", Input::Text(phase.unwrap_or_default()));
+        let detail = deletion_detail(pod);
         let verdict = Verdict { detail, ..Verdict::of_pod(&uid, &name, RULE, self.clock.now()) };
         match self.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await {
             Ok(_) => info!(pod = %name, %uid, "pod has ended and is deleted"),

@@ -55,6 +55,17 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
     ("node-short-of-disk", "the node needs room and nobody uses it"),
+    // Pods of the API server, which the agent deletes once they have ended.
+    (
+        "pod-ended",
+        "it was evicted or deleted through the API ({disruption}) at {deletionRequested}, and had ended (phase {phase})",
+    ),
+    (
+        "pod-ended",
+        "it was deleted through the API at {deletionRequested}, and had ended (phase {phase})",
+    ),
+    // As an earlier agent recorded it.
+    ("pod-ended", "it was deleted through the API, and had ended (phase {phase})"),
     // Pods that the Pod GC controller deleted.
     (
         Rule::OVER_THRESHOLD,
@@ -288,6 +299,29 @@ mod tests {
         ];
         for (rule, inputs, expected) in rows {
             assert_eq!(reason(rule, &detail(inputs)), expected);
+        }
+    }
+
+    // behaviour: STW-45
+    #[test]
+    fn pod_that_was_deleted_through_the_api_is_reported_as_deleted() {
+        let rows = [
+            (
+                r#"{"phase":"Failed"}"#,
+                "it was deleted through the API, and had ended (phase Failed)",
+            ),
+            (
+                r#"{"phase":"Failed","deletionRequested":"2026-11-15T16:40:00Z"}"#,
+                "it was deleted through the API at 2026-11-15T16:40:00Z, and had ended (phase Failed)",
+            ),
+            (
+                r#"{"phase":"Failed","deletionRequested":"2026-11-15T16:40:00Z","disruption":"EvictionByEvictionAPI"}"#,
+                "it was evicted or deleted through the API (EvictionByEvictionAPI) at \
+                 2026-11-15T16:40:00Z, and had ended (phase Failed)",
+            ),
+        ];
+        for (json, expected) in rows {
+            assert_eq!(reason("pod-ended", &detail(json)), expected);
         }
     }
 
