@@ -13,6 +13,7 @@ pub mod logs;
 mod marked_yaml;
 pub mod node_clean;
 pub mod pods_table;
+mod pulling;
 mod refused;
 pub mod screen;
 mod select;

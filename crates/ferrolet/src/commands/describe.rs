@@ -3,7 +3,9 @@
 mod container;
 mod text;
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -17,6 +19,7 @@ use self::container::{Described, describe_container};
 use self::text::{Text, shown_time};
 use super::Place;
 use super::agent::AgentClient;
+use super::pulling;
 use super::refused::note;
 use super::select::{Asked, select, without_kind};
 use super::table::Columns;
@@ -27,7 +30,8 @@ use crate::observe::SystemClock;
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out. Or the file of a
+    /// manifest that is not taken.
     #[arg(value_name = "POD", required = true, num_args = 1..=2)]
     pub pod: Vec<String>,
     /// Namespace of the pod; any unless given.
@@ -48,6 +52,9 @@ pub async fn describe(
 ) -> Result<()> {
     let PodItems { items, refused } = agent.pods().await?;
     let (asked, namespace) = (without_kind(&args.pod)?, args.namespace.as_deref());
+    if let Some(refused) = refused.iter().find(|refused| is_file(refused, asked)) {
+        return Ok(out.write_all(refused_description(refused).as_bytes())?);
+    }
     let pod = match select(items, asked, namespace) {
         Ok(item) => item.pod,
         Err(error) => {
@@ -69,7 +76,13 @@ pub async fn describe(
     Ok(out.write_all(description(&pod, &refused, &events, now).as_bytes())?)
 }
 
-/// All about a manifest without a pod.
+/// Whether that is the path or the file name of a manifest.
+fn is_file(refused: &RefusedManifest, asked: &str) -> bool {
+    let name = Path::new(&refused.manifest).file_name();
+    refused.manifest == asked || (asked.contains('.') && name == Some(OsStr::new(asked)))
+}
+
+/// All about a manifest that is not taken.
 fn refused_description(refused: &RefusedManifest) -> String {
     let mut text = Text::default();
     text.field(0, "Manifest", &refused.manifest);
@@ -77,6 +90,9 @@ fn refused_description(refused: &RefusedManifest) -> String {
         text.field(0, "Pod", pod);
     }
     text.field(0, "Status", "Refused");
+    if refused.last_good_stays {
+        text.field(0, "In Force", "the last version that was taken");
+    }
     text.field(0, "Message", &refused.message);
     text.finish()
 }
@@ -94,7 +110,7 @@ pub(crate) fn description(
     for refused in refused {
         text.field(0, "Refused Manifest", &note(refused));
     }
-    containers(&mut text, pod, &status);
+    containers(&mut text, pod, &status, (events, now));
     conditions(&mut text, &status);
     volumes(&mut text, pod);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
@@ -123,7 +139,12 @@ fn metadata(text: &mut Text, pod: &Pod, status: &PodStatus, now: Timestamp) {
     text.field(0, "IPs", &if ips.is_empty() { "<none>".to_owned() } else { ips.join(", ") });
 }
 
-fn containers(text: &mut Text, pod: &Pod, status: &PodStatus) {
+fn containers(
+    text: &mut Text,
+    pod: &Pod,
+    status: &PodStatus,
+    (events, now): (&[EventItem], Timestamp),
+) {
     let Some(spec) = view::spec(pod) else { return };
     let lists = [
         ("Init Containers", spec.init_containers.as_deref(), &status.init_container_statuses),
@@ -137,7 +158,8 @@ fn containers(text: &mut Text, pod: &Pod, status: &PodStatus) {
         text.title(title);
         for container in containers {
             let status = statuses.iter().flatten().find(|status| status.name == container.name);
-            describe_container(text, &Described { container, status });
+            let pull = pulling::of_container(&container.name, events, now);
+            describe_container(text, &Described { container, status, pull: pull.as_deref() });
         }
     }
 }

@@ -139,8 +139,38 @@ fn a_manifest_that_is_refused_is_told_with_the_pod_that_stays() {
     let line =
         "Refused Manifest:    /m/web.yaml is not taken: spec: bad; default/web stays as it was";
     assert!(text.lines().any(|found| found == line), "{text}");
-    let alone = refused_description(&RefusedManifest { pod: None, ..refused });
+    let last_good_stays = false;
+    let alone = refused_description(&RefusedManifest { pod: None, last_good_stays, ..refused });
     let expected = "Manifest:            /m/web.yaml\nStatus:              Refused\n\
                     Message:             spec: bad\n";
     assert_eq!(alone, expected);
+}
+
+#[test]
+fn refused_manifest_is_found_by_its_path_or_file_name() {
+    let refused = RefusedManifest {
+        manifest: "/m/web.yaml".to_owned(),
+        message: "spec: bad".to_owned(),
+        pod: Some("default/web".to_owned()),
+        last_good_stays: true,
+    };
+    for (asked, expected) in
+        [("/m/web.yaml", true), ("web.yaml", true), ("web", false), ("/n/web.yaml", false)]
+    {
+        assert_eq!(is_file(&refused, asked), expected, "{asked}");
+    }
+    let text = refused_description(&refused);
+    assert!(text.contains("In Force:            the last version that was taken\n"), "{text}");
+}
+
+#[test]
+fn pull_that_is_under_way_is_described_with_its_container() {
+    let pull = |reason: &str| {
+        let mut event = event(reason, 1, "2026-01-01T00:09:00Z", "2026-01-01T00:09:10Z");
+        event.message = "Pulling image \"image:1\"".to_owned();
+        description(&full(), &[], &[event], now())
+    };
+    let line = "      Pull:          Pulling image \"image:1\", for 50s so far";
+    assert!(pull("Pulling").lines().any(|found| found == line), "{}", pull("Pulling"));
+    assert!(!pull("Failed").contains("Pull:"));
 }

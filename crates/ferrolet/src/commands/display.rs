@@ -12,7 +12,7 @@ use server::wire::{PodItem, RefusedManifest};
 
 use super::get_pods::table_lines;
 use super::pods_table::{Layout, sort};
-use super::refused::{note, notes};
+use super::refused::{brief, notes};
 use super::screen::{Screen, Size};
 use super::table::Columns;
 
@@ -67,7 +67,7 @@ impl<E: Write> Notices<E> {
 
     fn refused(&mut self, refused: &[RefusedManifest]) -> io::Result<()> {
         for one in refused.iter().filter(|one| !self.told.contains(one)) {
-            writeln!(self.out, "ferrolet: {}", note(one))?;
+            writeln!(self.out, "ferrolet: {}", brief(one))?;
         }
         let still = |one: &RefusedManifest| refused.iter().any(|now| now.manifest == one.manifest);
         for over in self.told.iter().filter(|one| !still(one)) {

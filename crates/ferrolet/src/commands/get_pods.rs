@@ -17,7 +17,7 @@ use super::Place;
 use super::agent::AgentClient;
 use super::display::{Display, JsonLines, LiveTable, TableLines};
 use super::pods_table::{Layout, sort};
-use super::refused::note;
+use super::refused::brief;
 use super::screen::Size;
 use super::select::Asked;
 use super::table::Columns;
@@ -173,7 +173,7 @@ fn listed(
 /// Beside the table, so that whoever passes that on has it alone.
 fn tell_refused(refused: &[RefusedManifest]) {
     for refused in refused {
-        eprintln!("ferrolet: {}", note(refused));
+        eprintln!("ferrolet: {}", brief(refused));
     }
 }
 

@@ -6,6 +6,7 @@ use podspec::view;
 use server::wire::{LastEvent, PodItem};
 use status::decide::{human_duration, summary};
 
+use super::pulling;
 use super::table::{Columns, GAP};
 
 /// What is unknown or not there.
@@ -55,10 +56,12 @@ impl Layout {
         let known = pod.status.clone().unwrap_or_default();
         let line = summary(pod, &known, now);
         let (restarts, age) = (line.restarts.to_string(), line.age.to_string());
+        let pulling = pulling::status_word(&line.status, item.last_event.as_ref(), now);
+        let own = pulling.as_deref().unwrap_or(&line.status);
         let cells = [
             line.name.as_str(),
             &line.ready,
-            status.unwrap_or(&line.status),
+            status.unwrap_or(own),
             &restarts,
             &age,
             line.ip.as_deref().unwrap_or(NONE),

@@ -11,13 +11,34 @@ const MOST: usize = 5;
 /// How many lines each may take there.
 const LINES: usize = 3;
 
+/// How many characters of what is wrong stand beside a table: validation may find a thousand.
+const BRIEF: usize = 100;
+
 /// What is wrong with a manifest, and what that means for its pod.
 pub(crate) fn note(refused: &RefusedManifest) -> String {
-    written(refused, &refused.manifest)
+    written(refused, &refused.manifest, &refused.message)
 }
 
-fn written(refused: &RefusedManifest, manifest: &str) -> String {
-    let RefusedManifest { message, pod, last_good_stays, .. } = refused;
+/// The same in one line, with where the rest is.
+pub(crate) fn brief(refused: &RefusedManifest) -> String {
+    shortened(refused, &refused.manifest)
+}
+
+fn shortened(refused: &RefusedManifest, manifest: &str) -> String {
+    let message = clean(&refused.message);
+    let Some((cut, _)) = message.char_indices().nth(BRIEF) else {
+        return written(refused, manifest, &message);
+    };
+    // Between words, unless one is that long.
+    let end = message[..cut].rfind(' ').unwrap_or(cut);
+    let name = Path::new(&refused.manifest).file_name().and_then(|name| name.to_str());
+    let name = name.unwrap_or(&refused.manifest);
+    let note = written(refused, manifest, message[..end].trim_end_matches([' ', ',', ';', ':']));
+    format!("{note} … (describe {name} has the rest)")
+}
+
+fn written(refused: &RefusedManifest, manifest: &str, message: &str) -> String {
+    let RefusedManifest { pod, last_good_stays, .. } = refused;
     let rest = match pod {
         _ if !last_good_stays => String::new(),
         Some(pod) => format!("; {pod} stays as it was"),
@@ -34,7 +55,7 @@ pub(crate) fn notes(refused: &[RefusedManifest], columns: usize) -> Vec<String> 
         let name = path.file_name().and_then(|name| name.to_str());
         // A URL is not shortened: its last part says little.
         let name = name.filter(|_| path.is_absolute()).unwrap_or(&refused.manifest);
-        lines.extend(wrapped(&format!("! {}", written(refused, name)), columns));
+        lines.extend(wrapped(&format!("! {}", shortened(refused, name)), columns));
     }
     if let Some(more @ 1..) = refused.len().checked_sub(MOST) {
         lines.push(format!("! and {more} more; get pods -o json names them"));
@@ -90,6 +111,21 @@ mod tests {
         for (refused, expected) in rows {
             assert_eq!(note(&refused), expected);
         }
+    }
+
+    #[test]
+    fn brief_note_has_the_beginning_of_a_long_message_and_where_the_rest_is() {
+        let mut long = refused("/m/a.yaml", Some("default/a-node"), true);
+        assert_eq!(brief(&long), note(&long));
+        long.message = "spec.containers[0].image: Required value; ".repeat(40);
+        let text = brief(&long);
+        assert!(text.len() < 250 && !text.contains('\n'), "{text}");
+        assert!(text.starts_with("/m/a.yaml is not taken: spec.containers[0].image"), "{text}");
+        let rest = "; default/a-node stays as it was … (describe a.yaml has the rest)";
+        assert!(text.ends_with(rest), "{text}");
+        assert!(note(&long).len() > 1000);
+        long.message = "é".repeat(300);
+        assert!(brief(&long).contains(&"é".repeat(100)));
     }
 
     #[test]

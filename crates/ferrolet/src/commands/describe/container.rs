@@ -11,10 +11,12 @@ use super::text::Text;
 pub(super) struct Described<'a> {
     pub(super) container: &'a Container,
     pub(super) status: Option<&'a ContainerStatus>,
+    /// The pull of its image that is under way.
+    pub(super) pull: Option<&'a str>,
 }
 
 pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
-    let Described { container, status } = described;
+    let Described { container, status, pull } = described;
     text.label(2, &container.name);
     if let Some(status) = status {
         text.field(4, "Container ID", status.container_id.as_deref().unwrap_or("<none>"));
@@ -42,15 +44,19 @@ pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
         }
     }
     if let Some(status) = status {
-        describe_status(text, status);
+        describe_status(text, status, *pull);
     }
     resources(text, container);
     environment(text, container);
     mounts(text, container);
 }
 
-fn describe_status(text: &mut Text, status: &ContainerStatus) {
+fn describe_status(text: &mut Text, status: &ContainerStatus, pull: Option<&str>) {
     describe_state(text, "State", status.state.as_ref());
+    let state = status.state.as_ref();
+    if state.is_none_or(|state| state.running.is_none() && state.terminated.is_none()) {
+        optional(text, "Pull", pull);
+    }
     if let Some(last) =
         status.last_state.as_ref().filter(|last| **last != ContainerState::default())
     {
