@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # kubectl, as an administrator of the cluster that `make cluster` runs.
 set -euo pipefail
+. "$(dirname "$0")/roots.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet
-root=$(cat "${FERROLET_NOTE:-$cache/run.root}" 2>/dev/null) && [ -e "$root/admin.kubeconfig" ] || { echo "make cluster is not running" >&2; exit 1; }
+root=${FERROLET_ROOT:-$(newest_root "${FERROLET_NOTE:-$cache/run.root}" admin.kubeconfig)} || { echo "make cluster is not running" >&2; exit 1; }
 as_root=()
 # Who may read the file may do everything.
 [ -r "$root/admin.kubeconfig" ] || as_root=(sudo)

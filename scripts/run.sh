@@ -8,6 +8,7 @@
 # run; FERROLET_NOTE is a file for what scripts/ask.sh and scripts/kubectl.sh must know.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/roots.sh
 mode=$1
 programs=${FERROLET_PROGRAMS:-$CARGO_TARGET_DIR/quick}
 ferrolet=$programs/ferrolet
@@ -70,6 +71,9 @@ inside() {
     trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
     ln -sf "$FERROLET_TESTBED_SOCKET" /run/containerd/containerd.sock
+    # There is no network: the runtime would wait 50 s for the host's name server before a pull fails.
+    echo 'nameserver 127.0.0.1' >"$FERROLET_TESTBED_DIR/resolv.conf"
+    [ ! -e /etc/resolv.conf ] || mount --bind "$FERROLET_TESTBED_DIR/resolv.conf" /etc/resolv.conf
     start_agent
     until [ -n "$told" ] || [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do
         sleep 0.05
@@ -81,7 +85,7 @@ inside() {
         return 1
     fi
     if [ -z "$told" ]; then
-        echo "$root" >"$note"
+        with_note "$note" add_root "$root"
         if [ "$mode" = cluster ]; then
             ln -sf "$KUBECONFIG" "$root/admin.kubeconfig"
             kubectl apply -f examples/cluster/hello.yaml || true
@@ -93,7 +97,7 @@ inside() {
         table=$!
         look_after_agent || code=$?
     fi
-    [ "$(cat "$note" 2>/dev/null)" != "$root" ] || rm -f "$note"
+    [ ! -e "$note" ] || with_note "$note" remove_root "$root"
     kill -TERM $table "$agent" 2>/dev/null || true
     wait 2>/dev/null || true
     echo

@@ -19,6 +19,7 @@ mod pods;
 mod removals;
 mod resize;
 mod resize_api;
+mod scripts;
 mod small_node;
 mod sources;
 mod start;

@@ -94,6 +94,22 @@ async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
     world.synced(&pod).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn standalone_sample_starts_without_a_warning() {
+    let world = World::with(NodeSettings {
+        root_dir: "/var/lib/kubelet".into(),
+        resolv_conf: Some("/etc/resolv.conf".into()),
+        ..NodeSettings::default()
+    });
+    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\n");
+    let manifest = include_str!("../../../../examples/standalone/manifests/hello.yaml");
+    let origin = podspec::Origin::File("/manifests/hello.yaml".into());
+    let read = podspec::read_manifest(manifest.as_bytes(), &origin, "node").unwrap();
+    world.synced(&read.pods[0]).await;
+    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"]);
+    assert_eq!(world.node_events.all().len(), 0);
+}
+
 // behaviour: CON-47
 #[tokio::test(start_paused = true)]
 async fn missing_name_servers_and_too_many_are_said() {

@@ -1,0 +1,63 @@
+//! The scripts that ask the node of `make run`.
+
+use std::process::Command;
+
+/// What a piece of shell writes, in the directory of the sources. `$DIR` is an empty directory, and in it is a
+/// program `ferrolet` that writes its arguments.
+fn written(script: &str) -> String {
+    let directory = tempfile::tempdir().expect("make a directory");
+    let prepared = format!(
+        "set -euo pipefail\nprintf '#!/bin/sh\\necho \"$@\"\\n' >$DIR/ferrolet\nchmod +x $DIR/ferrolet\n\
+         . scripts/roots.sh\n{script}"
+    );
+    let output = Command::new("bash")
+        .args(["-c", &prepared])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env("DIR", directory.path())
+        .env("FERROLET_PROGRAMS", directory.path())
+        .env("FERROLET_NOTE", directory.path().join("note"))
+        .output()
+        .expect("run bash");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.replace(&directory.path().display().to_string(), "DIR")
+}
+
+#[test]
+fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
+    let text = written(
+        "for node in one two; do\n\
+           mkdir -p $DIR/$node/kubelet/ferrolet; touch $DIR/$node/kubelet/ferrolet/agent.sock\n\
+           with_note $FERROLET_NOTE add_root $DIR/$node/kubelet\n\
+         done\n\
+         scripts/ask.sh get pods\n\
+         FERROLET_ROOT=$DIR/one/kubelet scripts/ask.sh get pods\n\
+         with_note $FERROLET_NOTE remove_root $DIR/two/kubelet\n\
+         scripts/ask.sh gc plan\n\
+         with_note $FERROLET_NOTE remove_root $DIR/one/kubelet\n\
+         ! scripts/ask.sh get pods 2>&1; ls $DIR",
+    );
+    let expected = "get pods --root-dir DIR/two/kubelet\n\
+                    get pods --root-dir DIR/one/kubelet\n\
+                    gc plan --root-dir DIR/one/kubelet\n\
+                    make run is not running\nferrolet\none\ntwo\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn node_that_was_killed_is_not_asked() {
+    let text = written(
+        "mkdir -p $DIR/one/kubelet/ferrolet; touch $DIR/one/kubelet/ferrolet/agent.sock\n\
+         printf '%s\\n' $DIR/one/kubelet $DIR/gone/kubelet >$FERROLET_NOTE\n\
+         scripts/ask.sh get pods\n\
+         with_note $FERROLET_NOTE add_root $DIR/ferrolet/x\n\
+         with_note $FERROLET_NOTE add_root $DIR/one/kubelet; cat $FERROLET_NOTE",
+    );
+    assert_eq!(text, "get pods --root-dir DIR/one/kubelet\nDIR/one/kubelet\n");
+}
+
+#[test]
+fn ask_without_arguments_or_for_the_version_needs_no_node() {
+    let text = written("scripts/ask.sh; scripts/ask.sh version; scripts/ask.sh get --help");
+    assert_eq!(text, "--help\nversion\nget --help\n");
+}
