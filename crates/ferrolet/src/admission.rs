@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use pods::decide::admission::{
     Decision, Node, Occupancy, Rejection, admission, features, only_labels_are_in_the_way,
+    other_system,
 };
+use pods::source::SupportCheck;
 use podspec::view;
 use runtime::decide::{AllowedSysctls, apparmor_refusal};
 
@@ -84,6 +86,16 @@ impl Admission {
     }
 }
 
+/// Nothing that may change while the agent runs is asked here: the node's labels, what other pods take of
+/// it, or what the runtime can do.
+impl SupportCheck for Admission {
+    fn unsupported(&self, pod: &Pod) -> Option<String> {
+        let rejection = self.refusal(pod).or_else(|| other_system(pod));
+        let rejection = rejection.or_else(|| features(pod, &self.node));
+        rejection.map(|rejection| rejection.message)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::PodStatus;
@@ -144,6 +156,37 @@ mod tests {
             let refusal = rules().refusal(&pod(&spec));
             let told = refusal.as_ref().map(|told| (&*told.reason, told.message.as_str()));
             assert_eq!(told, expected, "{spec}");
+        }
+    }
+
+    // behaviour: SRC-67
+    #[test]
+    fn manifest_is_supported_unless_the_node_can_never_run_it() {
+        let mut rules = rules();
+        rules.node.abilities.clear();
+        rules.node.allocatable.insert("cpu".to_owned(), "1".parse().unwrap());
+        let rows = [
+            ("volumes: [{name: v, emptyDir: {}}]", Some("not supported: spec.volumes")),
+            (
+                "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
+                Some("forbidden sysctl: \"net.core.somaxconn\" not allowlisted"),
+            ),
+            (
+                "securityContext: {appArmorProfile: {type: RuntimeDefault}}",
+                Some("Cannot enforce AppArmor: AppArmor is not enabled on the host"),
+            ),
+            (
+                "os: {name: windows}",
+                Some("Failed to admit pod as the OS field doesn't match node OS"),
+            ),
+            ("resources: {limits: {cpu: 1}}", Some("PodLevelResources feature gate is disabled")),
+            ("nodeSelector: {zone: south}", None),
+            ("overhead: {cpu: 2}", None),
+            ("hostIPC: true", None),
+        ];
+        for (spec, expected) in rows {
+            let message = SupportCheck::unsupported(&rules, &pod(spec));
+            assert_eq!(message.as_deref(), expected, "{spec}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! was missed and finds nothing otherwise; on a node where nothing stirs, every five minutes.
 
 mod admit;
+mod copies;
 mod fresh_node;
 mod passes;
 mod resize;
@@ -36,6 +37,7 @@ use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
+use crate::decide::outdated_copy::OutdatedCopies;
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
@@ -109,6 +111,8 @@ pub(crate) struct SyncLoop {
     working: BTreeSet<PodUid>,
     /// Pods that went before it was known whether they run. Once it is, there are none.
     parted: BTreeMap<PodUid, Arc<Pod>>,
+    /// Stored copies of manifests that are older than what runs.
+    outdated: OutdatedCopies,
     /// Whether it is known what runs. Before that a pod could meet its earlier self.
     listed: bool,
     /// Whether directories of pods that went while no agent ran were looked for.
@@ -128,6 +132,7 @@ impl SyncLoop {
             resizing,
             working,
             parted,
+            outdated: OutdatedCopies::default(),
             listed: false,
             swept: false,
             passes: Passes::default(),
@@ -233,7 +238,9 @@ impl SyncLoop {
     fn tell_static(&self) {
         let Some(told) = &self.parts.statics else { return };
         let is_run = |uid: &PodUid| !self.refused.contains(uid);
-        let is_let_in = |uid: &PodUid| is_run(uid) && !self.arrivals.is_waiting(uid);
+        let is_held = |uid: &PodUid| self.outdated.held.contains(uid);
+        let is_let_in =
+            |uid: &PodUid| is_run(uid) && !self.arrivals.is_waiting(uid) && !is_held(uid);
         let wanted =
             self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_let_in(uid));
         let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
@@ -252,7 +259,14 @@ impl SyncLoop {
     /// Tells whoever looks after remains which pods there are.
     fn tell_known(&self) {
         let sources = &self.parts.sources;
-        self.parts.remains.known(sources.pods(), &sources.unread(), sources.all_ready());
+        self.parts.remains.known(sources.pods(), &self.unread(), sources.all_ready());
+    }
+
+    /// Pods that are neither to be run nor unwanted.
+    fn unread(&self) -> BTreeSet<PodUid> {
+        let mut unread = self.parts.sources.unread();
+        unread.extend(self.outdated.spared.iter().cloned());
+        unread
     }
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
@@ -399,15 +413,17 @@ impl SyncLoop {
                 self.parts.workers.ask(uid, Update::Sync).await;
             }
         }
-        if !self.arrivals.waiting.is_empty() {
+        // Of a pod that is kept instead of a stored copy, the last container may have ended.
+        if !self.arrivals.waiting.is_empty() || !self.outdated.held.is_empty() {
             self.look_after_all(Trigger::PodsAdded).await;
         }
     }
 
     async fn end_if_stranger(&mut self, uid: PodUid) {
-        let is_told = self.is_wanted(&uid) || self.parts.sources.is_unread(&uid);
+        let is_known = self.is_wanted(&uid) || self.parts.sources.is_unread(&uid);
+        let stays = is_known || self.is_spared(&uid);
         let working = self.working.contains(&uid);
-        if is_stranger(is_told, working, self.parts.sources.all_ready())
+        if is_stranger(stays, working, self.parts.sources.all_ready())
             && let Some(name) = self.parts.cache.live(&uid)
         {
             self.end(uid, name).await;
@@ -441,7 +457,7 @@ impl SyncLoop {
         let mut known = self.working.clone();
         known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
         known.extend(self.parts.cache.all_live().into_keys());
-        known.extend(self.parts.sources.unread());
+        known.extend(self.unread());
         self.parts.directories.keep_only(&known).await;
         self.parts.allocations.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {
@@ -479,9 +495,12 @@ impl SyncLoop {
 
     async fn look_after_the_others(&mut self) {
         self.passes.stir();
+        let are_copies_other = self.compare_copies();
         let live = self.parts.cache.all_live();
-        let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
-        let wanted = told.map(|(uid, pod)| {
+        let is_run =
+            |uid: &PodUid| !self.refused.contains(uid) && !self.outdated.held.contains(uid);
+        let runnable = self.parts.sources.pods().filter(|(uid, _)| is_run(uid));
+        let wanted = runnable.map(|(uid, pod)| {
             let (name, is_static) = (view::pod_name(pod), view::is_static(pod));
             (uid.clone(), Wanted { name, is_static })
         });
@@ -489,7 +508,7 @@ impl SyncLoop {
             wanted: wanted.collect(),
             working: &self.working,
             live: &live,
-            unread: self.parts.sources.unread(),
+            unread: self.unread(),
             all_heard: self.parts.sources.all_ready(),
         });
         for step in all {
@@ -503,6 +522,10 @@ impl SyncLoop {
                     self.parts.workers.ask(uid, Update::Create(pod)).await;
                 }
             }
+        }
+        // After that: a pod that is kept no longer has a worker by now, and nothing else ends it.
+        if are_copies_other {
+            self.tell_known();
         }
     }
 

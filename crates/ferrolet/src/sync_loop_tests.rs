@@ -175,7 +175,7 @@ impl Bench {
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
-        let watch = SourceWatch { pods, refusals, unread: None };
+        let watch = SourceWatch { pods, refusals, unread: None, copies: None };
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,

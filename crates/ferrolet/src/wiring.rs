@@ -329,6 +329,8 @@ fn sources(
     tasks: &mut Tasks,
 ) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
+    // It has a registry for itself: what sources refuse is not a rejection of a pod.
+    let support = Arc::new(admission(settings, &Registry::new()));
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
             path,
@@ -336,6 +338,7 @@ fn sources(
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifests"),
             clock: Arc::clone(&ports.clock),
+            support: Arc::clone(&support) as _,
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -349,6 +352,7 @@ fn sources(
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifest-url"),
             clock: Arc::clone(&ports.clock),
+            support: Arc::clone(&support) as _,
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));

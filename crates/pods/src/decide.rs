@@ -10,5 +10,6 @@ pub mod mirror;
 pub mod requeue;
 pub mod resize;
 pub mod sources;
+pub mod support;
 pub(crate) mod tries;
 pub mod worker;

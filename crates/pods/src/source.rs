@@ -5,6 +5,7 @@
 //! its last good version, which is on disk before anybody hears of it and so survives a restart.
 
 pub mod api;
+mod copies;
 pub mod file;
 pub mod http;
 mod kept;
@@ -12,6 +13,7 @@ mod last_good;
 mod problem;
 mod refusal;
 mod sources;
+mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +22,10 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use tokio::sync::watch;
 
+pub use copies::{CopyTimes, CopyWatch};
 pub use refusal::{Refusal, RefusalList, RefusalWatch};
 pub use sources::{Refused, SourceChange, SourceName, Sources};
+pub use support::SupportCheck;
 
 /// The complete set of pods of a source, in its own order.
 pub type PodList = Arc<Vec<Arc<Pod>>>;
@@ -42,4 +46,6 @@ pub struct SourceWatch {
     /// Pods that could not be understood, and of which nothing was before: not to be run, and not unwanted either.
     /// None for a source without such pods.
     pub unread: Option<UnreadWatch>,
+    /// Pods of stored copies of manifests. None for a source that stores none.
+    pub copies: Option<CopyWatch>,
 }

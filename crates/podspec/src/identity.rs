@@ -96,6 +96,11 @@ fn forget_former_life(pod: &mut Pod) {
     }
 }
 
+/// Whether a uid looks as if it follows from the content of a manifest: an API server gives others, with dashes.
+pub fn is_content_uid(uid: &str) -> bool {
+    uid.len() == 32 && uid.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A uid that follows from the content of the manifest, its place and its node: the same after a
 /// restart of the agent, another one after every edit.
 ///

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::view::{is_mirror, is_static, pod_name, uid as pod_uid};
-use super::{Origin, decode, set_defaults, static_pod};
+use super::{Origin, decode, is_content_uid, set_defaults, static_pod};
 use crate::pod_strategy::arbitrary_manifest;
 
 fn pod(metadata: &str, spec: &str) -> Pod {
@@ -33,8 +33,8 @@ fn uid(pod: Pod, origin: &Origin, node: &str) -> String {
 fn a_static_pod_has_the_marks_of_its_node_and_source() {
     let pod = static_pod(pod("name: a", ""), &file("/m/a.yaml"), "Node-1").unwrap();
     let uid = pod_uid(&pod).to_string();
-    assert_eq!(uid.len(), 32);
-    assert!(uid.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+    assert!(is_content_uid(&uid), "{uid}");
+    assert!(!is_content_uid("0c6e5f5e-0000-4000-8000-000000000001"), "an API server's");
     assert_eq!(pod_name(&pod).to_string(), "default/a-node-1");
     let marks = json!({"kubernetes.io/config.hash": uid, "kubernetes.io/config.source": "file"});
     assert_eq!(json!(pod.metadata.annotations), marks);

@@ -65,7 +65,7 @@ pub use decode::{
 pub use defaults::set_defaults;
 pub use definition_hash::{definition_hash, definition_hash_hex};
 pub use field_error::{ErrorKind, FieldError, FieldPath};
-pub use identity::{Origin, mark_seen, static_pod};
+pub use identity::{Origin, is_content_uid, mark_seen, static_pod};
 pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
 use model::names;
 pub use model::quantity;

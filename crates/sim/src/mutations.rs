@@ -249,7 +249,7 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "the last good version of a manifest is not restored",
         file: "crates/pods/src/source/kept.rs",
         find: "OnDisk::Unknown => self.look(disk).await,",
-        replace: "OnDisk::Unknown => self.look(disk).await.filter(String::is_empty),",
+        replace: "OnDisk::Unknown => self.look(disk).await.filter(|copy| copy.content.is_empty()),",
     },
     Mutation {
         name: "a removal is not put on record",

@@ -30,6 +30,34 @@ fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Re
     node.stop()
 }
 
+// behaviour: SRC-67
+#[test]
+fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &sleeper("web"))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    let volumes = "spec:\n  volumes: [{name: v, nfs: {server: nfs.example, path: /}}]\n";
+    node.write_manifest("web.yaml", &sleeper("web").replace("spec:\n", volumes))?;
+    let list =
+        node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.volumes")?;
+    ensure!(list.contains("/web.yaml"), "{list}");
+    let refused = node.wait_running("web")?;
+    ensure!(before == refused, "{before:?}, then {refused:?}");
+    node.kill_agent()?;
+    node.start_agent()?;
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.volumes")?;
+    node.wait_for_answer(&["get", "pods"], "Running")?;
+    let after = node.wait_running("web")?;
+    ensure!(before == after, "{before:?}, then {after:?}");
+    // The mended manifest takes effect.
+    node.write_manifest("web.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
+    node.wait_for_containers("web", "the mended version runs", |containers| {
+        one_running(containers).filter(|now| now.id != before.id)
+    })?;
+    node.stop()
+}
+
 #[test]
 fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
     let mut node = Node::start()?;

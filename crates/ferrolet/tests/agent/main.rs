@@ -13,6 +13,7 @@ mod gc;
 mod held_up;
 mod housekeeping;
 mod images;
+mod manifest_versions;
 mod manifests;
 mod own_node;
 mod pods;

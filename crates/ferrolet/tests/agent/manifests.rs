@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostfs::Host;
+use k8s_openapi::api::core::v1::Pod;
 use pods::source::file::{FileSourceSettings, file_source};
-use pods::source::{PodSetWatch, SourceWatch};
+use pods::source::{PodSetWatch, SourceWatch, SupportCheck};
 use testkit::clock::VirtualClock;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -20,6 +21,16 @@ use tokio_util::sync::CancellationToken;
 /// Far longer than any test: whatever is noticed was heard of.
 const PERIOD: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_secs(10);
+
+/// Of a node that supports every pod.
+#[derive(Debug)]
+struct AllSupported;
+
+impl SupportCheck for AllSupported {
+    fn unsupported(&self, _pod: &Pod) -> Option<String> {
+        None
+    }
+}
 
 struct Bench {
     place: tempfile::TempDir,
@@ -36,6 +47,7 @@ impl Bench {
             node_name: "node".into(),
             last_good: place.path().join("state/manifests"),
             clock: Arc::new(VirtualClock::new()),
+            support: Arc::new(AllSupported),
         };
         let (source, SourceWatch { pods, .. }) = file_source(settings, Arc::new(Host::default()));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());

@@ -107,8 +107,8 @@ pub fn only_labels_are_in_the_way(pod: &Pod, there: &Occupancy, node: &Node) -> 
         && matches!(&others[..], [only] if only.reason == AFFINITY)
 }
 
-/// What no preemption helps against and is looked at first.
-fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
+/// Whether a pod is for another operating system.
+pub fn other_system(pod: &Pod) -> Option<Rejection> {
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if label.is_some_and(|label| label != OS) {
         let message =
@@ -120,7 +120,15 @@ fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
         let message = "Failed to admit pod as the OS field doesn't match node OS";
         return Some(Rejection::new("PodOSNotSupported", message));
     }
-    let context = spec.security_context.as_ref();
+    None
+}
+
+/// What no preemption helps against and is looked at first.
+fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
+    if let Some(rejection) = other_system(pod) {
+        return Some(rejection);
+    }
+    let context = view::spec(pod)?.security_context.as_ref();
     let policy = context.and_then(|context| context.supplemental_groups_policy.as_deref());
     if policy == Some("Strict") && !node.runtime.supplemental_groups_policy {
         let message = "SupplementalGroupsPolicy=Strict is not supported in this node";

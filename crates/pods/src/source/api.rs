@@ -57,7 +57,12 @@ pub fn api_source(node: String, api: Arc<dyn PodApi>) -> (ApiSource, SourceWatch
     let (changes, heard_changes) = watch::channel(0);
     let copies = ApiCopies { state: Arc::clone(&state), changes: heard_changes };
     let told = Told { state, pods, unread, changes, _refusals: refusals };
-    let watch = SourceWatch { pods: told_pods, refusals: told_refusals, unread: Some(told_unread) };
+    let watch = SourceWatch {
+        pods: told_pods,
+        refusals: told_refusals,
+        unread: Some(told_unread),
+        copies: None,
+    };
     (ApiSource { node, api, told }, watch, copies)
 }
 

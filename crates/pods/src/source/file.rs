@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, FileKind, FileVersion, HostFiles};
 use podspec::Origin;
@@ -26,7 +27,7 @@ use tracing::warn;
 use super::last_good::LastGood;
 use super::problem::Problem;
 use super::refusal::{self, Refusal, RefusalList};
-use super::{PodList, SourceWatch};
+use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::claims::contest;
 
 use manifest::{Manifest, Reading};
@@ -55,6 +56,8 @@ pub struct FileSourceSettings {
     pub last_good: PathBuf,
     /// Tells when a pod was first seen.
     pub clock: Arc<dyn WallClock>,
+    /// What the node can run: no other version replaces the last good one.
+    pub support: Arc<dyn SupportCheck>,
 }
 
 /// Reads manifests when they change, and now and then.
@@ -72,6 +75,7 @@ pub struct FileSource {
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
     refusals: watch::Sender<RefusalList>,
+    copies: watch::Sender<CopyTimes>,
 }
 
 /// Why nobody knows which manifests there are.
@@ -91,10 +95,12 @@ pub fn file_source(
     settings: FileSourceSettings,
     files: Arc<dyn HostFiles>,
 ) -> (FileSource, SourceWatch) {
-    let (pods, told_pods) = watch::channel(None);
-    let (refusals, told_refusals) = watch::channel(RefusalList::default());
+    let (pods, pod_watch) = watch::channel(None);
+    let (refusals, refusal_watch) = watch::channel(RefusalList::default());
+    let (copies, copy_watch) = watch::channel(CopyTimes::default());
+    let (directory, clock) = (settings.last_good.clone(), Arc::clone(&settings.clock));
     let source = FileSource {
-        last_good: LastGood::new(Arc::clone(&files), settings.last_good.clone()),
+        last_good: LastGood::new(Arc::clone(&files), directory, clock),
         watching: Watching::new(settings.path.clone()),
         known: BTreeMap::new(),
         problem: Problem::default(),
@@ -102,8 +108,10 @@ pub fn file_source(
         files,
         pods,
         refusals,
+        copies,
     };
-    (source, SourceWatch { pods: told_pods, refusals: told_refusals, unread: None })
+    let (unread, copies) = (None, Some(copy_watch));
+    (source, SourceWatch { pods: pod_watch, refusals: refusal_watch, unread, copies })
 }
 
 impl FileSource {
@@ -164,9 +172,11 @@ impl FileSource {
         if is_news || self.known.values().any(|manifest| manifest.is_unsettled()) {
             let pods = self.settle().await;
             if is_news {
+                copies::add(&self.copies, &self.copy_times());
                 self.pods.send_replace(Some(Arc::new(pods)));
             }
         }
+        copies::set(&self.copies, self.copy_times());
         self.tell_refusals();
     }
 
@@ -201,6 +211,10 @@ impl FileSource {
         pods
     }
 
+    fn copy_times(&self) -> BTreeMap<PodUid, jiff::Timestamp> {
+        self.known.values().filter_map(|manifest| manifest.copy()).collect()
+    }
+
     /// Tells what is wrong, if that is new.
     fn tell_refusals(&self) {
         let path = self.problem.text().map(|message| Refusal {
@@ -231,7 +245,8 @@ impl FileSource {
         }
         let node_name = &self.settings.node_name;
         let now = self.settings.clock.now();
-        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name, now };
+        let (files, support) = (&*self.files, &*self.settings.support);
+        let reading = Reading { files, last_good: &self.last_good, node_name, now, support };
         // Both are in the order of their paths, and of the same paths.
         let both = self.known.values_mut().zip(manifests.into_values());
         let mut under_way = FuturesUnordered::new();

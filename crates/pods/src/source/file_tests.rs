@@ -6,6 +6,8 @@ mod copies;
 mod hearing;
 #[path = "file_tests/restart.rs"]
 mod restart;
+#[path = "file_tests/support.rs"]
+mod support;
 
 use std::io::ErrorKind;
 
@@ -15,7 +17,8 @@ use testkit::files::MemoryFiles;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::source::{PodSetWatch, RefusalWatch};
+use crate::source::support::NoVolumes;
+use crate::source::{CopyWatch, PodSetWatch, RefusalWatch};
 
 const PERIOD: Duration = Duration::from_secs(20);
 
@@ -24,6 +27,7 @@ struct Bench {
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
     refusals: RefusalWatch,
+    copies: CopyWatch,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -40,12 +44,14 @@ impl Bench {
             node_name: "node".into(),
             last_good: "/state".into(),
             clock: Arc::new(VirtualClock::new()),
+            support: Arc::new(NoVolumes),
         };
-        let (source, SourceWatch { pods, refusals, .. }) =
+        let (source, SourceWatch { pods, refusals, copies, .. }) =
             file_source(settings, Arc::clone(&files) as _);
+        let copies = copies.expect("it stores copies");
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
-        Self { files, pods, refusals, stop, tasks }
+        Self { files, pods, refusals, copies, stop, tasks }
     }
 
     /// The next set that is told: names and images.

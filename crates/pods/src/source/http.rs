@@ -1,11 +1,14 @@
 //! Pods from a URL that serves a manifest: one pod, or a list of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
 use model::ports::http::{Get, Headers, HttpError, HttpGet};
@@ -19,7 +22,8 @@ use super::kept::Kept;
 use super::last_good::{Digest, LastGood, digest};
 use super::problem::Problem;
 use super::refusal::{self, Refusal, RefusalList};
-use super::{PodList, SourceWatch};
+use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
+use crate::decide::support::set_held_back;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +46,8 @@ pub struct HttpSourceSettings {
     pub last_good: PathBuf,
     /// Tells when a pod was first seen.
     pub clock: Arc<dyn WallClock>,
+    /// What the node can run: no other version replaces the last good one.
+    pub support: Arc<dyn SupportCheck>,
 }
 
 /// Asks a URL now and then.
@@ -56,6 +62,7 @@ pub struct HttpSource {
     node_name: String,
     last_good: LastGood,
     clock: Arc<dyn WallClock>,
+    support: Arc<dyn SupportCheck>,
     kept: Kept,
     /// The last answer, good or bad.
     seen: Option<Digest>,
@@ -65,6 +72,7 @@ pub struct HttpSource {
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
     refusals: watch::Sender<RefusalList>,
+    copies: watch::Sender<CopyTimes>,
 }
 
 /// Why there is no news.
@@ -82,9 +90,11 @@ pub fn http_source(
     http: Arc<dyn HttpGet>,
     files: Arc<dyn HostFiles>,
 ) -> (HttpSource, SourceWatch) {
-    let (pods, told_pods) = watch::channel(None);
-    let (refusals, told_refusals) = watch::channel(RefusalList::default());
-    let HttpSourceSettings { url, headers, period, node_name, last_good, clock } = settings;
+    let (pods, pod_watch) = watch::channel(None);
+    let (refusals, refusal_watch) = watch::channel(RefusalList::default());
+    let (copies, copy_watch) = watch::channel(CopyTimes::default());
+    let HttpSourceSettings { url, headers, period, node_name, last_good, clock, support } =
+        settings;
     let origin = Origin::Url(url.clone());
     let source = HttpSource {
         http,
@@ -94,15 +104,18 @@ pub fn http_source(
         origin,
         period: period.max(SHORTEST_PERIOD),
         node_name,
-        last_good: LastGood::new(files, last_good),
+        last_good: LastGood::new(files, last_good, Arc::clone(&clock)),
         clock,
+        support,
         seen: None,
         problem: Problem::default(),
         refusal: None,
         pods,
         refusals,
+        copies,
     };
-    (source, SourceWatch { pods: told_pods, refusals: told_refusals, unread: None })
+    let (unread, copies) = (None, Some(copy_watch));
+    (source, SourceWatch { pods: pod_watch, refusals: refusal_watch, unread, copies })
 }
 
 impl HttpSource {
@@ -148,15 +161,37 @@ impl HttpSource {
         }
         self.seen = Some(digest);
         self.refusal = None;
-        match self.make_pods(&body) {
-            Some(pods) => {
-                let text = String::from_utf8(body).expect("a manifest that was read is text");
-                self.kept.keep(text, &self.last_good).await;
-                self.forget_older().await;
-                self.tell(pods);
-            }
-            None => self.restore().await,
+        let Some(pods) = self.make_pods(&body) else { return self.restore().await };
+        if self.holds_back(&pods).await {
+            return;
         }
+        let text = String::from_utf8(body).expect("a manifest that was read is text");
+        self.kept.keep(text, &self.last_good).await;
+        self.forget_older().await;
+        self.tell(pods, None);
+    }
+
+    /// Whether the last good version stays because the node cannot run a pod of this one.
+    async fn holds_back(&mut self, pods: &[Pod]) -> bool {
+        let support = Arc::clone(&self.support);
+        let unsupported = |pod: &Pod| support.unsupported(pod);
+        if pods.iter().all(|pod| unsupported(pod).is_none()) {
+            return false;
+        }
+        let restored = self.restored().await;
+        let current = self.pods.borrow().clone().unwrap_or_default();
+        let on_disk = restored.iter().flat_map(|(pods, _)| pods);
+        let last_good: Vec<&Pod> = current.iter().map(|pod| &**pod).chain(on_disk).collect();
+        self.refusal = set_held_back(pods, &last_good, unsupported);
+        let Some(error) = &self.refusal else { return false };
+        warn!(
+            url = self.shown,
+            error, "manifest refused; its last good version stays, if there is one"
+        );
+        if let Some((pods, written)) = restored {
+            self.tell(pods, written);
+        }
+        true
     }
 
     /// What is on disk goes if it is not what was read last. To an agent that finds nothing nobody is a stranger before the
@@ -197,13 +232,18 @@ impl HttpSource {
 
     /// After a restart, takes the pods from the last good version on disk.
     async fn restore(&mut self) {
-        let Some(kept) = self.kept.restore(&self.last_good).await else { return };
-        let refusal = self.refusal.take();
-        let pods = self.make_pods(kept.as_bytes());
-        self.refusal = refusal;
-        let Some(pods) = pods else { return };
+        let Some((pods, written)) = self.restored().await else { return };
         info!(url = self.shown, "the manifest's last good version is back from disk");
-        self.tell(pods);
+        self.tell(pods, written);
+    }
+
+    /// The pods of the last good version on disk, once, and when that was written.
+    async fn restored(&mut self) -> Option<(Vec<Pod>, Option<Timestamp>)> {
+        let copy = self.kept.restore(&self.last_good).await?;
+        let refusal = self.refusal.take();
+        let pods = self.make_pods(copy.content.as_bytes());
+        self.refusal = refusal;
+        Some((pods?, copy.written))
     }
 
     /// Tells what is wrong, if that is new.
@@ -219,14 +259,18 @@ impl HttpSource {
         refusal::tell(&self.refusals, refusal.into_iter().collect());
     }
 
-    fn tell(&self, mut pods: Vec<Pod>) {
+    /// Tells the pods, and when the stored copy was written if they are of one.
+    fn tell(&self, mut pods: Vec<Pod>, written: Option<Timestamp>) {
         let (now, before) = (self.clock.now().to_string(), self.pods.borrow().clone());
         for pod in &mut pods {
             let mut all = before.iter().flat_map(|told| told.iter());
             let known = all.find(|known| known.metadata.uid == pod.metadata.uid);
             podspec::mark_seen(pod, known.map(|known| &**known), &now);
         }
+        let of_copy = |pod: &Pod| Some((podspec::view::uid(pod), written?));
+        let times: BTreeMap<PodUid, Timestamp> = pods.iter().filter_map(of_copy).collect();
         let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
+        copies::add(&self.copies, &times);
         self.pods.send_if_modified(|told| {
             let is_news = told.as_deref() != Some(&pods);
             if is_news {
@@ -234,6 +278,7 @@ impl HttpSource {
             }
             is_news
         });
+        copies::set(&self.copies, times);
     }
 }
 

@@ -9,7 +9,8 @@ use tokio::time::{Instant, timeout};
 use model::ports::files::draft_of;
 
 use super::*;
-use crate::source::{PodSetWatch, RefusalWatch};
+use crate::source::support::NoVolumes;
+use crate::source::{CopyWatch, PodSetWatch, RefusalWatch};
 use testkit::logged::Logged;
 
 const PERIOD: Duration = Duration::from_secs(20);
@@ -21,6 +22,7 @@ struct Bench {
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
     refusals: RefusalWatch,
+    copies: CopyWatch,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -38,12 +40,14 @@ impl Bench {
             node_name: "node".into(),
             last_good: "/state".into(),
             clock: Arc::new(VirtualClock::new()),
+            support: Arc::new(NoVolumes),
         };
-        let (source, SourceWatch { pods, refusals, .. }) =
+        let (source, SourceWatch { pods, refusals, copies, .. }) =
             http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
+        let copies = copies.expect("it stores copies");
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
-        Self { web, files, pods, refusals, stop, tasks }
+        Self { web, files, pods, refusals, copies, stop, tasks }
     }
 
     /// Ends the source and starts another one on the same outside.
@@ -246,6 +250,50 @@ async fn a_set_that_cannot_be_kept_is_not_replaced_by_an_older_one_after_a_resta
     bench.web.remove(URL);
     let mut bench = bench.restart().await;
     assert_eq!(bench.told().await, ["default/b-node"]);
+}
+
+impl Bench {
+    async fn published(&mut self) -> Vec<String> {
+        self.told().await
+    }
+
+    async fn unchanged(&mut self) {
+        self.told_nothing().await;
+    }
+}
+
+/// Two pods, of which the node cannot run the second.
+fn half_supported() -> String {
+    pods(&["a", "b"]).replace("{name: b}\n  spec: {", "{name: b}\n  spec: {volumes: [{name: v}], ")
+}
+
+// behaviour: SRC-67
+#[tokio::test(start_paused = true)]
+async fn unsupported_version_of_a_pod_keeps_the_last_good_set_also_over_a_restart() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::ok(pods(&["a", "b"])));
+    assert_eq!(bench.published().await.len(), 2);
+    let before = bench.pods.borrow().clone();
+    bench.web.put(URL, Page::ok(half_supported()));
+    bench.unchanged().await;
+    let refused = bench.refusals.borrow().to_vec();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].message, "default/b-node: not supported: spec.volumes");
+    assert!(refused[0].last_good_stays);
+    let mut bench = bench.restart().await;
+    assert_eq!(bench.published().await.len(), 2);
+    let uids = |pods: &Option<PodList>| -> Vec<_> {
+        pods.iter().flat_map(|pods| pods.iter()).map(|pod| podspec::view::uid(pod)).collect()
+    };
+    let after = bench.pods.borrow().clone();
+    assert_eq!(uids(&after), uids(&before));
+    assert_eq!(bench.copies.borrow().len(), 2);
+    bench.web.put(URL, Page::ok(pods(&["a"])));
+    assert_eq!(bench.published().await, ["default/a-node"]);
+    assert!(bench.copies.borrow().is_empty());
+    // A pod that replaces nothing is rejected by itself.
+    bench.web.put(URL, Page::ok(half_supported()));
+    assert_eq!(bench.published().await.len(), 2);
 }
 
 // behaviour: SRC-53

@@ -4,7 +4,7 @@ use model::chain::Chain;
 use podspec::Origin;
 use tracing::warn;
 
-use super::last_good::{Digest, LastGood, digest};
+use super::last_good::{Copy, Digest, LastGood, digest};
 use super::problem::Problem;
 
 /// Keeps the last good version of one manifest on disk.
@@ -80,16 +80,17 @@ impl Kept {
     }
 
     /// The version from before this start of the agent; once, and only while there is no newer one.
-    pub(super) async fn restore(&mut self, disk: &LastGood) -> Option<String> {
+    pub(super) async fn restore(&mut self, disk: &LastGood) -> Option<Copy> {
         match self.on_disk {
             OnDisk::Unknown => self.look(disk).await,
             _ => None,
         }
     }
 
-    async fn look(&mut self, disk: &LastGood) -> Option<String> {
-        let content = disk.load(&self.origin).await;
-        self.on_disk = OnDisk::Content(content.as_ref().map(|content| digest(content.as_bytes())));
-        content
+    async fn look(&mut self, disk: &LastGood) -> Option<Copy> {
+        let copy = disk.load(&self.origin).await;
+        let content = copy.as_ref().map(|copy| digest(copy.content.as_bytes()));
+        self.on_disk = OnDisk::Content(content);
+        copy
     }
 }

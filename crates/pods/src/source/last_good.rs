@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use checkpoint::{Checkpoint, Format};
+use jiff::Timestamp;
 use model::chain::Chain;
+use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles, is_draft};
 use podspec::Origin;
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,7 @@ pub(super) fn digest(content: &[u8]) -> Digest {
 pub(super) struct LastGood {
     files: Arc<dyn HostFiles>,
     directory: PathBuf,
+    clock: Arc<dyn WallClock>,
 }
 
 /// What a file of the directory says.
@@ -40,19 +43,36 @@ struct Saved {
     /// Where the manifest comes from; for people, and to tell a file that was copied here.
     origin: String,
     content: String,
+    /// When it was written; earlier agents did not note it.
+    #[serde(default)]
+    written: Option<Timestamp>,
+}
+
+/// A stored version of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Copy {
+    pub(super) content: String,
+    /// When it was written, where that is known.
+    pub(super) written: Option<Timestamp>,
 }
 
 impl LastGood {
-    pub(super) fn new(files: Arc<dyn HostFiles>, directory: PathBuf) -> Self {
-        Self { files, directory }
+    pub(super) fn new(
+        files: Arc<dyn HostFiles>,
+        directory: PathBuf,
+        clock: Arc<dyn WallClock>,
+    ) -> Self {
+        Self { files, directory, clock }
     }
 
     /// The last good version of a manifest, if there is one.
-    pub(super) async fn load(&self, origin: &Origin) -> Option<String> {
+    pub(super) async fn load(&self, origin: &Origin) -> Option<Copy> {
         let file = self.file(origin);
         let path = file.path().display();
         match file.read().await {
-            Ok(Some(saved)) if saved.origin == describe(origin) => Some(saved.content),
+            Ok(Some(Saved { origin: of, content, written })) if of == describe(origin) => {
+                Some(Copy { content, written })
+            }
             Ok(Some(_)) => {
                 warn!(file = %path, "a kept manifest is about another manifest; ignored");
                 None
@@ -67,7 +87,8 @@ impl LastGood {
 
     /// Puts a good version on disk, in place of the one before.
     pub(super) async fn keep(&self, origin: &Origin, content: &str) -> Result<(), FileError> {
-        let saved = Saved { origin: describe(origin), content: content.to_owned() };
+        let written = Some(self.clock.now());
+        let saved = Saved { origin: describe(origin), content: content.to_owned(), written };
         self.file(origin).write(&saved).await
     }
 

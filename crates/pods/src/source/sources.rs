@@ -1,15 +1,16 @@
 //! All sources as one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::select_all;
 use futures_util::{FutureExt as _, future};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use tokio::sync::watch::error::RecvError;
 
-use super::{Refusal, SourceWatch, UnreadWatch};
+use super::{CopyWatch, Refusal, SourceWatch, UnreadWatch};
 use crate::decide::merge::Changes;
 use crate::decide::sources::Merged;
 
@@ -41,7 +42,7 @@ impl Sources {
     }
 
     /// Waits until something is new. The first set of a source is, even if it is empty; so are other
-    /// [`Sources::refusals`] and [`Sources::unread`], with no change of pods. `None` when a source ended. Nothing is lost when
+    /// [`Sources::refusals`], [`Sources::unread`] and [`Sources::copies`], with no change of pods. `None` when a source ended. Nothing is lost when
     /// the wait is given up.
     pub async fn changed(&mut self) -> Option<SourceChange> {
         loop {
@@ -60,6 +61,9 @@ impl Sources {
                     watch.refusals.mark_unchanged();
                     if let Some(unread) = &mut watch.unread {
                         unread.mark_unchanged();
+                    }
+                    if let Some(copies) = &mut watch.copies {
+                        copies.mark_unchanged();
                     }
                     let changes = Changes::default();
                     return Some(SourceChange { source: *source, changes, refused: Vec::new() });
@@ -92,6 +96,12 @@ impl Sources {
     fn all_unread(&self) -> impl Iterator<Item = Arc<BTreeSet<PodUid>>> {
         let all = self.watches.iter().filter_map(|(_, watch)| watch.unread.as_ref());
         all.map(|unread| Arc::clone(&unread.borrow()))
+    }
+
+    /// Pods of stored copies of manifests that cannot be used, with when each copy was written.
+    pub fn copies(&self) -> BTreeMap<PodUid, Timestamp> {
+        let all = self.watches.iter().filter_map(|(_, watch)| watch.copies.as_ref());
+        all.flat_map(|copies| Arc::unwrap_or_clone(Arc::clone(&copies.borrow()))).collect()
     }
 
     /// A pod that is wanted, as far as [`Sources::changed`] has told.
@@ -128,7 +138,7 @@ impl Sources {
 /// Of what there is news.
 enum News {
     Pods,
-    /// What is refused, or could not be understood.
+    /// What is refused, could not be understood, or is of a stored copy.
     Others,
 }
 
@@ -139,12 +149,20 @@ async fn news(watch: &mut SourceWatch) -> Result<News, RecvError> {
         changed = watch.pods.changed() => changed.map(|()| News::Pods),
         changed = watch.refusals.changed() => changed.map(|()| News::Others),
         changed = unread_changed(&mut watch.unread) => changed.map(|()| News::Others),
+        changed = copies_changed(&mut watch.copies) => changed.map(|()| News::Others),
     }
 }
 
 async fn unread_changed(unread: &mut Option<UnreadWatch>) -> Result<(), RecvError> {
     match unread {
         Some(unread) => unread.changed().await,
+        None => future::pending().await,
+    }
+}
+
+async fn copies_changed(copies: &mut Option<CopyWatch>) -> Result<(), RecvError> {
+    match copies {
+        Some(copies) => copies.changed().await,
         None => future::pending().await,
     }
 }

@@ -18,7 +18,7 @@ fn teller() -> (Teller, SourceWatch) {
     let (refusals, told_refusals) = watch::channel(RefusalList::default());
     (
         Teller { pods, refusals },
-        SourceWatch { pods: told_pods, refusals: told_refusals, unread: None },
+        SourceWatch { pods: told_pods, refusals: told_refusals, unread: None, copies: None },
     )
 }
 

@@ -7,17 +7,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
-use model::ids::PodName;
+use model::ids::{PodName, PodUid};
 use model::ports::files::{FileVersion, HostFiles};
 use podspec::{Origin, view};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::decide::claims::Claim;
-use crate::source::Refusal;
+use crate::decide::support::held_back;
 use crate::source::kept::Kept;
 use crate::source::last_good::{Digest, LastGood, digest};
 use crate::source::problem::Problem;
+use crate::source::{Refusal, SupportCheck};
 
 /// After this time a change of a file shows in its version. Until then it may have been too short
 /// after the last one for the clock of the file system.
@@ -30,6 +31,7 @@ pub(super) struct Reading<'a> {
     pub(super) last_good: &'a LastGood,
     pub(super) node_name: &'a str,
     pub(super) now: Timestamp,
+    pub(super) support: &'a dyn SupportCheck,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct Manifest {
     seen: Option<Seen>,
     /// Of the last version that made sense.
     pod: Option<Arc<Pod>>,
+    /// When the stored copy that the pod is of was written; none if it is of the file itself.
+    copy: Option<Timestamp>,
     /// The same, on disk.
     kept: Kept,
     /// Its text, until the pod has its name and the text is on disk.
@@ -85,6 +89,7 @@ impl Manifest {
             path,
             seen: None,
             pod: None,
+            copy: None,
             kept,
             unkept: None,
             holds: None,
@@ -102,6 +107,12 @@ impl Manifest {
     /// The pod of the last version that made sense.
     pub(super) fn pod(&self) -> Option<Arc<Pod>> {
         self.pod.clone()
+    }
+
+    /// The pod's uid and when its copy was written, if it is of a stored copy.
+    pub(super) fn copy(&self) -> Option<(PodUid, Timestamp)> {
+        let pod = self.pod.as_deref()?;
+        Some((view::uid(pod), self.copy?))
     }
 
     /// What it asks for.
@@ -207,12 +218,22 @@ impl Manifest {
     /// Takes new content in. Whether the pod changed.
     async fn read(&mut self, content: Vec<u8>, with: &Reading<'_>) -> bool {
         let Some(pod) = self.make_pod(&content, with) else { return self.restore(with).await };
-        self.refusal = None;
+        let is_supported = with.support.unsupported(&pod).is_none();
+        // For the comparison with the last good version.
+        let is_restored = !is_supported && self.restore(with).await;
+        self.refusal = held_back(&pod, self.pod.as_deref(), |pod| with.support.unsupported(pod));
+        if let Some(error) = &self.refusal {
+            let file = self.path.display();
+            warn!(%file, error, "manifest refused; its last good version stays, if there is one");
+            return is_restored;
+        }
+        self.copy = None;
         self.likeness = self.kept.likeness(digest(&content), with.last_good).await;
         let text = String::from_utf8(content).expect("a manifest that was read is text");
-        self.unkept = Some(text);
+        // What the node cannot run is never the last good version.
+        self.unkept = is_supported.then_some(text);
         let pod = Some(Arc::new(pod));
-        let is_news = self.pod != pod;
+        let is_news = self.pod != pod || is_restored;
         if is_news {
             self.pod = pod;
         }
@@ -247,9 +268,11 @@ impl Manifest {
     async fn restore(&mut self, with: &Reading<'_>) -> bool {
         let kept = self.kept.restore(with.last_good).await;
         let refusal = self.refusal.take();
-        let pod = kept.and_then(|kept| self.make_pod(kept.as_bytes(), with));
+        let written = kept.as_ref().and_then(|copy| copy.written);
+        let pod = kept.and_then(|copy| self.make_pod(copy.content.as_bytes(), with));
         self.refusal = refusal;
         let Some(pod) = pod else { return false };
+        self.copy = written;
         self.likeness = 2;
         let (file, name) = (self.path.display(), view::pod_name(&pod));
         info!(%file, pod = %name, "the manifest's last good version is back from disk");

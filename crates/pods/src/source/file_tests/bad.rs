@@ -108,6 +108,7 @@ async fn a_period_of_nothing_is_not_all_the_agent_does() {
         node_name: "node".into(),
         last_good: "/state".into(),
         clock: Arc::new(VirtualClock::new()),
+        support: Arc::new(NoVolumes),
     };
     let (source, SourceWatch { mut pods, .. }) = file_source(settings, Arc::clone(&files) as _);
     let mut tasks = JoinSet::new();
