@@ -1,6 +1,8 @@
 //! Where hierarchies are mounted, from `/proc/self/mountinfo`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 /// Options of a hierarchy of the first version that name no controller.
@@ -9,32 +11,36 @@ const OPTIONS: [&str; 7] =
 
 /// The mounted hierarchies of the first version, each with its controllers; of a controller that is
 /// mounted twice the shorter path counts. A hierarchy without controllers has its own name for one.
-pub(crate) fn hierarchies(mountinfo: &str) -> Vec<(PathBuf, Vec<String>)> {
-    let mut mounts: BTreeMap<String, String> = BTreeMap::new();
-    for (path, options) in mountinfo.lines().filter_map(cgroup_mount) {
+pub(crate) fn hierarchies(mountinfo: &[u8]) -> Vec<(PathBuf, Vec<String>)> {
+    let mut mounts: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let lines = mountinfo.split(|byte| *byte == b'\n');
+    for (path, options) in lines.filter_map(cgroup_mount) {
         for controller in options.split(',').filter_map(controller) {
             let known = mounts.entry(controller.to_owned()).or_insert_with(|| path.clone());
-            if path.len() < known.len() {
+            if path.as_os_str().len() < known.as_os_str().len() {
                 known.clone_from(&path);
             }
         }
     }
     let mut hierarchies: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for (controller, path) in mounts {
-        hierarchies.entry(path.into()).or_default().push(controller);
+        hierarchies.entry(path).or_default().push(controller);
     }
     hierarchies.into_iter().collect()
 }
 
-/// Mount point and options of a line that tells of a hierarchy of the first version.
-fn cgroup_mount(line: &str) -> Option<(String, &str)> {
-    let (mount, system) = line.split_once(" - ")?;
-    let mut system = system.split(' ');
-    if system.next() != Some("cgroup") {
+/// Mount point and options of a line that is about a hierarchy of the first version. Paths are bytes; mounts whose
+/// options are not text are no such hierarchies.
+fn cgroup_mount(line: &[u8]) -> Option<(PathBuf, &str)> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let point = fields.by_ref().nth(4)?;
+    // Optional fields come before this one.
+    fields.by_ref().find(|field| *field == b"-")?;
+    if fields.next() != Some(b"cgroup") {
         return None;
     }
-    let point = mount.split(' ').nth(4)?;
-    Some((unescaped(point), system.nth(1)?))
+    let options = std::str::from_utf8(fields.nth(1)?).ok()?;
+    Some((PathBuf::from(OsString::from_vec(unescaped(point))), options))
 }
 
 fn controller(option: &str) -> Option<&str> {
@@ -45,21 +51,21 @@ fn controller(option: &str) -> Option<&str> {
 }
 
 /// Blanks and the like are written as octal numbers.
-fn unescaped(text: &str) -> String {
-    let mut plain = String::new();
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        plain.push_str(before);
-        let number = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        if let Some(byte) = number {
-            plain.push(byte.into());
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
+        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = number.and_then(|number| u8::from_str_radix(number, 8).ok()) {
+            plain.push(byte);
             rest = &after[3..];
         } else {
-            plain.push('\\');
+            plain.push(*first);
             rest = after;
         }
     }
-    plain + rest
+    plain
 }
 
 #[cfg(test)]
@@ -77,7 +83,7 @@ mod tests {
 30 25 0:27 / /elsewhere/with\\040blank/memory rw - cgroup cgroup rw,memory
 31 25 0:28 / /a\\040b rw - cgroup cgroup rw,pids
 ";
-        let found = hierarchies(text);
+        let found = hierarchies(text.as_bytes());
         let told: Vec<(&str, Vec<&str>)> = found
             .iter()
             .map(|(path, names)| {
@@ -93,5 +99,13 @@ mod tests {
                 ("/sys/fs/cgroup/systemd", vec!["systemd"]),
             ]
         );
+    }
+
+    #[test]
+    fn mount_point_that_is_not_utf8_hides_no_hierarchy() {
+        let text = b"21 1 0:9 / /mnt/\xff rw - tmpfs \xfe rw\n\
+                     29 25 0:27 / /sys/\xff\\040x rw shared:1 - cgroup cgroup rw,memory\n";
+        let path = PathBuf::from(OsString::from_vec(b"/sys/\xff x".to_vec()));
+        assert_eq!(hierarchies(text), [(path, vec!["memory".to_owned()])]);
     }
 }

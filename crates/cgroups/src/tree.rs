@@ -57,7 +57,7 @@ impl Tree {
             return Self::v2(ROOT.into(), Arc::new(ThisKernel));
         }
         let path = PathBuf::from("/proc/self/mountinfo");
-        let mounts = fs::read_to_string(&path).map_err(|source| failed("read", path, source))?;
+        let mounts = fs::read(&path).map_err(|source| failed("read", path, source))?;
         let mut hierarchies = mountinfo::hierarchies(&mounts);
         if hierarchies.is_empty() {
             let problem = std::io::Error::other("no cgroup hierarchy is mounted");

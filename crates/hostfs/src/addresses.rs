@@ -1,10 +1,11 @@
 //! The addresses of the machine: from the kernel's own files, and from names.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
 use async_trait::async_trait;
 use model::ports::addresses::{Addresses, FoundAddresses};
+
+use crate::text::read_text;
 
 /// The addresses of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +25,7 @@ impl Addresses for HostAddresses {
 }
 
 fn on_interfaces() -> Vec<IpAddr> {
-    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let read = |file: &str| read_text(file).unwrap_or_default();
     let mut all = local_v4(&read("/proc/net/fib_trie"));
     all.extend(local_v6(&read("/proc/net/if_inet6")));
     all

@@ -1,12 +1,12 @@
 //! What tells this machine from others.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use model::machine::Identity;
 
 use crate::machine::meminfo_bytes;
+use crate::text::read_text;
 
 /// Looks who this machine is. What cannot be found out is empty.
 pub fn identity() -> Identity {
@@ -22,7 +22,7 @@ pub fn uptime() -> Duration {
 /// Looks who the machine is whose files are below a root.
 fn read(root: &Path, kernel_version: String) -> Identity {
     let first = |paths: &[&str]| {
-        let texts = paths.iter().filter_map(|path| fs::read_to_string(root.join(path)).ok());
+        let texts = paths.iter().filter_map(|path| read_text(root.join(path)).ok());
         let text = texts.into_iter().next().unwrap_or_default();
         text.trim_end_matches('\0').trim().to_owned()
     };
@@ -52,6 +52,8 @@ fn os_image(os_release: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

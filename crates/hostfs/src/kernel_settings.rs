@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::text::read_text;
+
 /// Where the kernel shows them.
 const SETTINGS: &str = "/proc/sys";
 
@@ -29,7 +31,7 @@ impl KernelSettings {
 
     /// What a setting is, named as `vm/overcommit_memory`.
     pub fn get(&self, name: &str) -> io::Result<i64> {
-        let text = fs::read_to_string(self.directory.join(name))?;
+        let text = read_text(self.directory.join(name))?;
         text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
@@ -46,7 +48,7 @@ pub fn in_user_namespace() -> bool {
 
 fn is_own_namespace(map: &Path) -> bool {
     // A kernel without user namespaces has no such file.
-    let Ok(map) = fs::read_to_string(map) else { return false };
+    let Ok(map) = read_text(map) else { return false };
     let ids: Vec<u64> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     ids != ALL_USERS
 }

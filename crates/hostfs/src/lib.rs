@@ -8,6 +8,7 @@
 //! Invariants:
 //! - a path made of a pod's names never leaves the directory that the configuration names, and no
 //!   symbolic link below it is followed: the kernel sees to that (`openat2`);
+//! - a directory is removed without leaving it: neither links nor mounts below it are entered;
 //! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
 //!   be read;
 //! - no program is run by a shell, and none for longer than it may take.
@@ -37,6 +38,10 @@ mod replace;
 mod segments;
 mod socket;
 mod subordinate_ids;
+#[cfg(test)]
+mod test_mount;
+mod text;
+mod tree;
 mod watch;
 
 use std::io;

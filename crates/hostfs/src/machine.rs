@@ -1,10 +1,14 @@
 //! What the machine is, from the kernel's own files.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use model::machine::{Cgroups, HugePages, Machine};
+
+use crate::text::read_text;
 
 /// What the kernel calls a file system of the second version of cgroups.
 const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
@@ -41,12 +45,12 @@ pub fn disk_bytes(path: &Path) -> io::Result<u64> {
 
 /// Looks at the machine whose files are below a root.
 fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
-    let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
-    let memory = fs::read_to_string(root.join("proc/meminfo"))?;
+    let text = |path: &str| read_text(root.join(path)).unwrap_or_default();
+    let memory = read_text(root.join("proc/meminfo"))?;
     let memory = meminfo_bytes(&memory, "MemTotal:").ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
     })?;
-    let swaps = match fs::read_to_string(root.join("proc/swaps")) {
+    let swaps = match read_text(root.join("proc/swaps")) {
         // A kernel without swap.
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         other => other?,
@@ -75,8 +79,11 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
         thermal_throttle: throttle.map(|path| path.to_string_lossy().into_owned()).collect(),
         cgroups,
         swap: is_swap_on(&swaps),
-        swap_controller: swap_file(cgroups, &text("proc/self/cgroup"))
-            .is_some_and(|file| below(&file).exists()),
+        swap_controller: swap_file(
+            cgroups,
+            &fs::read(root.join("proc/self/cgroup")).unwrap_or_default(),
+        )
+        .is_some_and(|file| below(&file).exists()),
         apparmor,
         selinux,
     })
@@ -113,7 +120,7 @@ fn huge_pages(directory: &Path) -> Vec<HugePages> {
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             let size = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
-            let count = fs::read_to_string(entry.path().join("nr_hugepages")).unwrap_or_default();
+            let count = read_text(entry.path().join("nr_hugepages")).unwrap_or_default();
             let count = count.trim().parse().unwrap_or(0);
             Some(HugePages { size: size.saturating_mul(1024), count })
         })
@@ -128,13 +135,15 @@ fn is_swap_on(swaps: &str) -> bool {
 }
 
 /// The file that limits swap, where that can be done.
-fn swap_file(cgroups: Cgroups, own_cgroup: &str) -> Option<PathBuf> {
+fn swap_file(cgroups: Cgroups, own_cgroup: &[u8]) -> Option<PathBuf> {
     match cgroups {
         Cgroups::V1 => Some("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes".into()),
         Cgroups::V2 => {
             // The root itself has no such file.
-            let own = own_cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
-            Some(PathBuf::from(format!("/sys/fs/cgroup{own}/memory.swap.max")))
+            let mut lines = own_cgroup.split(|byte| *byte == b'\n');
+            let own = lines.find_map(|line| line.strip_prefix(b"0::"))?;
+            let directory = [b"/sys/fs/cgroup".as_slice(), own].concat();
+            Some(PathBuf::from(OsString::from_vec(directory)).join("memory.swap.max"))
         }
     }
 }
@@ -236,6 +245,19 @@ mod tests {
         for (swaps, expected) in [("", false), ("Filename\tType\n", false), ("F\n/dev/b\n", true)] {
             assert_eq!(is_swap_on(swaps), expected, "{swaps:?}");
         }
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_hide_nothing_of_the_machine() {
+        let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
+        let own = Path::new("sys/fs/cgroup").join(OsString::from_vec(b"a\xff".to_vec()));
+        fs::create_dir_all(root.path().join(&own)).unwrap();
+        fs::write(root.path().join(own).join("memory.swap.max"), "max\n").unwrap();
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/cgroup"), b"0::/a\xff\n").unwrap();
+        fs::write(root.path().join("proc/swaps"), b"Filename\tType\n/\xff\tfile\n").unwrap();
+        let machine = read(root.path(), Cgroups::V2, "6.1").unwrap();
+        assert!(machine.swap && machine.swap_controller, "{machine:?}");
     }
 
     #[test]

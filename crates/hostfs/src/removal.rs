@@ -1,6 +1,8 @@
 //! Removing what a verdict names, where such things lie and nowhere else.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use model::ports::files::Removed;
@@ -8,6 +10,7 @@ use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::open_directory;
+use crate::tree::remove_tree;
 
 /// How many names of a log's path come from a pod: those of its directory, its container and its
 /// file.
@@ -42,19 +45,18 @@ pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Remo
 }
 
 fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
-    if path.parent() != Some(root) || path.file_name().is_none() {
-        return refuse("it does not lie where such things lie");
-    }
+    let name = path.file_name().filter(|_| path.parent() == Some(root));
+    let Some(name) = name else { return refuse("it does not lie where such things lie") };
     let found = std::fs::symlink_metadata(path)?.file_type();
     match kind {
         Removal::Directory if found.is_dir() => {
-            let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+            // A pod whose volumes are still mounted keeps all of its directory.
+            let mounts = std::fs::read("/proc/self/mountinfo")?;
             if let Some(mount) = mounted_within(&mounts, &path.canonicalize()?) {
                 let problem = format!("{} is mounted there", mount.display());
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
             }
-            // The standard library opens directory by directory and follows no link, whoever swaps them.
-            std::fs::remove_dir_all(path).map_err(|error| naming(path, error))
+            remove_tree(open_directory(root, Path::new(""))?, name)
         }
         Removal::Link if found.is_symlink() => std::fs::remove_file(path),
         Removal::Link => refuse("it is not a link"),
@@ -62,34 +64,32 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
     }
 }
 
-/// An error with the first thing that is still there: what was removed in that order stopped at it.
-fn naming(directory: &Path, error: io::Error) -> io::Error {
-    let mut left = directory.to_owned();
-    while let Some(Ok(entry)) = std::fs::read_dir(&left).ok().and_then(|mut all| all.next()) {
-        left = entry.path();
-        if !entry.file_type().is_ok_and(|found| found.is_dir()) {
-            break;
-        }
-    }
-    match left.strip_prefix(directory) {
-        Ok(below) if !below.as_os_str().is_empty() => {
-            io::Error::new(error.kind(), format!("{}: {error}", below.display()))
-        }
-        _ => error,
-    }
-}
-
 /// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
-fn mounted_within(mounts: &str, directory: &Path) -> Option<PathBuf> {
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape);
-    places.map(PathBuf::from).find(|place| place.starts_with(directory))
+fn mounted_within(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
+    let lines = mounts.split(|byte| *byte == b'\n');
+    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);
+    places
+        .map(|place| PathBuf::from(OsString::from_vec(place)))
+        .find(|place| place.starts_with(directory))
 }
 
-/// The kernel writes spaces, tabs, line feeds and backslashes of paths as three octal digits.
-fn unescape(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (code, character)| path.replace(code, character))
+/// The kernel writes spaces, tabs, line feeds and backslashes of paths as three octal digits, and all other bytes as
+/// they are, whether they are text or not.
+fn unescape(path: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
+        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = number.and_then(|number| u8::from_str_radix(number, 8).ok()) {
+            plain.push(byte);
+            rest = &after[3..];
+        } else {
+            plain.push(*first);
+            rest = after;
+        }
+    }
+    plain
 }
 
 fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
@@ -130,18 +130,46 @@ fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
+    use crate::test_mount::Mount;
 
     #[test]
-    fn what_cannot_be_removed_is_named_with_why() {
+    fn mount_point_that_is_not_utf8_is_seen_and_hides_no_other() {
+        let mounts = b"21 1 0:1 / / rw - ext4 /dev/sda rw\n\
+                       22 21 0:2 / /mnt/\xff\\134x rw - tmpfs tmpfs rw\n\
+                       23 21 0:3 / /pods/uid/a rw - tmpfs tmpfs rw\n";
+        let within = |path: &[u8]| mounted_within(mounts, Path::new(OsStr::from_bytes(path)));
+        let strange = PathBuf::from(OsStr::from_bytes(b"/mnt/\xff\\x"));
+        assert_eq!(within(b"/mnt"), Some(strange.clone()));
+        assert_eq!(within(strange.as_os_str().as_bytes()), Some(strange));
+        assert_eq!(within(b"/pods/uid"), Some(PathBuf::from("/pods/uid/a")));
+    }
+
+    #[test]
+    fn directory_is_removed_while_a_mount_point_elsewhere_is_not_utf8() {
         let place = tempfile::tempdir().unwrap();
-        let error = || io::Error::from(Errno::PERM);
-        let named = || naming(place.path(), error()).to_string();
-        assert_eq!(named(), error().to_string(), "it is the directory itself");
-        std::fs::create_dir(place.path().join("main")).unwrap();
-        assert_eq!(named(), format!("main: {}", error()));
-        std::os::unix::fs::symlink("/", place.path().join("main/0.log")).unwrap();
-        assert_eq!(named(), format!("main/0.log: {}", error()), "no link is followed");
+        let (pods, strange) =
+            (place.path().join("pods"), place.path().join(OsStr::from_bytes(b"\xff")));
+        std::fs::create_dir_all(pods.join("uid/volumes")).unwrap();
+        std::fs::create_dir(&strange).unwrap();
+        let Some(_mount) = Mount::tmpfs(&strange, "64k") else { return };
+        let removed = remove(&pods, &pods.join("uid"), Removal::Directory);
+        assert_eq!(removed.unwrap(), Removed::Now);
+    }
+
+    #[test]
+    fn directory_with_a_mounted_volume_is_kept_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let (pods, uid) = (place.path().join("pods"), place.path().join("pods/uid"));
+        std::fs::create_dir_all(uid.join("volumes/data")).unwrap();
+        std::fs::write(uid.join("etc-hosts"), "hosts").unwrap();
+        let Some(_mount) = Mount::tmpfs(&uid.join("volumes/data"), "64k") else { return };
+        let error = remove(&pods, &uid, Removal::Directory).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(uid.join("etc-hosts").exists());
     }
 
     #[test]
@@ -149,7 +177,7 @@ mod tests {
         let mounts = "21 1 0:1 / / rw - ext4 /dev/sda rw\n\
                       22 21 0:2 / /pods/uid/volumes/a\\040b rw - tmpfs tmpfs rw\n\
                       23 21 0:3 / /pods/uid2 rw - tmpfs tmpfs rw\n";
-        let within = |path: &str| mounted_within(mounts, Path::new(path));
+        let within = |path: &str| mounted_within(mounts.as_bytes(), Path::new(path));
         assert_eq!(within("/pods/uid"), Some(PathBuf::from("/pods/uid/volumes/a b")));
         assert_eq!(within("/pods/uid2"), Some(PathBuf::from("/pods/uid2")));
         assert_eq!(within("/pods/uid3"), None);

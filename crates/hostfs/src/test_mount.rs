@@ -1,0 +1,39 @@
+//! Mounts for tests, which are gone with their holder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Something that is mounted.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    place: PathBuf,
+}
+
+impl Mount {
+    /// An empty file system in memory of this size. None where this process may not mount.
+    pub(crate) fn tmpfs(place: &Path, size: &str) -> Option<Self> {
+        let options = format!("size={size}");
+        Self::with(&["-t", "tmpfs", "-o", &options, "tmpfs"], place)
+    }
+
+    /// A directory or file that is elsewhere too. None where this process may not mount.
+    pub(crate) fn bind(what: &Path, place: &Path) -> Option<Self> {
+        Self::with(&["--bind", what.to_str().unwrap()], place)
+    }
+
+    fn with(arguments: &[&str], place: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let mounted = Command::new("mount").args(arguments).arg(place).status().unwrap();
+        // As root a container may still lack the capability.
+        mounted.success().then(|| Self { place: place.to_owned() })
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let ended = Command::new("umount").arg("--lazy").arg(&self.place).status();
+        assert!(ended.is_ok_and(|status| status.success()), "umount {}", self.place.display());
+    }
+}
