@@ -91,11 +91,16 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::os::unix::fs::PermissionsExt as _;
 
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use model::ports::files::HostFiles as _;
+
     use super::{overwrite, replace};
+    use crate::Host;
+    use crate::test_mount::Mount;
 
     #[test]
     fn a_file_is_replaced_whole_and_leaves_no_draft() {
@@ -135,6 +140,24 @@ mod tests {
                 assert!(!std::fs::read(&path).unwrap().is_empty());
             }
         });
+    }
+
+    // behaviour: CON-89
+    #[tokio::test]
+    async fn full_disk_leaves_the_old_content_whole_and_the_error_names_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let Some(_mount) = Mount::tmpfs(root.path(), "64k") else { return };
+        let (files, path) = (Host::default(), root.path().join("etc-hosts"));
+        files.overwrite(&path, b"127.0.0.1\tlocalhost\n", 0o644).await.unwrap();
+        let full = std::fs::write(root.path().join("filler"), vec![b'x'; 1 << 20]).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        let longer = b"10.0.0.1\tother\n".repeat(1000);
+        let error = files.overwrite(&path, &longer, 0o644).await.unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::StorageFull, "{error:?}");
+        assert!(error.to_string().contains("etc-hosts"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"127.0.0.1\tlocalhost\n");
+        files.overwrite(&path, b"127.0.0.1\tother\n", 0o644).await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"127.0.0.1\tother\n");
     }
 
     #[test]
