@@ -5,16 +5,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::chain::Chain;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
-use model::ports::journal::{Journal, Outcome};
+use model::ports::journal::Outcome;
 use model::ports::segments::{Lying, Segment, Segments};
 use model::trouble::Trouble;
 use model::verdict::Verdict;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::decode;
@@ -37,14 +37,14 @@ const SPARE: u64 = 4;
 const MOST_UNSYNCED: usize = 8;
 
 /// How long what was written may wait to be on disk, and what could not be written to be tried again.
-const SYNC_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const SYNC_AFTER: Duration = Duration::from_secs(5);
 
 /// How many entries wait for room on disk; beyond these, the oldest are lost.
 const MOST_WAITING: usize = 256;
 
-/// Appends entries to segments, and keeps their size in bounds.
+/// Appends entries to segments, and keeps their size in bounds. Blocks as the disk does.
 #[derive(Debug)]
-pub struct DiskJournal {
+pub(crate) struct Disk {
     segments: Arc<dyn Segments>,
     clock: Arc<dyn WallClock>,
     version: String,
@@ -91,9 +91,9 @@ enum Unkept {
     Append(io::Error),
 }
 
-impl DiskJournal {
+impl Disk {
     /// A journal of at most so many bytes. Nothing is read or made before the first entry.
-    pub fn new(
+    pub(crate) fn new(
         segments: Arc<dyn Segments>,
         clock: Arc<dyn WallClock>,
         version: &str,
@@ -124,14 +124,14 @@ impl DiskJournal {
     }
 
     /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
         let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
         find_with(&*self.segments, &waiting, query, limit)
     }
 
     /// What earlier processes had begun to remove when they were killed. Each is to be
     /// [settled](Self::settle); until it is, the next process is told of it.
-    pub fn take_left(&self) -> Vec<Left> {
+    pub(crate) fn take_left(&self) -> Vec<Left> {
         let left = self.under_way.take_left().unwrap_or_else(|error| {
             warn!(error = %Chain(&error), "it is not known what was being removed");
             Vec::new()
@@ -142,7 +142,7 @@ impl DiskJournal {
     }
 
     /// Puts on record what became of such a removal, unless this process has removed the same thing since.
-    pub fn settle(&self, left: Left, outcome: Became, more: &str) {
+    pub(crate) fn settle(&self, left: Left, outcome: Became, more: &str) {
         let Left { mut entry, number } = left;
         let mut state = self.state();
         if state.left.remove(&thing(&entry)) {
@@ -164,12 +164,12 @@ impl DiskJournal {
     }
 
     /// Tries again to write what could not be written.
-    fn retry(&self) {
+    pub(crate) fn retry(&self) {
         self.write(&mut self.state());
     }
 
     /// Sees to it that all entries so far are on disk. Blocks until they are.
-    pub fn sync(&self) {
+    pub(crate) fn sync(&self) {
         let mut waiting;
         {
             let mut state = self.state();
@@ -186,25 +186,45 @@ impl DiskJournal {
         }
     }
 
-    /// Syncs a while after something was written, until told to stop, and then once more.
-    pub async fn keep_synced(self: Arc<Self>, stop: CancellationToken) {
-        let mut going = true;
-        while going {
-            // Biased: a stop comes once.
-            going = tokio::select! {
-                biased;
-                () = stop.cancelled() => false,
-                () = async { self.dirty.notified().await; sleep(SYNC_AFTER).await } => true,
-            };
-            let journal = Arc::clone(&self);
-            let work = move || {
-                journal.retry();
-                journal.sync();
-            };
-            if let Err(error) = tokio::task::spawn_blocking(work).await {
-                warn!(%error, "the journal of removals may not be on disk");
+    /// Waits until there is something to sync, or to write that could not be.
+    pub(crate) async fn dirtied(&self) {
+        self.dirty.notified().await;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The number of the next removal.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.under_way.next_number()
+    }
+
+    /// Takes a verdict that was carried out, or that could not be, and when.
+    pub(crate) fn record(
+        &self,
+        verdict: &Verdict,
+        outcome: Outcome<'_>,
+        (at, now): (Timestamp, std::time::Instant),
+    ) {
+        let mut state = self.state();
+        if state.repeated.is_news(verdict, outcome, now) {
+            let entry = Entry::new(verdict, outcome, at, &self.version);
+            if !state.left.is_empty() {
+                state.left.remove(&thing(&entry));
             }
+            self.keep(&mut state, entry);
         }
+    }
+
+    /// Notes down a removal before it is made.
+    pub(crate) fn begun(&self, number: u64, verdict: &Verdict, at: Timestamp) {
+        self.under_way.begin_as(number, Entry::of_begun(verdict, at, &self.version));
+    }
+
+    /// That removal has ended.
+    pub(crate) fn ended(&self, number: u64) {
+        self.under_way.end(number);
     }
 
     /// Keeps an entry: on disk, or until there is room for it.
@@ -352,27 +372,6 @@ fn surplus(lying: &[Lying], kept: u64, most: u64) -> Vec<Lying> {
     let too_many = too_many.count();
     others.truncate(too_many);
     others
-}
-
-impl Journal for DiskJournal {
-    fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let mut state = self.state();
-        if state.repeated.is_news(verdict, outcome, Instant::now().into_std()) {
-            let entry = Entry::new(verdict, outcome, self.clock.now(), &self.version);
-            if !state.left.is_empty() {
-                state.left.remove(&thing(&entry));
-            }
-            self.keep(&mut state, entry);
-        }
-    }
-
-    fn begun(&self, verdict: &Verdict) -> u64 {
-        self.under_way.begin(Entry::of_begun(verdict, self.clock.now(), &self.version))
-    }
-
-    fn ended(&self, number: u64) {
-        self.under_way.end(number);
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
-use jiff::Timestamp;
 use model::ids::PodName;
+use model::ports::journal::Journal as _;
 use model::verdict::{Detail, Input, Owner, Subject};
 use proptest::prelude::*;
 use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::find::find;
+use crate::journal_thread::DiskJournal;
 use crate::query::Match;
 
 fn journal(segments: &MemorySegments, max_bytes: u64) -> DiskJournal {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::ports::journal::{Journal, Outcome};
+use model::ports::journal::{Journal, Noted, Outcome};
 use model::verdict::Verdict;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::broadcast;
@@ -55,8 +55,8 @@ impl Ledger {
         self.progress.subscribe()
     }
 
-    /// Notes down that a removal begins; the number by which its end is told.
-    pub(crate) fn begun(&self, verdict: &Verdict) -> u64 {
+    /// Notes down that a removal begins; its number, and when it is noted down.
+    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
         self.journal.begun(verdict)
     }
 

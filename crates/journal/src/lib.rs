@@ -5,7 +5,7 @@
 //!                                    │ verdict and outcome
 //!                                    v
 //!                  Ledger ──> log line, metric, who watches a pass
-//!                                    └──> DiskJournal ──line──> segments ──> find
+//!                                    └──> DiskJournal ──its thread──> line ──> segments ──> find
 //!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
 //! ```
 //!
@@ -21,12 +21,14 @@
 //!   crash may be, is noticed by its checksum and passed over, and so is a segment that cannot be read;
 //! - nothing of the journal is kept in memory, but a bounded number of entries that the disk has no room for:
 //!   who asks reads it, a line at a time;
+//! - the disk is written by the journal's own thread; a removal waits until it is noted down, and nothing else does;
 //! - a journal that cannot be written never stops a removal.
 
 mod decode;
 mod disk;
 mod entry;
 mod find;
+mod journal_thread;
 mod ledger;
 mod query;
 mod recorded;
@@ -34,9 +36,10 @@ mod repeated;
 mod settle;
 mod under_way;
 
-pub use disk::{DiskJournal, SMALLEST};
+pub use disk::SMALLEST;
 pub use entry::{Became, Entry, Inputs, plain};
 pub use find::{Found, find, went_along};
+pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
 pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};

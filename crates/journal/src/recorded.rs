@@ -28,8 +28,13 @@ struct UnderWay<'a> {
 }
 
 impl<'a> UnderWay<'a> {
-    fn new(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
-        Self { ledger, verdict, number: ledger.begun(verdict), over: false }
+    /// Waits until the removal is noted down. One that is given up before has not begun.
+    async fn begin(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
+        let (number, noted) = ledger.begun(verdict);
+        let mut under_way = Self { ledger, verdict, number, over: true };
+        noted.await;
+        under_way.over = false;
+        under_way
     }
 
     fn ended(mut self, outcome: Outcome<'_>) {

@@ -20,8 +20,9 @@ use testkit::segments::MemorySegments;
 use testkit::wanted::{self, removal};
 
 use super::*;
-use crate::disk::{DiskJournal, SMALLEST};
+use crate::disk::SMALLEST;
 use crate::entry::Became;
+use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
 struct World {

@@ -11,8 +11,8 @@ use model::ports::files::HostFiles;
 use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::disk::DiskJournal;
 use crate::entry::{Became, Entry};
+use crate::journal_thread::DiskJournal;
 
 /// How long is waited for who knows whether something is there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ impl Witnesses {
     /// Puts on record what earlier processes were removing when they were killed: what is gone was removed,
     /// as far as anybody can tell; of what is not, or of which nobody knows, that is said.
     pub async fn settle(&self, journal: &DiskJournal) {
-        for left in journal.take_left() {
+        for left in journal.left().await {
             let there = match timeout(PATIENCE, self.is_there(&left.entry)).await {
                 Ok(there) => there,
                 Err(_) => Err("nobody tells in time".to_owned()),

@@ -40,7 +40,7 @@ impl World {
     fn killed_over(&self, subjects: &[Subject]) {
         let journal = self.journal();
         for subject in subjects {
-            journal.begun(&removal(subject.clone()));
+            drop(journal.begun(&removal(subject.clone())));
         }
         std::mem::forget(journal);
     }

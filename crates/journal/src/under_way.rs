@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::chain::Chain;
@@ -48,14 +49,14 @@ pub struct Left {
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     segments: Arc<dyn Segments>,
+    /// How many have begun.
+    begun: AtomicU64,
     /// Held while a line is written; never over an await.
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many have begun.
-    begun: u64,
     /// The lines of those that have not ended.
     open: BTreeMap<u64, Vec<u8>>,
     file: Option<Current>,
@@ -82,9 +83,7 @@ enum Unkept {
 
 impl State {
     /// Adds one to those under way.
-    fn add(&mut self, entry: Entry) -> u64 {
-        self.begun += 1;
-        let number = self.begun;
+    fn add(&mut self, number: u64, entry: Entry) {
         let line = Line { number, began: Some(entry) };
         let mut written = decode::written(&line);
         if written.len() > decode::LONGEST_LINE {
@@ -92,26 +91,33 @@ impl State {
             written = decode::written(&Line { number, began });
         }
         self.open.insert(number, written);
-        number
     }
 }
 
 impl UnderWay {
     /// Those of the journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
-        Self { segments: journal.beside(PLACE), state: Mutex::default() }
+        Self {
+            segments: journal.beside(PLACE),
+            begun: AtomicU64::default(),
+            state: Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A removal begins; the number that it has.
-    pub(crate) fn begin(&self, entry: Entry) -> u64 {
+    /// The number of the next removal.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A removal of this number begins.
+    pub(crate) fn begin_as(&self, number: u64, entry: Entry) {
         let mut state = self.state();
-        let number = state.add(entry);
+        state.add(number, entry);
         self.write(&mut state, number);
-        number
     }
 
     /// A removal has ended.
@@ -190,7 +196,8 @@ impl UnderWay {
             if left.iter().any(|known| known.entry == entry) {
                 continue;
             }
-            let number = state.add(entry.clone());
+            let number = self.next_number();
+            state.add(number, entry.clone());
             left.push(Left { entry, number });
         }
         // What cannot be noted down stays where it is.

@@ -22,6 +22,15 @@ fn bytes(segments: &MemorySegments) -> u64 {
     segments.others(PLACE).list().unwrap().iter().map(|file| file.size).sum()
 }
 
+impl UnderWay {
+    /// A removal begins; the number that it has.
+    fn begin(&self, entry: Entry) -> u64 {
+        let number = self.next_number();
+        self.begin_as(number, entry);
+        number
+    }
+}
+
 /// As `kill -9`: nothing is tidied up.
 fn kill(under_way: UnderWay) {
     std::mem::forget(under_way);

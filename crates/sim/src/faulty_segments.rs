@@ -79,6 +79,10 @@ impl Segments for FaultySegments {
         let (outside, life) = (Arc::clone(&self.outside), Arc::clone(&self.life));
         Arc::new(Self { outside, life, torn: Arc::clone(&self.torn), place })
     }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug)]

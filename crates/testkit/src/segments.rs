@@ -110,6 +110,10 @@ impl Segments for MemorySegments {
     fn beside(&self, name: &str) -> Arc<dyn Segments> {
         Arc::new(self.others(name))
     }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug)]

@@ -142,7 +142,7 @@ mod tests {
             Arc::new(DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20))
         };
         let killed = open();
-        killed.begun(&verdict());
+        killed.begun(&verdict()).1.await;
         std::mem::forget(killed);
         let now = model::ports::clock::WallClock::now(&clock);
         let ask = || {

@@ -26,7 +26,7 @@ pub struct RecordedCgroups {
 #[async_trait]
 impl Cgroups for RecordedCgroups {
     async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
-        let under_way = UnderWay::new(&self.ledger, verdict);
+        let under_way = UnderWay::begin(&self.ledger, verdict).await;
         let removed = self.inner.remove(verdict).await;
         match &removed {
             Ok(Removed::Now) => under_way.ended(Outcome::Removed),

@@ -26,7 +26,7 @@ pub struct RecordedFiles {
 #[async_trait]
 impl HostFiles for RecordedFiles {
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
-        let under_way = UnderWay::new(&self.ledger, verdict);
+        let under_way = UnderWay::begin(&self.ledger, verdict).await;
         let removed = self.inner.remove(root, verdict).await;
         match &removed {
             Ok(Removed::Now) => under_way.ended(Outcome::Removed),

@@ -29,7 +29,7 @@ impl PodWrites for RecordedPods {
     }
 
     async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError> {
-        let under_way = UnderWay::new(&self.ledger, verdict);
+        let under_way = UnderWay::begin(&self.ledger, verdict).await;
         let removed = self.inner.remove_pod(pod, verdict).await;
         match &removed {
             Ok(PodRemoved::Gone) => under_way.ended(Outcome::Removed),

@@ -34,7 +34,7 @@ impl RecordedRuntime {
         verdict: &Verdict,
         removal: impl Future<Output = Result<(), RuntimeError>>,
     ) -> Result<(), RuntimeError> {
-        let under_way = UnderWay::new(&self.ledger, verdict);
+        let under_way = UnderWay::begin(&self.ledger, verdict).await;
         let removed = removal.await;
         match &removed {
             Ok(()) => under_way.ended(Outcome::Removed),

@@ -1,7 +1,7 @@
 //! Numbered files that are only ever written at their end: what a journal is kept in.
 //!
-//! Calls block, as the file system does, and are short: an append goes to the page cache. Who reads
-//! much, or asks for it to be on disk, does so where that holds nobody up.
+//! Calls block, as the file system does: an append goes to the page cache, which is short unless the disk hangs. They are
+//! made on threads that may wait.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead};
@@ -34,6 +34,12 @@ pub trait Segments: Debug + Send + Sync {
 
     /// Other segments, in a place of their own beside these.
     fn beside(&self, name: &str) -> Arc<dyn Segments>;
+
+    /// Whether calls may wait for a disk. Those in memory never do, and are made where they are asked for, so that
+    /// histories in tests can be repeated.
+    fn waits_for_disk(&self) -> bool {
+        true
+    }
 }
 
 /// A segment that is written.

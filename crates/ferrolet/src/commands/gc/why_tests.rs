@@ -76,7 +76,8 @@ fn what_was_being_removed_when_the_agent_was_killed_is_told() {
         DiskJournal::new(segments, clock, "0.1.0", SMALLEST)
     };
     let killed = open();
-    killed.begun(&verdict(Subject::Container(ID.into())));
+    drop(killed.begun(&verdict(Subject::Container(ID.into()))));
+    killed.sync();
     std::mem::forget(killed);
     let ask = || told(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
     let text = ask();
@@ -118,6 +119,7 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
     let clock = Arc::new(VirtualClock::new());
     let journal = DiskJournal::new(Arc::new(segments), clock, "0.1.0", SMALLEST);
     journal.record(&verdict(Subject::Container(ID.into())), Outcome::Removed);
+    journal.sync();
     let args = |what: &str, output| Args {
         place: Place { root_dir: root.path().to_owned() },
         what: what.to_owned(),

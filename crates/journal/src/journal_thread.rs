@@ -1,0 +1,218 @@
+//! The journal with a thread of its own: a disk that is slow or hangs holds up removals, which wait until they are noted
+//! down, and nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use model::ports::clock::WallClock;
+use model::ports::files::FileError;
+use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::segments::Segments;
+use model::verdict::Verdict;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::disk::{Disk, SYNC_AFTER};
+use crate::entry::Became;
+use crate::find::Found;
+use crate::query::Query;
+use crate::under_way::Left;
+
+/// How long the end of a journal waits for what is still to be written.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce(&Disk) + Send>;
+
+/// Appends entries to segments, and keeps their size in bounds. Entries are written in the order in which they are
+/// recorded, by a thread; where segments are in memory there is none.
+#[derive(Debug)]
+pub struct DiskJournal {
+    // Before the thread, which then is the last to have it.
+    disk: Arc<Disk>,
+    thread: Option<JournalThread>,
+}
+
+/// The thread; it ends with this.
+#[derive(Debug)]
+struct JournalThread {
+    jobs: Option<mpsc::Sender<Job>>,
+    /// Closed when it has ended.
+    ended: Mutex<mpsc::Receiver<()>>,
+}
+
+impl JournalThread {
+    fn start(disk: Arc<Disk>) -> Option<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let (end, ended) = mpsc::channel();
+        let run = move || {
+            for job in queue {
+                if catch_unwind(AssertUnwindSafe(|| job(&disk))).is_err() {
+                    error!("An entry of the journal is lost");
+                }
+            }
+            drop(disk);
+            drop(end);
+        };
+        match std::thread::Builder::new().name("journal".to_owned()).spawn(run) {
+            Ok(_) => Some(Self { jobs: Some(jobs), ended: Mutex::new(ended) }),
+            Err(error) => {
+                warn!(%error, "Cannot start the thread of the journal");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for JournalThread {
+    fn drop(&mut self) {
+        self.jobs = None;
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is sent: it is closed, or it takes too long.
+        ended.recv_timeout(LAST_WRITES).ok();
+    }
+}
+
+impl DiskJournal {
+    /// A journal of at most so many bytes. Nothing is read or made before the first entry.
+    pub fn new(
+        segments: Arc<dyn Segments>,
+        clock: Arc<dyn WallClock>,
+        version: &str,
+        max_bytes: u64,
+    ) -> Self {
+        let waits_for_disk = segments.waits_for_disk();
+        let disk = Arc::new(Disk::new(segments, clock, version, max_bytes));
+        let thread = waits_for_disk.then(|| JournalThread::start(Arc::clone(&disk))).flatten();
+        Self { disk, thread }
+    }
+
+    /// Has something done after all that was recorded before.
+    fn submit(&self, job: impl FnOnce(&Disk) + Send + 'static) {
+        match self.thread.as_ref().and_then(|thread| thread.jobs.as_ref()) {
+            Some(jobs) => {
+                if let Err(mpsc::SendError(job)) = jobs.send(Box::new(job)) {
+                    job(&self.disk);
+                }
+            }
+            None => job(&self.disk),
+        }
+    }
+
+    /// The same, with an answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Disk) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (answer, answered) = oneshot::channel();
+        self.submit(move |disk| drop(answer.send(job(disk))));
+        answered
+    }
+
+    /// Blocks until all that was recorded is written.
+    fn flush(&self) {
+        let (done, is_done) = mpsc::channel::<()>();
+        self.submit(move |_| drop(done));
+        // Nothing is sent: it is closed.
+        is_done.recv().ok();
+    }
+
+    /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
+    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+        self.flush();
+        self.disk.find(query, limit)
+    }
+
+    /// What earlier processes had begun to remove when they were killed. Each is to be
+    /// [settled](Self::settle); until it is, the next process is told of it. Blocks while it reads.
+    pub fn take_left(&self) -> Vec<Left> {
+        self.flush();
+        self.disk.take_left()
+    }
+
+    /// The same, without blocking.
+    pub(crate) async fn left(&self) -> Vec<Left> {
+        self.ask(Disk::take_left).await.unwrap_or_default()
+    }
+
+    /// Puts on record what became of such a removal, unless this process has removed the same thing since.
+    pub fn settle(&self, left: Left, outcome: Became, more: &str) {
+        let more = more.to_owned();
+        self.submit(move |disk| disk.settle(left, outcome, &more));
+    }
+
+    /// Sees to it that all entries so far are on disk. Blocks until they are.
+    pub fn sync(&self) {
+        self.flush();
+        self.disk.sync();
+    }
+
+    /// Syncs a while after something was written, until told to stop, and then once more.
+    pub async fn keep_synced(self: Arc<Self>, stop: CancellationToken) {
+        let mut going = true;
+        while going {
+            // Biased: a stop comes once.
+            going = tokio::select! {
+                biased;
+                () = stop.cancelled() => false,
+                () = async { self.disk.dirtied().await; sleep(SYNC_AFTER).await } => true,
+            };
+            let journal = Arc::clone(&self);
+            let work = move || {
+                journal.disk.retry();
+                journal.sync();
+            };
+            if let Err(error) = tokio::task::spawn_blocking(work).await {
+                warn!(%error, "the journal of removals may not be on disk");
+            }
+        }
+    }
+}
+
+/// An outcome that waits to be written.
+enum OwnOutcome {
+    Failed(String),
+    Other(Outcome<'static>),
+}
+
+impl From<Outcome<'_>> for OwnOutcome {
+    fn from(outcome: Outcome<'_>) -> Self {
+        match outcome {
+            Outcome::Failed(error) => Self::Failed(error.to_owned()),
+            Outcome::Removed => Self::Other(Outcome::Removed),
+            Outcome::AlreadyGone => Self::Other(Outcome::AlreadyGone),
+            Outcome::Held => Self::Other(Outcome::Held),
+        }
+    }
+}
+
+impl Journal for DiskJournal {
+    fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
+        let (verdict, outcome) = (verdict.clone(), OwnOutcome::from(outcome));
+        let at = (self.disk.now(), Instant::now().into_std());
+        self.submit(move |disk| {
+            let outcome = match &outcome {
+                OwnOutcome::Failed(error) => Outcome::Failed(error),
+                OwnOutcome::Other(outcome) => *outcome,
+            };
+            disk.record(&verdict, outcome, at);
+        });
+    }
+
+    fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+        let (number, at, verdict) = (self.disk.next_number(), self.disk.now(), verdict.clone());
+        let noted = self.ask(move |disk| disk.begun(number, &verdict, at));
+        // What cannot be noted down is removed all the same.
+        (number, Box::pin(async move { drop(noted.await) }))
+    }
+
+    fn ended(&self, number: u64) {
+        self.submit(move |disk| disk.ended(number));
+    }
+}
+
+#[cfg(test)]
+#[path = "journal_thread_tests.rs"]
+mod tests;
