@@ -3,6 +3,7 @@
 pub(crate) mod after_sync;
 pub(crate) mod allocation;
 pub(crate) mod arrival;
+pub(crate) mod directory_removals;
 pub(crate) mod ending;
 pub(crate) mod first_steps;
 pub(crate) mod former_devices;

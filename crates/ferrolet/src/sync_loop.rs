@@ -7,6 +7,7 @@ mod admit;
 mod copies;
 mod fresh_node;
 mod passes;
+mod removals;
 mod resize;
 
 use std::borrow::Cow;
@@ -47,6 +48,7 @@ use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
 use admit::{Arrivals, Awaited};
 use passes::Passes;
+use removals::DirectoryRemovals;
 use resize::Asking;
 
 /// How often all pods are gone through without need, if anything stirred.
@@ -119,6 +121,8 @@ pub(crate) struct SyncLoop {
     swept: bool,
     /// When all pods are gone through.
     passes: Passes,
+    /// Directories of pods that are gone.
+    removals: DirectoryRemovals,
 }
 
 impl SyncLoop {
@@ -136,6 +140,7 @@ impl SyncLoop {
             listed: false,
             swept: false,
             passes: Passes::default(),
+            removals: DirectoryRemovals::default(),
         }
     }
 
@@ -146,6 +151,7 @@ impl SyncLoop {
             return Ok(());
         }
         self.turn(&stop).await;
+        self.removals.stop().await;
         self.parts.allocations.flush().await;
         Ok(())
     }
@@ -170,7 +176,8 @@ impl SyncLoop {
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
             // ends, room that was made, once for each critical pod that needs some, and the node's object,
-            // once for each pod that its labels are in the way of; resizes that are over or on record;
+            // once for each pod that its labels are in the way of; directories that are removed, a few at a
+            // time; resizes that are over or on record;
             // lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
@@ -195,6 +202,7 @@ impl SyncLoop {
                     Awaited::Room(made) => self.room_made(made).await,
                     Awaited::Node(looked) => self.node_looked_at(looked).await,
                 },
+                event = self.removals.ended() => self.removal_ended(event).await,
                 pods = self.parts.resizes.done() => self.resized(pods).await,
                 written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
@@ -313,6 +321,8 @@ impl SyncLoop {
             }
             // By looking after all pods, which follows.
             Answer::Admit => self.arrivals.came(uid),
+            // Its directory must not go while it starts.
+            Answer::StartOver if self.removals.puts_off(&uid) => {}
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
             Answer::Update => {
                 // What it asks for it may get when all that came are looked at.
@@ -379,7 +389,8 @@ impl SyncLoop {
                     self.look_after_all(Trigger::PodsAdded).await;
                     return;
                 }
-                self.parts.directories.remove(&uid).await;
+                self.removals.request(uid.clone());
+                self.remove_directories();
                 self.parts.remains.ended(&uid);
                 self.tell_static();
                 // Something of it may have appeared after it was seen to have ended.
@@ -438,6 +449,7 @@ impl SyncLoop {
             self.retry_resizes(Trigger::Periodic).await;
         }
         self.parts.remains.housekeeping();
+        self.retry_removals();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;
@@ -450,19 +462,6 @@ impl SyncLoop {
         let (sources, working) = (&self.parts.sources, &self.working);
         self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
         self.look_after_all(Trigger::Periodic).await;
-    }
-
-    /// Removes the directories and records of pods that are neither wanted nor worked on nor alive.
-    async fn sweep_directories(&mut self) {
-        let mut known = self.working.clone();
-        known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
-        known.extend(self.parts.cache.all_live().into_keys());
-        known.extend(self.unread());
-        self.parts.directories.keep_only(&known).await;
-        self.parts.allocations.keep_only(&known);
-        if let Some(pod_runtime) = &self.parts.pod_runtime {
-            pod_runtime.keep_sizes_of(&known).await;
-        }
     }
 
     /// Gives a worker to each pod that has none and needs one, once it is known what runs.
@@ -515,6 +514,7 @@ impl SyncLoop {
             match step {
                 Step::End(uid, name) => self.end(uid, name).await,
                 Step::Create(uid) if self.arrivals.is_held(&uid) => {}
+                Step::Create(uid) if self.removals.is_running(&uid) => {}
                 Step::Create(uid) => {
                     let Some(pod) = self.parts.sources.get(&uid) else { continue };
                     let pod = self.allocated(pod);

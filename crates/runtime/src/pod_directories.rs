@@ -1,20 +1,15 @@
 //! Directories of pods that are gone.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::chain::Chain;
 use model::ids::PodUid;
 use model::ports::clock::WallClock;
-use model::ports::files::HostFiles;
+use model::ports::files::{FileError, HostFiles};
 use model::verdict::{Detail, Owner, Subject, Verdict};
-use tracing::warn;
-
-use crate::decide::orphaned_directories;
 
 /// The directories in which pods have their own files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PodDirectories {
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
@@ -26,41 +21,29 @@ pub struct PodDirectories {
 
 impl PodDirectories {
     /// The pods that have a directory.
-    pub async fn list(&self) -> Vec<PodUid> {
-        let names = match self.files.list(&self.pods).await {
-            Ok(names) => names,
-            Err(error) if error.is_not_found() => Vec::new(),
-            Err(error) => {
-                warn!(error = %Chain(&error), "cannot list the directories of pods");
-                Vec::new()
-            }
-        };
-        names.iter().map(|name| PodUid::from(name.as_str())).collect()
-    }
-
-    /// Removes the directories of all but the known pods.
-    pub async fn keep_only(&self, known: &BTreeSet<PodUid>) {
-        let names = self.list().await.iter().map(ToString::to_string).collect();
-        for name in orphaned_directories(names, known) {
-            self.remove(&PodUid::from(name)).await;
+    pub async fn list(&self) -> Result<Vec<PodUid>, FileError> {
+        match self.files.list(&self.pods).await {
+            Ok(names) => Ok(names.iter().map(|name| PodUid::from(name.as_str())).collect()),
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(error) => Err(error),
         }
     }
 
     /// Removes the directory of a pod that is gone, if it has one.
-    pub async fn remove(&self, uid: &PodUid) {
+    pub async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
+        let directory = self.pods.join(uid.as_str());
+        match self.files.look(&directory).await {
+            Err(error) if error.is_not_found() => return Ok(()),
+            looked => drop(looked?),
+        }
         let verdict = Verdict {
-            subject: Subject::PodDirectory(self.pods.join(uid.as_str())),
+            subject: Subject::PodDirectory(directory),
             name: "".into(),
             owner: Some(Owner { uid: uid.clone(), pod: None }),
             rule: "pod-is-gone",
             detail: Detail::default(),
             at: self.clock.now(),
         };
-        if self.files.look(&self.pods.join(uid.as_str())).await.is_err() {
-            return;
-        }
-        if let Err(error) = self.files.remove(&self.pods, &verdict).await {
-            warn!(%uid, error = %Chain(&error), "cannot remove the directory of a pod that is gone");
-        }
+        self.files.remove(&self.pods, &verdict).await.map(drop)
     }
 }

@@ -2,6 +2,7 @@
 
 mod tree;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -22,12 +23,18 @@ pub struct MemoryFiles {
     tree: Mutex<Tree>,
     /// Whether durable writes wait.
     writes_held: watch::Sender<bool>,
+    /// Directories whose removals wait, each with how many do.
+    removals_held: watch::Sender<BTreeMap<PathBuf, usize>>,
 }
 
 impl MemoryFiles {
     /// An empty file system.
     pub fn new() -> Self {
-        Self { tree: Mutex::new(Tree::new()), writes_held: watch::Sender::new(false) }
+        Self {
+            tree: Mutex::new(Tree::new()),
+            writes_held: watch::Sender::new(false),
+            removals_held: watch::Sender::new(BTreeMap::new()),
+        }
     }
 
     /// Writes a file, and its directories where there are none.
@@ -90,6 +97,38 @@ impl MemoryFiles {
     /// Lets durable writes happen again.
     pub fn release_writes(&self) {
         self.writes_held.send_replace(false);
+    }
+
+    /// Makes removals of exactly this path wait, as on a file system that hangs, until
+    /// [`MemoryFiles::release_removal`].
+    pub fn hold_removal(&self, path: impl Into<PathBuf>) {
+        self.removals_held.send_modify(|held| held.extend([(path.into(), 0)]));
+    }
+
+    /// How many removals of a path that is held have begun.
+    pub fn held_removals(&self, path: impl AsRef<Path>) -> usize {
+        self.removals_held.borrow().get(path.as_ref()).copied().unwrap_or_default()
+    }
+
+    /// Lets removals of a path happen again.
+    pub fn release_removal(&self, path: impl AsRef<Path>) {
+        self.removals_held.send_modify(|held| held.retain(|held, _| held != path.as_ref()));
+    }
+
+    /// Waits while removals of a path are held.
+    async fn removal_released(&self, path: &Path) {
+        let begun = |held: &mut BTreeMap<PathBuf, usize>| match held.get_mut(path) {
+            Some(count) => {
+                *count += 1;
+                true
+            }
+            None => false,
+        };
+        if self.removals_held.send_if_modified(begun) {
+            let mut held = self.removals_held.subscribe();
+            let released = held.wait_for(|held| !held.contains_key(path)).await.is_ok();
+            debug_assert!(released, "the sender is here");
+        }
     }
 
     /// From now on nobody is told of changes.
@@ -241,6 +280,7 @@ impl HostFiles for MemoryFiles {
             Subject::LogLink(path) => (path, |node| matches!(node, Node::Link(_))),
             _ => return Err(failed("remove", root)(ErrorKind::InvalidInput)),
         };
+        self.removal_released(path).await;
         self.tree().remove(root, path, is_meant).map_err(failed("remove", path))
     }
 }

@@ -9,6 +9,7 @@ mod cgroups;
 mod cluster;
 mod commands;
 mod crash;
+mod directories;
 mod gc;
 mod held_up;
 mod housekeeping;

@@ -1,0 +1,110 @@
+//! Which directories of pods that are gone are removed next.
+
+use std::collections::BTreeSet;
+
+use model::ids::PodUid;
+
+/// How many directories are removed at a time: one on a file system that hangs must not hold up the others.
+const AT_A_TIME: usize = 4;
+
+/// Directories that are to be removed, each by one removal at a time.
+#[derive(Debug, Default)]
+pub(crate) struct RemovalQueue {
+    waiting: BTreeSet<PodUid>,
+    running: BTreeSet<PodUid>,
+    /// Those whose last removal failed.
+    failed: BTreeSet<PodUid>,
+}
+
+impl RemovalQueue {
+    /// A pod is gone. If its directory is being removed, it is looked at once more afterwards.
+    pub(crate) fn request(&mut self, uid: PodUid) {
+        self.waiting.insert(uid);
+    }
+
+    /// Tries those again that failed.
+    pub(crate) fn retry(&mut self) {
+        self.waiting.extend(self.failed.iter().cloned());
+    }
+
+    /// The removals that begin now. The directory of a pod that came back stays.
+    pub(crate) fn start(&mut self, is_gone: impl Fn(&PodUid) -> bool) -> Vec<PodUid> {
+        let room = AT_A_TIME.saturating_sub(self.running.len());
+        let free = self.waiting.iter().filter(|uid| !self.running.contains(*uid) && is_gone(uid));
+        let begin: Vec<PodUid> = free.take(room).cloned().collect();
+        for uid in &begin {
+            self.waiting.remove(uid);
+            self.running.insert(uid.clone());
+        }
+        begin
+    }
+
+    /// A removal has ended. Whether it is the first in a row that failed.
+    pub(crate) fn ended(&mut self, uid: &PodUid, is_removed: bool) -> bool {
+        self.running.remove(uid);
+        if is_removed {
+            self.failed.remove(uid);
+            return false;
+        }
+        self.failed.insert(uid.clone())
+    }
+
+    /// Whether the directory of a pod is being removed.
+    pub(crate) fn is_running(&self, uid: &PodUid) -> bool {
+        self.running.contains(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uids(names: &[&str]) -> Vec<PodUid> {
+        names.iter().map(|name| PodUid::from(*name)).collect()
+    }
+
+    fn queue(names: &[&str]) -> RemovalQueue {
+        let mut queue = RemovalQueue::default();
+        for uid in uids(names) {
+            queue.request(uid);
+        }
+        queue
+    }
+
+    #[test]
+    fn few_removals_run_at_a_time_and_one_of_each_pod() {
+        let mut queue = queue(&["a", "b", "c", "d", "e", "f"]);
+        assert_eq!(queue.start(|_| true), uids(&["a", "b", "c", "d"]));
+        queue.request("a".into());
+        assert_eq!(queue.start(|_| true), []);
+        assert!(!queue.ended(&"b".into(), true));
+        assert_eq!(queue.start(|_| true), uids(&["e"]), "a is being removed");
+        queue.ended(&"a".into(), true);
+        assert_eq!(queue.start(|_| true), uids(&["a"]), "it was requested again");
+    }
+
+    // behaviour: ACT-308
+    #[test]
+    fn failed_removal_waits_for_a_retry() {
+        let mut queue = queue(&["a"]);
+        queue.start(|_| true);
+        assert!(queue.ended(&"a".into(), false));
+        assert_eq!(queue.start(|_| true), []);
+        queue.retry();
+        assert_eq!(queue.start(|_| true), uids(&["a"]));
+        assert!(!queue.ended(&"a".into(), false), "it is known to fail");
+        queue.retry();
+        queue.start(|_| true);
+        queue.ended(&"a".into(), true);
+        queue.retry();
+        assert_eq!(queue.start(|_| true), []);
+    }
+
+    #[test]
+    fn directory_of_a_pod_that_came_back_stays_until_the_pod_is_gone_again() {
+        let mut queue = queue(&["a", "b"]);
+        assert_eq!(queue.start(|uid| uid.as_str() == "b"), uids(&["b"]));
+        assert!(queue.is_running(&"b".into()) && !queue.is_running(&"a".into()));
+        assert_eq!(queue.start(|_| true), uids(&["a"]));
+    }
+}

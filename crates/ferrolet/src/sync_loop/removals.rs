@@ -1,0 +1,163 @@
+//! Directories of pods that are gone. They are removed beside the loop, which never waits for a disk.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use model::chain::Chain;
+use model::ids::PodUid;
+use runtime::decide::orphaned_directories;
+use tokio::task::JoinSet;
+use tracing::{error, warn};
+
+use super::SyncLoop;
+use crate::decide::directory_removals::RemovalQueue;
+use crate::decide::news::Came;
+use crate::resize_metrics::Trigger;
+
+/// The removals; their tasks end with the loop.
+#[derive(Debug, Default)]
+pub(super) struct DirectoryRemovals {
+    queue: RemovalQueue,
+    /// Pods that came back while theirs was being removed, and start over afterwards.
+    put_off: BTreeSet<PodUid>,
+    tasks: JoinSet<RemovalEvent>,
+}
+
+/// What a task did.
+#[derive(Debug)]
+pub(super) enum RemovalEvent {
+    /// The pods that have a directory, or why they are not known.
+    Listed(Result<Vec<PodUid>, String>),
+    /// The directory of a pod is gone, or why it is not.
+    Removed(PodUid, Result<(), String>),
+}
+
+impl DirectoryRemovals {
+    /// A pod is gone.
+    pub(super) fn request(&mut self, uid: PodUid) {
+        self.queue.request(uid);
+    }
+
+    /// Whether the directory of a pod is being removed: until it is, the pod does not start.
+    pub(super) fn is_running(&self, uid: &PodUid) -> bool {
+        self.queue.is_running(uid)
+    }
+
+    /// The same; then the pod starts over afterwards.
+    pub(super) fn puts_off(&mut self, uid: &PodUid) -> bool {
+        let is_running = self.queue.is_running(uid);
+        if is_running {
+            self.put_off.insert(uid.clone());
+        }
+        is_running
+    }
+
+    /// Waits until a task has ended; for ever while there is none.
+    pub(super) async fn ended(&mut self) -> RemovalEvent {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(event)) => return event,
+                Some(Err(error)) => error!(%error, "Removal of a pod's directory was lost"),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Gives up what is under way.
+    pub(super) async fn stop(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    fn spawn<T: Send + 'static>(
+        &mut self,
+        work: impl Future<Output = Result<T, String>> + Send + 'static,
+        event: impl FnOnce(Result<T, String>) -> RemovalEvent + Send + 'static,
+    ) {
+        // Otherwise it would be unknown whose removal is over.
+        let work = AssertUnwindSafe(work).catch_unwind();
+        self.tasks.spawn(async move {
+            event(work.await.unwrap_or_else(|_| Err("it panicked".to_owned())))
+        });
+    }
+}
+
+impl SyncLoop {
+    /// The pods that are wanted, worked on or alive.
+    fn known(&self) -> BTreeSet<PodUid> {
+        let mut known = self.working.clone();
+        known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
+        known.extend(self.parts.cache.all_live().into_keys());
+        known.extend(self.unread());
+        known
+    }
+
+    /// Begins to remove directories that wait for it.
+    pub(super) fn remove_directories(&mut self) {
+        let Self { parts, working, removals, .. } = self;
+        let begin = removals.queue.start(|uid| {
+            let (sources, cache) = (&parts.sources, &parts.cache);
+            let is_given = sources.get(uid).is_some() || sources.is_unread(uid);
+            !is_given && !working.contains(uid) && cache.live(uid).is_none()
+        });
+        for uid in begin {
+            let (directories, removed) = (parts.directories.clone(), uid.clone());
+            let work = async move {
+                directories.remove(&uid).await.map_err(|error| Chain(&error).to_string())
+            };
+            removals.spawn(work, |result| RemovalEvent::Removed(removed, result));
+        }
+    }
+
+    /// Tries again to remove what could not be removed.
+    pub(super) fn retry_removals(&mut self) {
+        self.removals.queue.retry();
+        self.remove_directories();
+    }
+
+    /// Looks for directories, and removes records, of pods that are neither wanted nor worked on nor alive.
+    pub(super) async fn sweep_directories(&mut self) {
+        let directories = self.parts.directories.clone();
+        let work =
+            async move { directories.list().await.map_err(|error| Chain(&error).to_string()) };
+        self.removals.spawn(work, RemovalEvent::Listed);
+        let known = self.known();
+        self.parts.allocations.keep_only(&known);
+        if let Some(pod_runtime) = &self.parts.pod_runtime {
+            pod_runtime.keep_sizes_of(&known).await;
+        }
+    }
+
+    pub(super) async fn removal_ended(&mut self, event: RemovalEvent) {
+        match event {
+            RemovalEvent::Listed(Ok(uids)) => {
+                for uid in orphaned_directories(uids, &self.known()) {
+                    self.removals.request(uid);
+                }
+            }
+            RemovalEvent::Listed(Err(error)) => {
+                warn!(error, "cannot list the directories of pods");
+                // By the next housekeeping.
+                self.swept = false;
+            }
+            RemovalEvent::Removed(uid, result) => self.directory_removed(uid, result).await,
+        }
+        self.remove_directories();
+    }
+
+    async fn directory_removed(&mut self, uid: PodUid, result: Result<(), String>) {
+        let is_new_failure = self.removals.queue.ended(&uid, result.is_ok());
+        if let Err(error) = result.as_ref()
+            && is_new_failure
+        {
+            warn!(%uid, error, "cannot remove the directory of a pod that is gone");
+        }
+        let is_put_off = self.removals.put_off.remove(&uid);
+        let Some(pod) = self.parts.sources.get(&uid).cloned() else { return };
+        // It came back, and can start now.
+        if is_put_off {
+            self.came(pod, Came::Added).await;
+        }
+        self.look_after_all(Trigger::PodsAdded).await;
+    }
+}
