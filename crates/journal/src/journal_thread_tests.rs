@@ -113,7 +113,7 @@ impl Bench {
     }
 }
 
-// behaviour: GC-112
+// behaviour: GC-114
 #[tokio::test]
 async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     let bench = Bench::new();
@@ -128,7 +128,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     assert_eq!(bench.under_way(), 0);
 }
 
-// behaviour: GC-112
+// behaviour: GC-114
 #[tokio::test]
 async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
     let bench = Bench::new();

@@ -136,6 +136,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         next: Some(Instant::now()),
         in_full: false,
         stream: StreamTrust::default(),
+        began: Instant::now(),
         trouble: Trouble::default(),
     };
     Pleg { task, cache: reader, events, requests, acts, health }
@@ -178,6 +179,8 @@ pub struct Relist {
     in_full: bool,
     /// Whether the event stream, while it is open, reports what happens.
     stream: StreamTrust,
+    /// When the task was made: from then on the times of `stream` count.
+    began: Instant,
     /// With listing the runtime.
     trouble: Trouble,
 }
@@ -310,10 +313,11 @@ impl Relist {
     /// A relist found a change that no event announced: checks before long whether the stream reports anything.
     fn unannounced_change(&mut self) {
         let before = self.stream.deadline();
-        self.stream = self.stream.unannounced_change(Instant::now().into_std());
+        self.stream = self.stream.unannounced_change(self.began.elapsed());
         if let Some(deadline) = self.stream.deadline().filter(|_| before.is_none()) {
+            let deadline = self.began + deadline;
             self.work.push(Box::pin(async move {
-                tokio::time::sleep_until(deadline.into()).await;
+                tokio::time::sleep_until(deadline).await;
                 Done::StreamCheck
             }));
         }
@@ -321,7 +325,7 @@ impl Relist {
 
     fn check_stream(&mut self) {
         let before = self.stream;
-        self.stream = before.at(Instant::now().into_std());
+        self.stream = before.at(self.began.elapsed());
         if before.is_trusted() && !self.stream.is_trusted() && self.hints.flow() {
             warn!(
                 "Event stream of the runtime is open but silent, relisting every period and reopening it"
