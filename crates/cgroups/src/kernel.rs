@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::fs::{AtFlags, Mode, chmodat, mkdirat, unlinkat};
 
 /// Makes and removes single cgroups of one hierarchy.
 pub(crate) trait Kernel: Debug + Send + Sync {
@@ -21,10 +21,32 @@ pub(crate) struct ThisKernel;
 
 impl Kernel for ThisKernel {
     fn make(&self, parent: &OwnedFd, name: &str) -> io::Result<()> {
-        Ok(mkdirat(parent, name, Mode::from_raw_mode(0o755))?)
+        let mode = Mode::from_raw_mode(0o755);
+        mkdirat(parent, name, mode)?;
+        // Whatever the umask is: exporters of metrics that are not root read there.
+        Ok(chmodat(parent, name, mode, AtFlags::empty())?)
     }
 
     fn remove(&self, parent: &OwnedFd, name: &str) -> io::Result<()> {
         Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn cgroup_is_readable_to_others_whatever_the_umask_is() {
+        let root = tempfile::tempdir().unwrap();
+        let parent = OwnedFd::from(std::fs::File::open(root.path()).unwrap());
+        // For the whole process: other tests make files for their own user alone.
+        let before = rustix::process::umask(Mode::from_raw_mode(0o077));
+        ThisKernel.make(&parent, "pods").unwrap();
+        rustix::process::umask(before);
+        let made = std::fs::metadata(root.path().join("pods")).unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o755);
     }
 }
