@@ -10,13 +10,16 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use model::chain::Chain;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
-use tracing::info;
+use tracing::{info, warn};
 
+use crate::client_identity::ClientIdentity;
 use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
 use crate::token_file::TokenFile;
-use crate::ways::{PING, Way, Ways};
+use crate::ways::{Connector, PING, Way, Ways};
 
 /// How long it may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -68,7 +71,17 @@ pub struct Connection {
     client: Client,
     /// Who one is, where a file says.
     token: Option<Arc<TokenFile>>,
+    /// What new connections are made of, where the client certificate lies in files.
+    certificate: Option<Arc<Certificate>>,
+    ways: Ways,
     address: String,
+}
+
+/// A client certificate in files, and what else a connection needs.
+struct Certificate {
+    files: ClientIdentity,
+    config: Config,
+    proxy: Option<Uri>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -129,38 +142,25 @@ impl Connection {
             }
             None => None,
         };
-        let connection = Self::with(&config, proxy);
+        let connection = Self::with(config, proxy);
         let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
         Ok(Self { token, ..connection })
     }
 
-    fn with(config: &Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT));
-        http.set_keepalive(Some(PING));
-        let https = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(config.rustls_client_config()?)
-            .https_or_http();
-        let https = match &config.tls_server_name {
-            Some(name) => {
-                let name = name.clone();
-                https.with_server_name_resolver(move |_: &_| {
-                    name.clone().try_into().map_err(|error| -> BoxError { Box::new(error) })
-                })
-            }
-            None => https,
-        };
-        let https = https.enable_all_versions().wrap_connector(Dialer::new(http, proxy));
+    fn with(config: Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
+        // Before the files are read: a change from then on is found.
+        let files = ClientIdentity::of(&config.auth_info);
+        let ways = Ways::new(connector(&config, proxy.clone())?);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
-            .service(Ways::new(https));
+            .service(ways.clone());
         let client = Client::new(service, config.default_namespace.clone());
-        Ok(Self { client, token: None, address: config.cluster_url.to_string() })
+        let address = config.cluster_url.to_string();
+        let certificate = files.map(|files| Arc::new(Certificate { files, config, proxy }));
+        Ok(Self { client, token: None, certificate, ways, address })
     }
 
     /// Where the server is.
@@ -175,6 +175,9 @@ impl Connection {
     ) -> Result<Response<Body>, kube::Error> {
         request.extensions_mut().insert(way);
         let begun = Instant::now();
+        if let Some(certificate) = &self.certificate {
+            certificate.refresh(&self.ways).await;
+        }
         if let Some(token) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, token.header().await);
         }
@@ -184,8 +187,56 @@ impl Connection {
         {
             token.refused(begun);
         }
+        if let Some(certificate) = &self.certificate
+            && answer.status() == StatusCode::UNAUTHORIZED
+        {
+            certificate.files.refused(begun);
+        }
         Ok(answer)
     }
+}
+
+impl Certificate {
+    /// Has new connections made with the certificate in the files, if that changed. One that cannot be used, such as one
+    /// whose key is not there yet, changes nothing; the next check finds it again.
+    async fn refresh(self: &Arc<Self>, ways: &Ways) {
+        let Some(versions) = self.files.changed().await else { return };
+        let this = Arc::clone(self);
+        let made = spawn_blocking(move || connector(&this.config, this.proxy.clone())).await;
+        match made {
+            Ok(Ok(connector)) => {
+                ways.renew(connector);
+                self.files.use_versions(versions);
+                info!("Client certificate changed, using it for new connections");
+            }
+            Ok(Err(error)) => {
+                warn!(error = %Chain(&error), "Cannot use the changed client certificate, keeping the last one");
+            }
+            Err(error) => warn!(%error, "Cannot read the changed client certificate"),
+        }
+    }
+}
+
+/// Makes connections to a server with its credentials. Reads files, where these lie in some.
+fn connector(config: &Config, proxy: Option<Uri>) -> Result<Connector, kube::Error> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT));
+    http.set_keepalive(Some(PING));
+    let https = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
+    let https = match &config.tls_server_name {
+        Some(name) => {
+            let name = name.clone();
+            https.with_server_name_resolver(move |_: &_| {
+                name.clone().try_into().map_err(|error| -> BoxError { Box::new(error) })
+            })
+        }
+        None => https,
+    };
+    Ok(https.enable_all_versions().wrap_connector(Dialer::new(http, proxy)))
 }
 
 fn address_of(address: &str) -> Result<Uri, ConnectError> {

@@ -14,6 +14,7 @@
 mod access;
 mod bucket;
 mod call;
+mod client_identity;
 mod connect;
 mod counted;
 mod decode;

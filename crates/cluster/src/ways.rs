@@ -45,7 +45,7 @@ pub(crate) enum Way {
     Urgent,
 }
 
-type Connector = HttpsConnector<Dialer>;
+pub(crate) type Connector = HttpsConnector<Dialer>;
 type Http = legacy::Client<Connector, Body>;
 /// Counts who uses a connection: each has one more of it than the connection itself.
 type Place = Arc<()>;
@@ -57,15 +57,15 @@ fn others(place: &Place) -> usize {
 /// The connections.
 #[derive(Clone)]
 pub(crate) struct Ways {
-    connector: Connector,
-    urgent: Http,
-    shared: Http,
     /// Never held across an await.
     users: Arc<Mutex<Users>>,
 }
 
 /// Who uses which connection.
 struct Users {
+    connector: Connector,
+    urgent: Http,
+    shared: Http,
     /// The calls on the shared one that are no watches.
     calls: Place,
     /// Each connection with its watches; the first is the shared one.
@@ -73,6 +73,12 @@ struct Users {
 }
 
 impl Users {
+    fn new(connector: Connector) -> Self {
+        let (urgent, shared) = (http(connector.clone()), http(connector.clone()));
+        let watches = vec![(shared.clone(), Place::default())];
+        Self { connector, urgent, shared, calls: Place::default(), watches }
+    }
+
     /// How many use the shared connection.
     fn on_shared(&self) -> usize {
         others(&self.calls) + others(&self.watches[0].1)
@@ -82,23 +88,25 @@ impl Users {
 impl Ways {
     /// Connections by that connector; none is made before it is needed.
     pub(crate) fn new(connector: Connector) -> Self {
-        let (urgent, shared) = (http(connector.clone()), http(connector.clone()));
-        let watches = vec![(shared.clone(), Place::default())];
-        let users = Users { calls: Place::default(), watches };
-        Self { connector, urgent, shared, users: Arc::new(Mutex::new(users)) }
+        Self { users: Arc::new(Mutex::new(Users::new(connector))) }
+    }
+
+    /// Calls that come use connections by this connector. Those that are under way end as they began.
+    pub(crate) fn renew(&self, connector: Connector) {
+        *self.users.lock().unwrap_or_else(PoisonError::into_inner) = Users::new(connector);
     }
 
     /// The connection of a call, and its place there.
     fn choose(&self, way: Way) -> (Http, Option<Place>) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         match way {
-            Way::Urgent if users.on_shared() >= CROWD => (self.urgent.clone(), None),
-            Way::Shared | Way::Urgent => (self.shared.clone(), Some(Arc::clone(&users.calls))),
+            Way::Urgent if users.on_shared() >= CROWD => (users.urgent.clone(), None),
+            Way::Shared | Way::Urgent => (users.shared.clone(), Some(Arc::clone(&users.calls))),
             Way::Watch => {
-                let all = &mut users.watches;
+                let Users { connector, watches: all, .. } = &mut *users;
                 let taken: Vec<usize> = all.iter().map(|(_, place)| others(place)).collect();
                 let index = with_room(&taken).unwrap_or_else(|| {
-                    all.push((http(self.connector.clone()), Place::default()));
+                    all.push((http(connector.clone()), Place::default()));
                     all.len() - 1
                 });
                 let (http, place) = &all[index];

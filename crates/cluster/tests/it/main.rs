@@ -3,6 +3,7 @@
 
 mod absence;
 mod access;
+mod certificates;
 mod feeds;
 mod objects;
 mod own_node;

@@ -1,0 +1,169 @@
+//! The client certificate and its key, which lie in files that others replace.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::config::AuthInfo;
+use tokio::time::Instant;
+
+/// How often the files are checked at most.
+const CHECK_AGAIN: Duration = Duration::from_mins(1);
+
+/// What differs between a file and another that took its place, or its own later content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    inode: (u64, u64),
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Version {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            inode: (file.dev(), file.ino()),
+            length: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+}
+
+/// The files of a kubeconfig's client certificate. They are checked with a call, once a minute at most, and at once after
+/// the server refused a call.
+#[derive(Debug)]
+pub(crate) struct ClientIdentity {
+    paths: Vec<PathBuf>,
+    /// Never held across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The versions in use; nothing for a file that is not there.
+    versions: Vec<Option<Version>>,
+    /// When they were last compared; nothing if the next call has to.
+    checked: Option<Instant>,
+}
+
+impl ClientIdentity {
+    /// The files, if the credentials lie in some. To be called before they are read, so that no change is missed.
+    pub(crate) fn of(credentials: &AuthInfo) -> Option<Self> {
+        let certificate = credentials.client_certificate_data.is_none();
+        let certificate = credentials.client_certificate.as_ref().filter(|_| certificate);
+        let key = credentials.client_key.as_ref().filter(|_| credentials.client_key_data.is_none());
+        let mut paths: Vec<PathBuf> = certificate.into_iter().chain(key).map(Into::into).collect();
+        paths.dedup();
+        if paths.is_empty() {
+            return None;
+        }
+        let version = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().map(Version::of);
+        let versions = paths.iter().map(version).collect();
+        let state = State { versions, checked: Some(Instant::now()) };
+        Some(Self { paths, state: Mutex::new(state) })
+    }
+
+    /// The versions of the files, if it is time to compare them and they are not those in use.
+    pub(crate) async fn changed(&self) -> Option<Vec<Option<Version>>> {
+        {
+            let mut state = self.lock();
+            if state.checked.is_some_and(|checked| checked.elapsed() < CHECK_AGAIN) {
+                return None;
+            }
+            // Calls that come meanwhile use the certificate that is there.
+            state.checked = Some(Instant::now());
+        }
+        let mut versions = Vec::with_capacity(self.paths.len());
+        for path in &self.paths {
+            versions.push(tokio::fs::metadata(path).await.ok().as_ref().map(Version::of));
+        }
+        (versions != self.lock().versions).then_some(versions)
+    }
+
+    /// From now on the files are used as they were with these versions.
+    pub(crate) fn use_versions(&self, versions: Vec<Option<Version>>) {
+        self.lock().versions = versions;
+    }
+
+    /// The server refused a call that was begun then.
+    pub(crate) fn refused(&self, begun: Instant) {
+        let mut state = self.lock();
+        state.checked = state.checked.filter(|checked| *checked > begun);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "certificates lie in files")]
+
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn credentials(directory: &Path) -> AuthInfo {
+        let path = |name: &str| Some(directory.join(name).display().to_string());
+        AuthInfo {
+            client_certificate: path("cert.pem"),
+            client_key: path("key.pem"),
+            ..AuthInfo::default()
+        }
+    }
+
+    /// Puts another file in the place of one, as rotation does.
+    fn replace(path: &Path, text: &str) {
+        let draft = path.with_extension("new");
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, path).unwrap();
+    }
+
+    // behaviour: NODE-61
+    #[tokio::test(start_paused = true)]
+    async fn certificate_files_are_compared_once_a_minute_or_after_a_refusal() {
+        let place = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.path().join(name));
+        fs::write(&certificate, "one").unwrap();
+        fs::write(&key, "one").unwrap();
+        let identity = ClientIdentity::of(&credentials(place.path())).unwrap();
+        tokio::time::advance(CHECK_AGAIN).await;
+        assert_eq!(identity.changed().await, None, "the same files");
+
+        replace(&certificate, "two");
+        tokio::time::advance(CHECK_AGAIN.saturating_sub(Duration::from_secs(1))).await;
+        assert_eq!(identity.changed().await, None, "not within a minute");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(identity.changed().await.is_some());
+        tokio::time::advance(CHECK_AGAIN).await;
+        // Its key came late, say: the next check finds the change again.
+        let versions = identity.changed().await.unwrap();
+        identity.use_versions(versions);
+        tokio::time::advance(CHECK_AGAIN).await;
+        assert_eq!(identity.changed().await, None);
+
+        let begun = Instant::now();
+        replace(&key, "two");
+        identity.refused(begun - Duration::from_secs(1));
+        assert_eq!(identity.changed().await, None, "checked after that call was begun");
+        identity.refused(begun);
+        assert!(identity.changed().await.is_some());
+    }
+
+    #[test]
+    fn certificate_data_in_the_kubeconfig_has_no_files() {
+        let place = tempfile::tempdir().unwrap();
+        let inline = AuthInfo {
+            client_certificate_data: Some("Y2VydA==".to_owned()),
+            client_key_data: Some("a2V5".to_owned().into()),
+            ..credentials(place.path())
+        };
+        assert!(ClientIdentity::of(&inline).is_none());
+        assert!(ClientIdentity::of(&AuthInfo::default()).is_none());
+    }
+}
