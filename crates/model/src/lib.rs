@@ -16,6 +16,7 @@ pub mod cgroup;
 pub mod chain;
 pub mod chance;
 pub mod cluster;
+pub mod environment;
 pub mod fingerprint;
 pub mod go_duration;
 pub mod heard;

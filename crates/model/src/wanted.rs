@@ -1,8 +1,10 @@
 //! What the agent asks of the runtime: sandboxes and containers to make.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
+use crate::environment::{Environment, Redacted};
 use crate::ids::{ContainerId, PodName, PodUid};
 
 mod resources;
@@ -148,8 +150,9 @@ impl SandboxConfig {
     }
 }
 
-/// A container to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A container to make. What may have values of secrets in it is not printed: its environment, and its command and
+/// arguments, which may refer to that.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ContainerConfig {
     /// Its name in the pod's specification.
     pub name: Arc<str>,
@@ -166,7 +169,7 @@ pub struct ContainerConfig {
     /// Working directory; empty means the image's.
     pub working_dir: String,
     /// Environment, in order.
-    pub envs: Vec<(String, String)>,
+    pub envs: Environment,
     /// What it sees of the host's files.
     pub mounts: Vec<Mount>,
     /// Labels.
@@ -193,6 +196,26 @@ pub struct ContainerConfig {
     pub stop_signal: Option<String>,
 }
 
+impl fmt::Debug for ContainerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainerConfig")
+            .field("name", &self.name)
+            .field("attempt", &self.attempt)
+            .field("image_ref", &self.image_ref)
+            .field("user_image", &self.user_image)
+            .field("command", &Redacted)
+            .field("args", &Redacted)
+            .field("envs", &self.envs)
+            .field("mounts", &self.mounts)
+            .field("labels", &self.labels)
+            .field("annotations", &self.annotations)
+            .field("log_path", &self.log_path)
+            .field("security", &self.security)
+            .field("resources", &self.resources)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ContainerConfig {
     /// The first instance of a container that asks for nothing in particular.
     pub fn new(name: &str, image: &str) -> Self {
@@ -204,7 +227,7 @@ impl ContainerConfig {
             command: Vec::new(),
             args: Vec::new(),
             working_dir: String::new(),
-            envs: Vec::new(),
+            envs: Environment::default(),
             mounts: Vec::new(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),

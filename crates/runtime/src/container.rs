@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use model::environment::Environment;
 use model::labels;
 use model::ports::runtime::ImageUser;
 use model::wanted::{ContainerConfig, Mount};
@@ -26,7 +27,7 @@ pub(crate) struct Instance {
     /// Whom its image runs as.
     pub(crate) image_user: Option<ImageUser>,
     /// Its environment.
-    pub(crate) envs: Vec<(String, String)>,
+    pub(crate) envs: Environment,
     /// What it sees of the host's files.
     pub(crate) mounts: Vec<Mount>,
 }
@@ -160,7 +161,7 @@ mod tests {
             restart_count: 4,
             image_ref: "sha256:1".to_owned(),
             image_user: None,
-            envs: environment(&pod, container, &sources).unwrap(),
+            envs: environment(&pod, container, &sources).unwrap().into(),
             mounts: Vec::new(),
         };
         container_config(&pod, container, instance, &node).unwrap()
@@ -183,7 +184,7 @@ mod tests {
         });
         assert_eq!(config.command, ["/bin/ls"]);
         assert_eq!(config.args, ["ls", "$(NONE)"]);
-        assert_eq!(config.envs, [("WHAT".to_owned(), "ls".to_owned())]);
+        assert_eq!(config.envs.0, [("WHAT".to_owned(), "ls".to_owned())]);
         assert_eq!(config.log_path, "main/4.log");
         assert_eq!(config.attempt, 4);
     }

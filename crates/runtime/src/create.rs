@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use futures_util::future::join;
 use k8s_openapi::api::core::v1::Container;
+use model::environment::Environment;
 use model::ids::ContainerId;
 use model::lists;
 use model::observed::ContainerStatus;
@@ -39,7 +40,7 @@ pub(crate) struct Prepared {
     target: Option<ContainerId>,
     image_ref: String,
     image_user: Option<ImageUser>,
-    envs: Vec<(String, String)>,
+    envs: Environment,
     mounts: Vec<Mount>,
     /// Where its last words go, below the directories of pods.
     messages: Option<PathBuf>,
@@ -113,7 +114,8 @@ impl PodRuntime {
             Some(image) => image.user,
             None => self.image_user(container).await?,
         };
-        Ok(Prepared { target, image_ref: image.image_ref, image_user, envs, mounts, messages })
+        let (envs, image_ref) = (envs.into(), image.image_ref);
+        Ok(Prepared { target, image_ref, image_user, envs, mounts, messages })
     }
 
     /// What the runtime is asked for. From here on the container has a place for its log.

@@ -93,7 +93,7 @@ pub(crate) fn container_config() -> ContainerConfig {
         command: vec!["/bin/app".into(), "serve".into()],
         args: vec!["--port".into(), "80".into()],
         working_dir: "/srv".into(),
-        envs: vec![("B".into(), "2".into()), ("A".into(), "ö".into())],
+        envs: vec![("B".into(), "2".into()), ("A".into(), "ö".into())].into(),
         labels: map(&[("tier", "inner")]),
         annotations: map(&[("note", "b")]),
         log_path: "app/4.log".into(),

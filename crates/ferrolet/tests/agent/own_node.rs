@@ -194,7 +194,7 @@ fn variable(world: &World) -> Option<String> {
     let is_running = |one: &&Container| one.state == ContainerState::Running;
     let id = world.runtime.containers().iter().find(is_running)?.id.clone();
     let envs = world.runtime.container_config(&id)?.envs;
-    envs.into_iter().find(|(name, _)| name == "AT").map(|(_, value)| value)
+    envs.0.into_iter().find(|(name, _)| name == "AT").map(|(_, value)| value)
 }
 
 fn machine_at(address: &str) -> FoundAddresses {

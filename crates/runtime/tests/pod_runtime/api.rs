@@ -55,7 +55,7 @@ async fn a_container_waits_until_what_it_refers_to_is_there() {
     let expected =
         [("APP_level", "debug"), ("PASSWORD", "1234"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
     let expected: Vec<_> = expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-    assert_eq!(config.envs, expected);
+    assert_eq!(config.envs.0, expected);
 }
 
 // behaviour: OBJ-2
