@@ -25,7 +25,7 @@ use crate::error::{Call, on, wrong_subject};
 use crate::lists::{Containers, ImageUses, Lister, Sandboxes};
 use crate::operations::Operations;
 use crate::service::{Service, channel};
-use crate::{events, from_cri, lists, to_cri, unchanged, verbose};
+use crate::{events, exec, from_cri, lists, to_cri, unchanged, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -39,7 +39,7 @@ pub(crate) const ALL: &str = "of the runtime";
 pub struct CriRuntime {
     runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
-    /// The runtime again, for lists.
+    /// The runtime again, for answers that are not taken as a whole: lists, and outputs of commands.
     lists: Service<Lister>,
 }
 
@@ -325,7 +325,7 @@ impl Runtime for CriRuntime {
             timeout: timeout.map_or(0, |timeout| to_cri::grace(timeout).max(1)),
         };
         let call = on("ExecSync", id.as_str()).within(Class::Exec(timeout));
-        let answer = self.runtime.call(call, request, RuntimeServiceClient::exec_sync).await?;
+        let answer = self.lists.call(call, request, exec::exec_sync).await?;
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
     }
 

@@ -16,6 +16,7 @@ mod deadline;
 mod endpoint;
 mod error;
 mod events;
+mod exec;
 mod from_cri;
 mod listed;
 mod lists;

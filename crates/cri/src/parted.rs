@@ -17,7 +17,7 @@ use crate::client::MESSAGE_LIMIT;
 use crate::wire::{length, whole_fields};
 
 /// A compression flag and a length.
-const HEADER: usize = 5;
+pub(crate) const HEADER: usize = 5;
 
 /// What is handed on of a message in its place.
 pub(crate) trait Digest: Debug + Send {

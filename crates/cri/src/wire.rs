@@ -6,7 +6,7 @@ use tonic::Status;
 /// How a field is written.
 const VARINT: u64 = 0;
 const EIGHT_BYTES: u64 = 1;
-const WITH_LENGTH: u64 = 2;
+pub(crate) const WITH_LENGTH: u64 = 2;
 const FOUR_BYTES: u64 = 5;
 
 /// A field of a message, by its number.
@@ -54,18 +54,18 @@ pub(crate) fn next<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Stat
 }
 
 /// The beginning of a field.
-struct Beginning {
-    number: u64,
-    kind: u64,
+pub(crate) struct Beginning {
+    pub(crate) number: u64,
+    pub(crate) kind: u64,
     /// If it is a number.
     value: u64,
     /// How long this is, and how many bytes follow it.
     length: usize,
-    follow: usize,
+    pub(crate) follow: usize,
 }
 
 /// The beginning of the first field; `None` when there is only a part of it.
-fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
+pub(crate) fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
     let mut rest = data;
     let Some(key) = varint(&mut rest)? else { return Ok(None) };
     let (number, kind) = (key >> 3, key & 7);

@@ -139,12 +139,13 @@ impl PodRuntime {
         if output.exit_code == 0 {
             return Ok(());
         }
-        let text = |mut said: Vec<u8>| {
-            said.truncate(MOST_OF_OUTPUT);
+        // No more is put together than is told.
+        let text = |said: &mut dyn Iterator<Item = &u8>| {
+            let said: Vec<u8> = said.take(MOST_OF_OUTPUT).copied().collect();
             String::from_utf8_lossy(&said).into_owned()
         };
-        let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-        let (output_text, stderr) = (text(said), text(output.stderr));
+        let output_text = text(&mut output.stdout.iter().chain(&output.stderr));
+        let stderr = text(&mut output.stderr.iter());
         Err(HookFailure::ExitCode { code: output.exit_code, output: output_text, stderr })
     }
 

@@ -109,3 +109,15 @@ async fn a_list_that_breaks_off_or_cannot_be_streamed_is_the_error_that_it_was()
     let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
     assert_eq!(error.code, Code::ResourceExhausted, "half a list is none");
 }
+
+// behaviour: ACT-307
+#[tokio::test]
+async fn output_of_a_command_is_cut_at_64_kib() {
+    let server = Server::running();
+    let (stdout, stderr) = (vec![b'o'; 20 * MIB], vec![b'e'; MIB]);
+    server.answer("ExecSync", &cri::ExecSyncResponse { stdout, stderr, exit_code: 3 });
+    let output = server.client().exec_sync(&"c1".into(), &["yes".into()], None).await.unwrap();
+    assert_eq!(output.stdout, vec![b'o'; 64 << 10]);
+    assert_eq!(output.stderr, vec![b'e'; 64 << 10]);
+    assert_eq!(output.exit_code, 3);
+}

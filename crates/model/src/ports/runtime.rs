@@ -280,9 +280,9 @@ pub enum ImageUser {
 /// What a command in a container left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// What it wrote; runtimes keep a part.
+    /// What it wrote; runtimes keep a part, and the CRI client 64 KiB of that.
     pub stdout: Vec<u8>,
-    /// What it complained about; runtimes keep a part.
+    /// What it complained about; as much of it.
     pub stderr: Vec<u8>,
     /// How it ended.
     pub exit_code: i32,

@@ -1,0 +1,235 @@
+//! Commands in containers. What they write is cut while it is read: a command may write megabytes, of which nobody needs
+//! more than the beginning, and gRPC has to have all of a message before it decodes any.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame};
+use prost::bytes::{Bytes, BytesMut};
+use prost::encoding::encode_varint;
+use proto::runtime_v1 as cri;
+use tonic::client::Grpc;
+use tonic::codegen::http::Response as HttpResponse;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{Code, Request, Response, Status};
+use tonic_prost::ProstCodec;
+use tower::ServiceExt as _;
+
+use crate::client::MESSAGE_LIMIT;
+use crate::lists::Lister;
+use crate::parted::{HEADER, put_message};
+use crate::wire::{Beginning, WITH_LENGTH, beginning};
+
+/// How much is kept of each output.
+const MOST_OF_OUTPUT: usize = 64 << 10;
+
+/// Calls `ExecSync`.
+pub(crate) async fn exec_sync(
+    service: &mut Lister,
+    request: Request<cri::ExecSyncRequest>,
+) -> Result<Response<cri::ExecSyncResponse>, Status> {
+    let channel = service.0.clone().map_response(shortened as fn(_) -> _);
+    let mut grpc = Grpc::new(channel);
+    grpc.ready()
+        .await
+        .map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+    let path = PathAndQuery::from_static("/runtime.v1.RuntimeService/ExecSync");
+    grpc.unary(request, path, ProstCodec::default()).await
+}
+
+/// An answer whose long fields are cut.
+#[derive(Debug)]
+struct Shortened {
+    whole: tonic::body::Body,
+    cut: Shortener,
+}
+
+fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<Shortened> {
+    answer.map(|whole| Shortened { whole, cut: Shortener::default() })
+}
+
+impl Body for Shortened {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.whole).poll_frame(context)?) else {
+                return Poll::Ready(self.cut.end().err().map(Err));
+            };
+            match frame.into_data() {
+                Ok(data) => {
+                    let messages = self.cut.take(&data)?;
+                    if !messages.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(messages))));
+                    }
+                }
+                Err(frame) => {
+                    // An answer that failed half-way says so itself.
+                    let status = frame.trailers_ref().and_then(Status::from_header_map);
+                    if status.is_none_or(|status| status.code() == Code::Ok) {
+                        self.cut.end()?;
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.whole.is_end_stream() && self.cut.end().is_ok()
+    }
+}
+
+/// Cuts the long fields of messages.
+#[derive(Debug, Default)]
+struct Shortener {
+    /// The beginning of a header or of a field, of which the rest is to come.
+    kept: Vec<u8>,
+    /// How much is to come of the message.
+    left: usize,
+    /// How much of the field that has begun is to come and is kept, and how much after that is not.
+    copy: usize,
+    skip: usize,
+    /// The message so far, without what is cut.
+    message: Vec<u8>,
+}
+
+impl Shortener {
+    /// Takes in what came, and returns the messages that are complete.
+    fn take(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
+        let mut messages = BytesMut::new();
+        while let Some((&byte, rest)) = data.split_first() {
+            if self.left == 0 {
+                data = rest;
+                self.kept.push(byte);
+                if !self.begin_message()? {
+                    continue;
+                }
+            } else if self.copy > 0 {
+                let (now, later) = data.split_at(self.copy.min(data.len()));
+                self.message.extend_from_slice(now);
+                self.copy -= now.len();
+                self.left -= now.len();
+                data = later;
+            } else if self.skip > 0 {
+                let (now, later) = data.split_at(self.skip.min(data.len()));
+                self.skip -= now.len();
+                self.left -= now.len();
+                data = later;
+            } else {
+                data = rest;
+                self.kept.push(byte);
+                self.left -= 1;
+                self.begin_field()?;
+            }
+            if self.left == 0 {
+                self.end()?;
+                put_message(&std::mem::take(&mut self.message), &mut messages);
+            }
+        }
+        Ok(messages.freeze())
+    }
+
+    /// Whether the header is there.
+    fn begin_message(&mut self) -> Result<bool, Status> {
+        let Some((&[flag, length @ ..], _)) = self.kept.split_first_chunk::<HEADER>() else {
+            return Ok(false);
+        };
+        self.kept.clear();
+        if flag != 0 {
+            return Err(Status::internal("a compressed answer, which nobody asked for"));
+        }
+        self.left = u32::from_be_bytes(length) as usize;
+        if self.left > MESSAGE_LIMIT {
+            let (left, most) = (self.left, MESSAGE_LIMIT);
+            return Err(Status::out_of_range(format!("{left} bytes, more than {most}")));
+        }
+        Ok(true)
+    }
+
+    fn begin_field(&mut self) -> Result<(), Status> {
+        let Some(Beginning { number, kind, follow, .. }) = beginning(&self.kept)? else {
+            return Ok(());
+        };
+        if follow > self.left {
+            return Err(Status::data_loss(
+                "the runtime's answer has a field that is longer than its message",
+            ));
+        }
+        self.copy = follow.min(MOST_OF_OUTPUT);
+        self.skip = follow - self.copy;
+        if kind == WITH_LENGTH {
+            encode_varint(number << 3 | kind, &mut self.message);
+            encode_varint(self.copy as u64, &mut self.message);
+        } else {
+            self.message.extend_from_slice(&self.kept);
+        }
+        self.kept.clear();
+        Ok(())
+    }
+
+    /// Nothing more comes of the message.
+    fn end(&self) -> Result<(), Status> {
+        if self.left == 0 && self.kept.is_empty() {
+            return Ok(());
+        }
+        Err(Status::data_loss("the runtime's answer has an end before its end"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+
+    fn response(stdout: usize, stderr: usize, exit_code: i32) -> cri::ExecSyncResponse {
+        let text = |length: usize| (0..length).map(|at| (at % 251) as u8).collect();
+        cri::ExecSyncResponse { stdout: text(stdout), stderr: text(stderr), exit_code }
+    }
+
+    /// What is left of a response that comes in pieces of that length.
+    fn shortened_by(response: &cri::ExecSyncResponse, piece: usize) -> cri::ExecSyncResponse {
+        let mut sent = BytesMut::new();
+        put_message(&response.encode_to_vec(), &mut sent);
+        let (mut cut, mut messages) = (Shortener::default(), Vec::new());
+        for piece in sent.chunks(piece) {
+            messages.extend(cut.take(piece).unwrap());
+        }
+        cut.end().unwrap();
+        assert_eq!(
+            messages.len() - HEADER,
+            messages[1..HEADER].iter().fold(0, |all, byte| all << 8 | usize::from(*byte))
+        );
+        cri::ExecSyncResponse::decode(&messages[HEADER..]).unwrap()
+    }
+
+    #[test]
+    fn outputs_are_cut_at_64_kib_whatever_the_pieces_are() {
+        let most = MOST_OF_OUTPUT;
+        for (stdout, stderr, code) in
+            [(0, 0, 0), (3, 0, 1), (most, most, 3), (most + 1, 5, 3), (200_000, 300_000, -1)]
+        {
+            for piece in [1, 7, 1000, 1 << 20] {
+                let expected = response(stdout.min(most), stderr.min(most), code);
+                let seen = shortened_by(&response(stdout, stderr, code), piece);
+                assert!(seen == expected, "{stdout} {stderr} {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn field_longer_than_its_message_is_an_error() {
+        let mut cut = Shortener::default();
+        // Five bytes of message, whose field says that a hundred follow.
+        let error = cut.take(&[0, 0, 0, 0, 5, 0x0a, 100, 1, 2, 3]).unwrap_err();
+        assert_eq!(error.code(), Code::DataLoss);
+        let mut cut = Shortener::default();
+        cut.take(&[0, 0, 0, 0, 5, 0x0a, 3, 1]).unwrap();
+        assert_eq!(cut.end().unwrap_err().code(), Code::DataLoss);
+    }
+}
