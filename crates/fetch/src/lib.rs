@@ -4,9 +4,9 @@
 //!
 //! Invariants:
 //! - no answer takes longer or is larger than asked for;
-//! - redirects are followed as Go's client does: at most nine, with the headers that hold secrets
-//!   going to the same host and its sub-domains alone, and never from https to http; who asks pods
-//!   is led to no other host, and takes that for an answer;
+//! - at most nine redirects are followed, as Go's client does, but never from https to http, and the headers of the
+//!   configuration go to the configured host alone; requests to pods follow redirects to the same host only, and
+//!   any other is their answer;
 //! - each request has a connection of its own, which is gone when the answer is there.
 
 mod exchange;
@@ -77,14 +77,17 @@ impl Fetcher {
                 Outcome::Answer(answer) => return Ok(answer),
                 Outcome::Redirect(location, status) => (target.join(&location)?, status),
             };
-            if self.stays && !next.host.eq_ignore_ascii_case(&first.host) {
-                return Ok(Answer { status, body: Vec::new() });
-            }
-            if !next.may_know_secrets_of(&first) {
+            let is_downgrade = target.is_secure && !next.is_secure;
+            match (self.stays, next.has_host_of(&first)) {
+                (true, false) => return Ok(Answer { status, body: Vec::new() }),
+                // What is served in plain text anybody on the way could have written.
+                (false, _) if is_downgrade => return Err(HttpError::Downgrade(next.server())),
                 // For good: the way may lead back, and then it is not ours any more.
-                for name in &SECRETS {
+                (false, false) => headers = self.headers(&Headers::default())?,
+                (true, true) if is_downgrade => SECRETS.iter().for_each(|name| {
                     headers.remove(name);
-                }
+                }),
+                _ => {}
             }
             target = next;
         }

@@ -80,13 +80,9 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether secrets for another host may go there: to the same one or a part of it, and not in
-    /// plain text after all.
-    pub(crate) fn may_know_secrets_of(&self, first: &Self) -> bool {
-        let (host, of) = (self.host.to_ascii_lowercase(), first.host.to_ascii_lowercase());
-        let is_name = of.parse::<std::net::IpAddr>().is_err();
-        let is_part = is_name && host.strip_suffix(&of).is_some_and(|rest| rest.ends_with('.'));
-        (host == of || is_part) && (self.is_secure || !first.is_secure)
+    /// Whether both are of one host, whatever the port. A sub-domain is another one.
+    pub(crate) fn has_host_of(&self, first: &Self) -> bool {
+        self.host.eq_ignore_ascii_case(&first.host)
     }
 }
 

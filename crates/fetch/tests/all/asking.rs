@@ -51,25 +51,45 @@ async fn a_user_in_the_url_is_sent_unless_there_is_a_header() {
     assert_eq!(sent, [["Basic dXNlcjpwYXNz"], ["Bearer token"]]);
 }
 
+// behaviour: SRC-67
 #[tokio::test]
-async fn secrets_stay_with_the_host_they_are_for() {
+async fn configured_headers_are_sent_to_the_configured_host_alone() {
     let (here, there) = (Server::start(None).await, Server::start(None).await);
     here.put("same", response(Page::Redirect("/final".to_owned())));
     here.put("other", response(Page::Redirect(format!("http://localhost:{}/page", there.port()))));
     here.put("final", response(Page::ok("text")));
     there.put("page", response(Page::Redirect(here.url("final"))));
-    let own = headers(&[("Authorization", "secret"), ("Cookie", "secret"), ("X-Other", "plain")]);
+    let names = ["authorization", "cookie", "x-auth-token"];
+    let own = headers(&names.map(|name| (name, "secret")));
     for page in ["same", "other"] {
         let answer = fetch(&Get { headers: own.clone(), ..get(here.url(page)) }).await.unwrap();
         assert_eq!(answer.body, b"text");
     }
     let nothing: Vec<String> = Vec::new();
-    for name in ["authorization", "cookie"] {
-        assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing));
+    for name in names {
+        assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing), "{name}");
         // Not even on the way back.
         assert_eq!(here.asked("final", name), [vec!["secret".to_owned()], nothing.clone()]);
     }
-    assert_eq!(there.asked("page", "x-other"), [["plain"]]);
+    assert_eq!(there.asked("page", "user-agent"), [["kubelet/test"]]);
+}
+
+// behaviour: SRC-67
+#[tokio::test]
+async fn redirect_from_https_to_http_is_refused() {
+    let identity = Identity::new("127.0.0.1");
+    let fetcher = Fetcher::trusting("kubelet/test", vec![identity.authority.clone()]);
+    let (secure, plain) = (Server::start(Some(identity)).await, Server::start(None).await);
+    plain.put("page", response(Page::ok("forged")));
+    secure.put("page", response(Page::Redirect(plain.url("page"))));
+    secure.put("moved", response(Page::Redirect(secure.url("final"))));
+    secure.put("final", response(Page::ok("text")));
+    let error = fetcher.get(&get(secure.url("page"))).await.unwrap_err();
+    assert!(matches!(error, HttpError::Downgrade(_)), "{error}");
+    let expected = format!("redirect from https to http://127.0.0.1:{} refused", plain.port());
+    assert_eq!(error.to_string(), expected);
+    assert!(plain.asked("page", "host").is_empty(), "nothing is sent in plain text");
+    assert_eq!(fetcher.get(&get(secure.url("moved"))).await.unwrap().body, b"text");
 }
 
 #[tokio::test]

@@ -65,6 +65,9 @@ pub enum HttpError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A redirect leads from https to http.
+    #[error("redirect from https to http://{0} refused")]
+    Downgrade(String),
     /// The server sends us in circles.
     #[error("more than {0} redirects")]
     TooManyRedirects(usize),
