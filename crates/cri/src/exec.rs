@@ -1,5 +1,5 @@
-//! Commands in containers. What they write is cut while it is read: a command may write megabytes, of which nobody needs
-//! more than the beginning, and gRPC has to have all of a message before it decodes any.
+//! Commands in containers. What they write is cut while it is read: a command may write megabytes, of which only the
+//! beginning is needed, and gRPC has to have all of a message before it decodes any.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -141,7 +141,7 @@ impl Shortener {
         };
         self.kept.clear();
         if flag != 0 {
-            return Err(Status::internal("a compressed answer, which nobody asked for"));
+            return Err(Status::internal("a compressed answer, which was not asked for"));
         }
         self.left = u32::from_be_bytes(length) as usize;
         if self.left > MESSAGE_LIMIT {

@@ -139,7 +139,7 @@ impl PodRuntime {
         if output.exit_code == 0 {
             return Ok(());
         }
-        // No more is put together than is told.
+        // No more is put together than is reported.
         let text = |said: &mut dyn Iterator<Item = &u8>| {
             let said: Vec<u8> = said.take(MOST_OF_OUTPUT).copied().collect();
             String::from_utf8_lossy(&said).into_owned()
