@@ -310,24 +310,36 @@ impl LogPaths for RuntimeLogs {
     }
 }
 
-/// Whether the agent is well: whether it still looks at the runtime, and its loop still turns.
-#[derive(Debug)]
+/// The checks of the agent itself. Restarting it mends what fails here, so the systemd watchdog uses these, as
+/// upstream: trouble of the runtime or the PLEG is not among them.
+#[derive(Debug, Clone)]
 pub(crate) struct AgentHealth {
-    pub(crate) pleg: pleg::Health,
     pub(crate) sync_loop: Pulse,
 }
 
 impl HealthChecks for AgentHealth {
     fn checks(&self) -> Vec<Check> {
-        let now = Instant::now();
         vec![
             Check { name: "ping", result: Ok(()) },
-            Check {
-                name: "PLEG",
-                result: self.pleg.check(now).map_err(|unhealthy| unhealthy.to_string()),
-            },
-            Check { name: "syncloop", result: self.sync_loop.check(now) },
+            Check { name: "syncloop", result: self.sync_loop.check(Instant::now()) },
         ]
+    }
+}
+
+/// The checks that the agent's own socket shows: also whether the PLEG still relists, which a node outside a cluster
+/// has no Ready condition for.
+#[derive(Debug)]
+pub(crate) struct NodeHealth {
+    pub(crate) agent: AgentHealth,
+    pub(crate) pleg: pleg::Health,
+}
+
+impl HealthChecks for NodeHealth {
+    fn checks(&self) -> Vec<Check> {
+        let mut checks = self.agent.checks();
+        let result = self.pleg.check(Instant::now()).map_err(|unhealthy| unhealthy.to_string());
+        checks.push(Check { name: "PLEG", result });
+        checks
     }
 }
 

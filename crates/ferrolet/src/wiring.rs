@@ -46,7 +46,7 @@ use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
-use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
+use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
 use crate::pod_metrics::PodMetrics;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
@@ -143,9 +143,9 @@ impl Agent {
             node,
             metrics: sync_metrics(settings, &ports),
         });
-        let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
+        let (health, shown) = start_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
-        answer(local, ports, known, (&health, &records, &collector), &mut tasks);
+        answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
@@ -169,7 +169,7 @@ impl Agent {
         self.gc.1.clone()
     }
 
-    /// Whether the agent is well.
+    /// The checks that the systemd watchdog depends on.
     pub fn health(&self) -> Arc<dyn HealthChecks> {
         Arc::clone(&self.health)
     }
@@ -307,18 +307,18 @@ fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<
     cgroups.per_pod.then(|| Arc::new(PodCgroups::new(port, clock, cgroups.pods.clone())))
 }
 
-/// Starts to tell whether the agent is well, where it is to be told.
-fn tell_health(
+/// Starts the health port, if one is configured. Returns the checks of the agent itself, and those that its own
+/// socket shows.
+fn start_health(
     settings: &Settings,
     (pleg, sync_loop): (pleg::Health, Pulse),
     tasks: &mut Tasks,
-) -> Arc<dyn HealthChecks> {
-    let health: Arc<dyn HealthChecks> = Arc::new(AgentHealth { pleg, sync_loop });
+) -> (Arc<dyn HealthChecks>, Arc<dyn HealthChecks>) {
     if let Some(address) = settings.healthz {
-        let health = Arc::clone(&health);
-        tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
+        tasks.spawn("healthz", |stop| server::serve_health(address, stop));
     }
-    health
+    let agent = AgentHealth { sync_loop };
+    (Arc::new(agent.clone()), Arc::new(NodeHealth { agent, pleg }))
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.

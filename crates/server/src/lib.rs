@@ -39,4 +39,4 @@ pub use parts::{
     Check, Collector, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
     Verbosity,
 };
-pub use serve::{Door, answer_one, serve, serve_health, take_turns};
+pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::parts::{HealthChecks, Parts};
+use crate::parts::Parts;
 use crate::routes::{answer, answer_health};
 
 /// How many connections are answered at a time; further ones wait to be taken.
@@ -43,13 +43,8 @@ pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: Cancellation
     take_turns(&listener, answered, stop).await;
 }
 
-/// Answers whether the agent is well, and nothing else, on an address of the machine: for whoever
-/// watches over the agent. An address that is taken is tried again.
-pub async fn serve_health(
-    health: Arc<dyn HealthChecks>,
-    address: SocketAddr,
-    stop: CancellationToken,
-) {
+/// Serves the health port (`/healthz` and `/healthz/ping`, nothing else). An address that is taken is tried again.
+pub async fn serve_health(address: SocketAddr, stop: CancellationToken) {
     let listener = loop {
         match TcpListener::bind(address).await {
             Ok(listener) => break listener,
@@ -62,11 +57,12 @@ pub async fn serve_health(
             () = sleep(BIND_RETRY) => {}
         }
     };
-    let answered = |stream| {
-        let health = Arc::clone(&health);
-        answer_one(stream, move |request| answer_health(Arc::clone(&health), request))
-    };
-    take_turns(&listener, answered, stop).await;
+    serve_health_on(listener, stop).await;
+}
+
+/// The same on a listener that is there.
+pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
+    take_turns(&listener, |stream| answer_one(stream, answer_health), stop).await;
 }
 
 /// Where connections come in.

@@ -148,9 +148,9 @@ fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
     node.wait_running("web")?;
     let answer = get(&node, "/healthz")?;
     ensure!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
-    let answer = get(&node, "/healthz/syncloop?verbose")?;
-    ensure!(answer.contains("[+]syncloop ok") && !answer.contains("PLEG"), "{answer}");
-    for elsewhere in ["/pods", "/healthzy", "/healthz/nonsense"] {
+    let answer = get(&node, "/healthz/ping?verbose")?;
+    ensure!(answer.contains("[+]ping ok") && !answer.contains("PLEG"), "{answer}");
+    for elsewhere in ["/pods", "/healthzy", "/healthz/syncloop", "/healthz/nonsense"] {
         let answer = get(&node, elsewhere)?;
         ensure!(answer.starts_with("HTTP/1.0 404"), "{elsewhere}: {answer}");
     }

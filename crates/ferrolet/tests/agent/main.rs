@@ -11,6 +11,7 @@ mod commands;
 mod crash;
 mod directories;
 mod gc;
+mod health;
 mod held_up;
 mod housekeeping;
 mod images;

@@ -3,6 +3,7 @@
 
 mod answers;
 mod garbage;
+mod health_port;
 mod logs;
 mod watch;
 mod world;

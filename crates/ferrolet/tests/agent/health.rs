@@ -1,0 +1,36 @@
+//! What the health of the agent depends on.
+
+use std::time::Duration;
+
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::world::World;
+
+// behaviour: NODE-60
+#[tokio::test(start_paused = true)]
+async fn watchdog_checks_pass_while_the_runtime_hangs() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    for method in [Method::ListPodSandbox, Method::ListContainers, Method::Version, Method::Status]
+    {
+        world.runtime.inject(Rule::on(method, Fault::hang()));
+    }
+    // Long after the PLEG is unhealthy, and after the time that the sync loop has.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        for check in agent.health().checks() {
+            assert_eq!(check.result, Ok(()), "{}", check.name);
+        }
+    }
+}
+
+/// The sample unit keeps secrets of pods out of core dumps and files.
+#[test]
+fn systemd_unit_limits_core_dumps_and_modes() {
+    let unit = include_str!("../../../../examples/systemd/ferrolet.service");
+    for setting in ["LimitCORE=0", "UMask=0077", "WatchdogSec=60"] {
+        assert!(unit.lines().any(|line| line == setting), "{setting}");
+    }
+}
