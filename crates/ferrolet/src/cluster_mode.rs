@@ -157,7 +157,7 @@ pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
     (copies, states, times): Told,
-    view: &NodeView,
+    view: &Arc<NodeView>,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
@@ -165,7 +165,7 @@ pub(crate) fn tell(
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),
-        copies: Arc::new(KnownCopies { copies: copies.clone(), states }),
+        copies: Arc::new(KnownCopies { copies: copies.clone(), states, view: Arc::clone(view) }),
         statuses: view.statuses(),
         clock: Arc::clone(&ports.clock),
         starts,
@@ -190,11 +190,12 @@ pub(crate) fn tell(
 struct KnownCopies {
     copies: ApiCopies,
     states: WorkerStates,
+    view: Arc<NodeView>,
 }
 
 impl ApiView for KnownCopies {
     fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
-        self.copies.copy(uid)
+        self.copies.copy(uid, self.view.static_pod(uid).as_ref())
     }
 
     fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64) {

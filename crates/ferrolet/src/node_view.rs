@@ -258,6 +258,11 @@ impl NodeView {
         fixed.map(|(uid, pod)| (uid.clone(), view::pod_name(pod))).collect()
     }
 
+    /// The name of a static pod of which something is there.
+    pub(crate) fn static_pod(&self, uid: &PodUid) -> Option<PodName> {
+        self.lock().get(uid).filter(|pod| view::is_static(pod)).map(|pod| view::pod_name(pod))
+    }
+
     /// Whether the pod, as last published, starts over with all its containers.
     pub(crate) fn is_restarting_all(&self, uid: &PodUid) -> bool {
         self.reader.get(uid).is_some_and(|published| is_restarting_all(&published.status))

@@ -59,14 +59,21 @@ pub fn is_static(pod: &Pod) -> bool {
     annotation(pod, annotations::CONFIG_SOURCE).is_some_and(|from| from != annotations::SOURCE_API)
 }
 
-/// Whether a pod of the API only shows a static pod.
+/// Whether a pod of the API only shows a static pod: it has the annotation, and its node owns it. The annotation alone
+/// anybody can write who may create pods.
 pub fn is_mirror(pod: &Pod) -> bool {
     mirrored(pod).is_some()
 }
 
-/// The uid of the static pod that a pod of the API shows.
+/// The uid of the static pod that a mirror pod shows.
 pub fn mirrored(pod: &Pod) -> Option<&str> {
-    annotation(pod, annotations::CONFIG_MIRROR)
+    annotation(pod, annotations::CONFIG_MIRROR).filter(|_| is_owned_by_its_node(pod))
+}
+
+fn is_owned_by_its_node(pod: &Pod) -> bool {
+    let Some(node) = spec(pod).and_then(|spec| spec.node_name.as_deref()) else { return false };
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| (&*owner.api_version, &*owner.kind, &*owner.name) == ("v1", "Node", node))
 }
 
 /// The version of the object in the API; empty for one that is not from there.

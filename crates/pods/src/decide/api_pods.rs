@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::PodUid;
+use model::ids::{PodName, PodUid};
 use model::ports::cluster::Change;
 use podspec::{annotations, restart, view};
 
@@ -196,11 +196,14 @@ impl ApiPods {
         entries.map(|entry| Arc::clone(&entry.copy)).collect()
     }
 
-    /// What the API server has of a pod; of a static pod that is its mirror.
-    pub fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+    /// What the API server has of a pod; of a static pod, whose name is given, that is its mirror.
+    pub fn copy(&self, uid: &PodUid, fixed: Option<&PodName>) -> Option<Arc<Pod>> {
         let own = self.pods.get(uid).filter(|entry| !view::is_mirror(&entry.copy));
-        let mirror =
-            || self.pods.values().find(|entry| view::mirrored(&entry.copy) == Some(uid.as_str()));
+        let shows = |mirror: &Pod| {
+            view::mirrored(mirror) == Some(uid.as_str())
+                && fixed.is_some_and(|name| view::pod_name(mirror) == *name)
+        };
+        let mirror = || self.pods.values().find(|entry| shows(&entry.copy));
         own.or_else(mirror).map(|entry| Arc::clone(&entry.copy))
     }
 

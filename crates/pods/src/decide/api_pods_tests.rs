@@ -1,5 +1,5 @@
 use k8s_openapi::api::core::v1::{Container, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use testkit::pods::pod;
 
 use super::*;
@@ -19,6 +19,10 @@ fn mirror(name: &str, of: &str, version: u32) -> Arc<Pod> {
     let marks = mirror.metadata.annotations.get_or_insert_default();
     marks.insert(annotations::CONFIG_MIRROR.to_owned(), of.to_owned());
     marks.insert(annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+    mirror.spec.get_or_insert_default().node_name = Some("node".to_owned());
+    let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "node".to_owned());
+    let owner = OwnerReference { api_version, kind, name, ..OwnerReference::default() };
+    mirror.metadata.owner_references = Some(vec![owner]);
     Arc::new(mirror)
 }
 
@@ -74,7 +78,7 @@ fn what_containers_say_of_their_own_restarts_is_dropped_where_it_means_nothing()
     list(&mut all, &[rules(1)]);
     assert_eq!(policy(&all), None);
     assert_eq!(all.hear(Change::Applied(rules(2))), TOLD, "it asks for the same");
-    let copy = all.copy(&view::uid(&rules(2))).unwrap();
+    let copy = all.copy(&view::uid(&rules(2)), None).unwrap();
     assert!(copy.spec == rules(2).spec, "what the API server has is left alone");
 }
 
@@ -106,7 +110,7 @@ fn a_version_that_is_given_twice_hides_nothing() {
     let mut all = listed(&[with("Running")]);
     assert_eq!(list(&mut all, &[with("Running")]), NOTHING);
     assert_eq!(list(&mut all, &[with("Pending")]), TOLD, "as the store has it by now");
-    assert!(all.copy(&view::uid(&with("Pending"))) == Some(with("Pending")));
+    assert!(all.copy(&view::uid(&with("Pending")), None) == Some(with("Pending")));
 }
 
 // behaviour: API-3
@@ -121,7 +125,7 @@ fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
     };
     assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), TOLD);
     assert!(Arc::ptr_eq(&before, &all.wanted()[0]));
-    let copy = all.copy(&"uid-of-a".into()).unwrap();
+    let copy = all.copy(&"uid-of-a".into(), None).unwrap();
     assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
     assert_eq!(all.hear(Change::Applied(with_phase("Failed", 3))), WANTED);
@@ -141,8 +145,11 @@ fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
     let mut all = listed(&[at("a", 1), mirror("m", "static-uid", 2)]);
     assert_eq!(names(&all.wanted()), ["a"]);
     assert_eq!(names(&all.mirrors()), ["m"]);
-    assert_eq!(view::uid(&all.copy(&"static-uid".into()).unwrap()), "uid-of-m".into());
-    assert_eq!(all.copy(&"uid-of-m".into()), None);
+    let name = PodName::new("default", "m");
+    let copy = |fixed: Option<&PodName>| all.copy(&"static-uid".into(), fixed);
+    assert_eq!(view::uid(&copy(Some(&name)).unwrap()), "uid-of-m".into());
+    assert_eq!(copy(None), None, "there is no such static pod");
+    assert_eq!(all.copy(&"uid-of-m".into(), None), None);
     let before = all.number();
     assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), TOLD);
     assert_eq!(all.changed_since(before), ["static-uid".into()]);
@@ -164,7 +171,7 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     all.hear(Change::Applied(Arc::clone(&newer)));
     all.hear(Change::Unread("uid-of-a".into()));
     all.hear(Change::Complete);
-    assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that was understood");
+    assert_eq!(all.copy(&"uid-of-a".into(), None), Some(newer), "the last that was understood");
 }
 
 // behaviour: API-38
@@ -205,4 +212,26 @@ fn no_pod_of_the_api_can_pass_for_one_of_a_manifest() {
     assert!(view::is_static(&posing));
     let all = listed(&[Arc::new(posing)]);
     assert!(!view::is_static(&all.wanted()[0]));
+}
+
+// behaviour: API-4
+#[test]
+fn pod_with_the_mirror_annotation_alone_is_no_mirror() {
+    let unowned = |mut pod: Pod| {
+        pod.metadata.owner_references = None;
+        Arc::new(pod)
+    };
+    let forged = unowned(Arc::unwrap_or_clone(mirror("forged", "static-uid", 2)));
+    // The right uid and owner, but the name of no static pod.
+    let other = mirror("other", "static-uid", 3);
+    let mut all = listed(&[forged, other, mirror("web", "static-uid", 4)]);
+    assert_eq!(names(&all.wanted()), ["forged"], "a pod like any other");
+    assert_eq!(names(&all.mirrors()), ["other", "web"]);
+    let name = PodName::new("default", "web");
+    let copy = all.copy(&"static-uid".into(), Some(&name)).unwrap();
+    assert_eq!(view::pod_name(&copy), name, "the status of the static pod is for its mirror alone");
+    let before = all.number();
+    let changed = unowned(Arc::unwrap_or_clone(mirror("forged", "static-uid", 9)));
+    assert_eq!(all.hear(Change::Applied(changed)), TOLD);
+    assert_eq!(all.changed_since(before), ["uid-of-forged".into()]);
 }

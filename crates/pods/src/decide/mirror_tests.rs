@@ -4,12 +4,16 @@ use testkit::pods::pod;
 use super::*;
 
 fn fixed(name: &str, uid: &str) -> Arc<Pod> {
-    let pod = pod(name).uid(uid).annotation(annotations::CONFIG_HASH, uid);
+    let pod = pod(name).uid(uid).on_node("node").annotation(annotations::CONFIG_HASH, uid);
     Arc::new(pod.annotation(annotations::CONFIG_SOURCE, annotations::SOURCE_FILE).build())
 }
 
 fn mirror(name: &str, of: &str) -> Arc<Pod> {
-    Arc::new(pod(name).uid("mirror").annotation(annotations::CONFIG_MIRROR, of).build())
+    let mirror = pod(name).uid("mirror").annotation(annotations::CONFIG_MIRROR, of);
+    let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "node".to_owned());
+    let owner = OwnerReference { api_version, kind, name, ..OwnerReference::default() };
+    let mirror = mirror.on_node("node");
+    Arc::new(mirror.with(|pod| pod.metadata.owner_references = Some(vec![owner])).build())
 }
 
 fn going(mirror: &Arc<Pod>) -> Arc<Pod> {

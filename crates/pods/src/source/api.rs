@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::PodUid;
+use model::ids::{PodName, PodUid};
 use model::ports::cluster::{Change, Sink};
 use model::ports::pod_api::PodApi;
 use tokio::sync::watch;
@@ -109,9 +109,9 @@ impl Sink<Arc<Pod>, PodUid> for Told {
 }
 
 impl ApiCopies {
-    /// What the API server has of a pod; of a static pod that is its mirror.
-    pub fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
-        lock(&self.state).copy(uid)
+    /// What the API server has of a pod; of a static pod, whose name is given, that is its mirror.
+    pub fn copy(&self, uid: &PodUid, fixed: Option<&PodName>) -> Option<Arc<Pod>> {
+        lock(&self.state).copy(uid, fixed)
     }
 
     /// The mirrors of static pods; `None` before all pods were told once.

@@ -45,7 +45,7 @@ async fn pods_of_this_node_come_change_and_go_with_their_own_uids() {
     let change = next(&mut sources).await.changes;
     assert_eq!(change.deleted.len(), 1, "{change:?}");
     assert_eq!(change.deleted[0].metadata.deletion_grace_period_seconds, Some(30));
-    assert_eq!(copies.copy(&uid), server.pod(&named("a")));
+    assert_eq!(copies.copy(&uid, None), server.pod(&named("a")));
     server.delete(&named("a"), Duration::ZERO);
     assert_eq!(next(&mut sources).await.changes.removed.len(), 1);
     let again = server.make(bound("a"));

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::*;
-use crate::decide::test_pods::{at, pod, time};
+use crate::decide::test_pods::{at, own_by_node, pod, time};
 
 /// Made in the tenth second.
 fn made() -> Pod {
@@ -61,6 +61,7 @@ fn a_pod_has_started_when_it_is_heard_that_all_its_containers_run() {
     let mirror = |mut pod: Pod| {
         let mark = ("kubernetes.io/config.mirror".to_owned(), "u1".to_owned());
         pod.metadata.annotations = Some([mark].into());
+        own_by_node(&mut pod);
         pod
     };
     assert_eq!(counted(&mirror(made()), &mirror(runs(made()))), None);

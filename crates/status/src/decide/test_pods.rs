@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStateWaiting, ContainerStatus, EphemeralContainer, Pod, PodCondition, PodSpec,
     PodStatus,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use model::ids::PodName;
 use model::labels;
 use model::observed::{self, SandboxState, SandboxStatus};
@@ -67,6 +67,14 @@ pub(crate) fn with_ephemeral(mut pod: Pod, names: &[&str]) -> Pod {
 pub(crate) fn deleted(mut pod: Pod) -> Pod {
     pod.metadata.deletion_timestamp = Some(time(NOW));
     pod
+}
+
+/// As only a mirror pod is.
+pub(crate) fn own_by_node(pod: &mut Pod) {
+    pod.spec.get_or_insert_default().node_name = Some("node".to_owned());
+    let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "node".to_owned());
+    let owner = OwnerReference { api_version, kind, name, ..OwnerReference::default() };
+    pod.metadata.owner_references = Some(vec![owner]);
 }
 
 pub(crate) fn sandbox(state: SandboxState) -> SandboxStatus {

@@ -110,7 +110,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-    use crate::decide::test_pods::{at, deleted, pod};
+    use crate::decide::test_pods::{at, deleted, own_by_node, pod};
 
     fn without_grace(mut pod: Pod) -> Pod {
         pod.metadata.deletion_grace_period_seconds = Some(0);
@@ -128,6 +128,7 @@ mod tests {
     fn mirror(mut pod: Pod) -> Pod {
         let mark = ("kubernetes.io/config.mirror".to_owned(), "u1".to_owned());
         pod.metadata.annotations = Some([mark].into());
+        own_by_node(&mut pod);
         pod
     }
 
