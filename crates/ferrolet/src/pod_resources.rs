@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::pod_resources::{PodContainers, PodResources};
 use podresources::{Listed, Lister, Metrics};
 use podspec::view;
-use server::{PodAndStatus, PodView as _, take_turns};
+use server::{PodAndStatus, PodView as _, Slot, take_turns};
 use tokio::net::UnixListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,17 @@ impl PodResourcesSocket {
         let Some((socket, listener)) = opened else { return };
         info!(path = %self.path.display(), "telling which resources pods have");
         let lister = Arc::new(lister);
-        take_turns(&listener, |stream| Arc::clone(&lister).answer(stream), stop).await;
+        let answered = |stream, slot: Slot| {
+            // One without calls is closed by its idle limit.
+            slot.keep();
+            let lister = Arc::clone(&lister);
+            // The slot is the connection's until that ends.
+            async move {
+                lister.answer(stream).await;
+                drop(slot);
+            }
+        };
+        take_turns(&listener, answered, stop).await;
         // With it goes its file.
         drop(socket);
     }

@@ -32,6 +32,7 @@ mod query;
 mod respond;
 mod routes;
 mod serve;
+mod slots;
 pub mod wire;
 
 pub use event_book::{EventBook, EventLimits};
@@ -40,3 +41,4 @@ pub use parts::{
     Verbosity,
 };
 pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
+pub use slots::{MOST_CONNECTIONS, Slot};

@@ -21,9 +21,8 @@ use tracing::{debug, warn};
 
 use crate::parts::Parts;
 use crate::routes::{answer, answer_health};
+use crate::slots::{Slot, Slots};
 
-/// How many connections are answered at a time; further ones wait to be taken.
-const MOST_CONNECTIONS: usize = 64;
 /// How long a request may take to come.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request, its body aside. The least that hyper takes.
@@ -36,9 +35,12 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Answers requests until told to stop. Answers that are under way then break off: those that stream
 /// would never end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
-    let answered = |stream| {
+    let answered = |stream, slot: Slot| {
         let parts = Arc::clone(&parts);
-        answer_one(stream, move |request| answer(Arc::clone(&parts), request))
+        answer_one(stream, move |request| {
+            slot.keep();
+            answer(Arc::clone(&parts), request)
+        })
     };
     take_turns(&listener, answered, stop).await;
 }
@@ -62,7 +64,13 @@ pub async fn serve_health(address: SocketAddr, stop: CancellationToken) {
 
 /// The same on a listener that is there.
 pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
-    take_turns(&listener, |stream| answer_one(stream, answer_health), stop).await;
+    let answered = |stream, slot: Slot| {
+        answer_one(stream, move |request| {
+            slot.keep();
+            answer_health(request)
+        })
+    };
+    take_turns(&listener, answered, stop).await;
 }
 
 /// Where connections come in.
@@ -87,29 +95,40 @@ impl Door for TcpListener {
     }
 }
 
-/// Takes connections until told to stop and has each answered, side by side, a bounded number at a time.
-pub async fn take_turns<D, F>(door: &D, answered: impl Fn(D::Stream) -> F, stop: CancellationToken)
-where
+/// Takes connections until the stop and has each answered, side by side, a bounded number at a time: see [`Slot`].
+pub async fn take_turns<D, F>(
+    door: &D,
+    answered: impl Fn(D::Stream, Slot) -> F,
+    stop: CancellationToken,
+) where
     D: Door,
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut connections = JoinSet::new();
+    let (mut connections, mut slots) = (JoinSet::new(), Slots::new());
     loop {
+        let next = async {
+            slots.room().await;
+            door.accept_one().await
+        };
         // Biased: stopping first; then ended connections, of which there are few; then new ones.
-        tokio::select! {
+        let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(_) = connections.join_next() => {}
-            accepted = door.accept_one(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok(stream) => {
-                    connections.spawn(answered(stream));
-                }
-                Err(error) => {
-                    warn!(%error, "cannot take a connection; trying again");
-                    sleep(ACCEPT_RETRY).await;
-                }
-            },
-        }
+            Some(_) = connections.join_next() => continue,
+            accepted = next => accepted,
+        };
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(error) => {
+                warn!(%error, "cannot take a connection; trying again");
+                sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        let slot = stop.run_until_cancelled(slots.take()).await;
+        let Some(slot) = slot.flatten() else { return };
+        let task = connections.spawn(answered(stream, slot.clone()));
+        slots.started(&slot, task);
     }
 }
 

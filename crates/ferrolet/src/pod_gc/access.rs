@@ -39,6 +39,14 @@ pub(super) struct Credentials {
     pub(super) token: Option<String>,
 }
 
+/// Who calls.
+#[derive(Debug)]
+pub(super) struct Caller {
+    user: User,
+    /// Whether they were authenticated: not anonymous.
+    pub(super) is_known: bool,
+}
+
 /// What is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -49,6 +57,8 @@ pub(super) enum Verdict {
     Forbidden,
     /// It could not be found out.
     Unknown,
+    /// Too many others are being found out about.
+    Busy,
 }
 
 impl Access {
@@ -65,19 +75,25 @@ impl Access {
         })
     }
 
-    pub(super) async fn to(&self, path: &str, who: Credentials) -> Verdict {
-        let user = match (who.certificate, who.token) {
-            (Some(user), _) => user,
-            (None, None) => anonymous(),
+    /// Finds out who calls.
+    pub(super) async fn authenticate(&self, who: Credentials) -> Result<Caller, Verdict> {
+        match (who.certificate, who.token) {
+            (Some(user), _) => Ok(Caller { user, is_known: true }),
+            (None, None) => Ok(Caller { user: anonymous(), is_known: false }),
             (None, Some(token)) => match self.owner(&token).await {
-                Ok(Some(user)) => user,
-                Ok(None) => return Verdict::Unauthenticated,
+                Ok(Some(user)) => Ok(Caller { user, is_known: true }),
+                Ok(None) => Err(Verdict::Unauthenticated),
                 Err(error) => {
                     warn!(error = %Chain(&error), "cannot ask the API server whose token it is");
-                    return Verdict::Unknown;
+                    Err(Verdict::Unknown)
                 }
             },
-        };
+        }
+    }
+
+    /// Finds out whether they may get a path.
+    pub(super) async fn authorize(&self, path: &str, caller: Caller) -> Verdict {
+        let user = caller.user;
         if user.groups.iter().any(|group| group == MASTERS) {
             return Verdict::Allowed;
         }
@@ -173,6 +189,15 @@ mod tests {
             denied_ttl: SECOND * 5,
         };
         (Arc::clone(&server), Access::new(server, settings))
+    }
+
+    impl Access {
+        async fn to(&self, path: &str, who: Credentials) -> Verdict {
+            match self.authenticate(who).await {
+                Ok(caller) => self.authorize(path, caller).await,
+                Err(verdict) => verdict,
+            }
+        }
     }
 
     fn token(token: &str) -> Credentials {

@@ -23,7 +23,7 @@ use super::access::Access;
 use super::configz::configz;
 use super::health::Health;
 use super::parts::{Parts, host_name};
-use super::serve::{Page, listen, serve};
+use super::serve::{Page, Reviewed, listen, serve};
 use super::tls::Keys;
 use crate::observe::SystemClock;
 use crate::records::keep;
@@ -146,6 +146,7 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     let page = Arc::new(Page {
         health: Health { election: parts.election.clone(), cache: Arc::clone(&parts.cache) },
         access: Access::new(Arc::clone(&parts.cluster) as _, serving.access.clone()),
+        reviewed: Reviewed::default(),
         registry: parts.registry.clone(),
         configz: configz(args).to_string(),
     });

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use model::cluster::User;
 use prometheus::{Encoder as _, Registry, TextEncoder};
+use server::{MOST_CONNECTIONS, Slot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -29,14 +31,54 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// How many connections may wait to be taken.
 const WAITING: u32 = 128;
 
+/// How many callers that are not authenticated may be looked into at a time. The other slots are free for paths that are
+/// open to everybody, which health is by default.
+const MOST_REVIEWED: usize = MOST_CONNECTIONS - 16;
+
+/// Callers that are not authenticated and being looked into.
+#[derive(Debug)]
+pub(super) struct Reviewed(Semaphore);
+
+impl Default for Reviewed {
+    fn default() -> Self {
+        Self(Semaphore::new(MOST_REVIEWED))
+    }
+}
+
 /// What is told.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) health: Health,
     pub(super) access: Access,
+    pub(super) reviewed: Reviewed,
     pub(super) registry: Registry,
     /// The settings, as JSON.
     pub(super) configz: String,
+}
+
+impl Page {
+    /// Whether somebody may get a path. Those who are authenticated no longer count among the connections.
+    async fn verdict(&self, path: &str, who: Credentials, slot: &Slot) -> Verdict {
+        let turn = match who.certificate {
+            Some(_) => None,
+            None => match self.reviewed.0.try_acquire() {
+                Ok(turn) => Some(turn),
+                Err(_) => return Verdict::Busy,
+            },
+        };
+        let caller = match self.access.authenticate(who).await {
+            Ok(caller) => caller,
+            Err(verdict) => return verdict,
+        };
+        // One that stays anonymous has its turn until the API server says what it may do.
+        let _turn = if caller.is_known {
+            slot.release();
+            None
+        } else {
+            turn
+        };
+        self.access.authorize(path, caller).await
+    }
 }
 
 /// Listens. An address that stands for all of them stands for those of both versions of IP, as upstream's does: the only
@@ -68,11 +110,11 @@ pub(super) async fn serve(
     keys: Arc<Keys>,
     stop: CancellationToken,
 ) {
-    let answered = |stream| connection(stream, Arc::clone(&keys), Arc::clone(&page));
+    let answered = |stream, slot| connection((stream, slot), Arc::clone(&keys), Arc::clone(&page));
     server::take_turns(&listener, answered, stop).await;
 }
 
-async fn connection(stream: TcpStream, keys: Arc<Keys>, page: Arc<Page>) {
+async fn connection((stream, slot): (TcpStream, Slot), keys: Arc<Keys>, page: Arc<Page>) {
     let acceptor = TlsAcceptor::from(keys.current().await);
     let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -80,7 +122,13 @@ async fn connection(stream: TcpStream, keys: Arc<Keys>, page: Arc<Page>) {
         Err(_) => return debug!("a connection took too long to become secure"),
     };
     let owner = stream.get_ref().1.peer_certificates().and_then(|chain| tls::owner(chain.first()?));
-    let answer = |request| answer(Arc::clone(&page), request, owner.clone());
+    if owner.is_some() {
+        slot.release();
+    }
+    let answer = |request| {
+        slot.keep();
+        answer(Arc::clone(&page), request, owner.clone(), slot.clone())
+    };
     if timeout(LONGEST, server::answer_one(stream, answer)).await.is_err() {
         debug!("a connection lasted too long");
     }
@@ -90,6 +138,7 @@ async fn answer(
     page: Arc<Page>,
     request: Request<Incoming>,
     certificate: Option<User>,
+    slot: Slot,
 ) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
@@ -97,7 +146,7 @@ async fn answer(
     let path = request.uri().path();
     if !page.access.is_open(path) {
         let who = Credentials { certificate, token: token(&request) };
-        if let Some(refusal) = refusal(page.access.to(path, who).await) {
+        if let Some(refusal) = refusal(page.verdict(path, who, &slot).await) {
             return refusal;
         }
     }
@@ -125,6 +174,11 @@ fn refusal(verdict: Verdict) -> Option<Response<Full<Bytes>>> {
             answer
         }
         Verdict::Forbidden => plain(StatusCode::FORBIDDEN, "Forbidden\n"),
+        Verdict::Busy => {
+            let mut answer = plain(StatusCode::TOO_MANY_REQUESTS, "Too Many Requests\n");
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            answer
+        }
         Verdict::Unknown => {
             plain(StatusCode::INTERNAL_SERVER_ERROR, "the API server cannot be asked\n")
         }

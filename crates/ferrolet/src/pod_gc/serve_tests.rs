@@ -83,6 +83,10 @@ struct Port {
 
 impl Port {
     async fn open(more: &[&str]) -> Self {
+        Self::reviewed_by(Arc::new(Reviewer), more).await
+    }
+
+    async fn reviewed_by(reviewer: Arc<dyn Reviews>, more: &[&str]) -> Self {
         let authority = Authority::new();
         let files = Arc::new(MemoryFiles::new());
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -99,7 +103,8 @@ impl Port {
         podgc::metrics::Metrics::new(&registry).unwrap();
         let page = Arc::new(Page {
             health: Health { election: None, cache },
-            access: Access::new(Arc::new(Reviewer), args.serving.access.clone()),
+            access: Access::new(reviewer, args.serving.access.clone()),
+            reviewed: Reviewed::default(),
             registry,
             configz: super::super::configz::configz(&args).to_string(),
         });
@@ -151,7 +156,7 @@ impl Port {
     /// Gets a path; the status and the whole answer.
     async fn get(&self, who: Who<'_>, path: &str) -> (u16, String) {
         let (identity, token) = match who {
-            Who::Nobody => (None, String::new()),
+            Who::Anonymous => (None, String::new()),
             Who::Token(token) => (None, format!("authorization: Bearer {token}\r\n")),
             Who::Certificate(identity) => (Some(identity), String::new()),
         };
@@ -164,7 +169,7 @@ impl Port {
 /// With which credentials.
 #[derive(Clone, Copy)]
 enum Who<'a> {
-    Nobody,
+    Anonymous,
     Token(&'a str),
     Certificate(&'a Identity),
 }
@@ -181,7 +186,7 @@ async fn health_is_for_everybody_and_the_rest_for_whom_the_api_server_lets() {
     let good = port.authority.client("good");
     let poor = port.authority.client("poor");
     let whos = [
-        Who::Nobody,
+        Who::Anonymous,
         Who::Token("bad"),
         Who::Token("poor"),
         Who::Token("good"),
@@ -229,7 +234,7 @@ async fn a_certificate_that_nobody_trusted_vouches_for_is_refused() {
 async fn what_is_open_can_be_chosen() {
     let port = Port::open(&["--authorization-always-allow-paths=/metrics,/livez*"]).await;
     for (path, expected) in [("/metrics", 200), ("/livez/ping", 200), ("/healthz", 403)] {
-        assert_eq!(port.get(Who::Nobody, path).await.0, expected, "{path}");
+        assert_eq!(port.get(Who::Anonymous, path).await.0, expected, "{path}");
     }
 }
 
@@ -279,4 +284,69 @@ async fn all_addresses_are_those_of_both_versions_of_ip() {
         let error = listen(address, port).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{address}");
     }
+}
+
+/// Never says whose a token is but that of `good`; counts the questions.
+#[derive(Debug, Default)]
+struct Slow(tokio::sync::watch::Sender<usize>);
+
+#[async_trait]
+impl Reviews for Slow {
+    async fn token_owner(&self, token: &str) -> Result<Option<User>, ApiError> {
+        if token == "good" {
+            return Reviewer.token_owner(token).await;
+        }
+        self.0.send_modify(|count| *count += 1);
+        std::future::pending().await
+    }
+
+    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
+        if user.name == "hung" {
+            self.0.send_modify(|count| *count += 1);
+            return std::future::pending().await;
+        }
+        Reviewer.may_get(user, path).await
+    }
+}
+
+// behaviour: PGC-142
+#[tokio::test]
+async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
+    let slow = Arc::new(Slow::default());
+    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, &[]).await);
+    let mut asking = JoinSet::new();
+    for number in 0..MOST_REVIEWED {
+        let port = Arc::clone(&port);
+        let token = format!("token-{number}");
+        asking.spawn(async move { port.get(Who::Token(&token), "/metrics").await.0 });
+    }
+    let all = slow.0.subscribe().wait_for(|count| *count == MOST_REVIEWED).await.map(drop);
+    all.unwrap();
+    let (status, refusal) = port.get(Who::Token("one-more"), "/metrics").await;
+    assert_eq!(status, 429, "{refusal}");
+    assert!(refusal.contains("retry-after: 1"), "{refusal}");
+    let mut idle = Vec::new();
+    for _ in 0..2 * MOST_CONNECTIONS {
+        idle.push(TcpStream::connect(port.address).await.unwrap());
+    }
+    assert_eq!(port.get(Who::Anonymous, "/healthz").await.0, 200);
+    let good = port.authority.client("good");
+    assert_eq!(port.get(Who::Certificate(&good), "/metrics").await.0, 200, "it needs no review");
+}
+
+// behaviour: PGC-142
+#[tokio::test]
+async fn authenticated_connections_do_not_count() {
+    let slow = Arc::new(Slow::default());
+    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, &[]).await);
+    let hung = Arc::new(port.authority.client("hung"));
+    let mut asking = JoinSet::new();
+    // More than there are slots, one after the other: none has to give way before it is authenticated.
+    for number in 0..=MOST_CONNECTIONS {
+        let (port, hung) = (Arc::clone(&port), Arc::clone(&hung));
+        asking.spawn(async move { port.get(Who::Certificate(&hung), "/metrics").await.0 });
+        slow.0.subscribe().wait_for(|count| *count > number).await.map(drop).unwrap();
+    }
+    assert_eq!(port.get(Who::Anonymous, "/healthz").await.0, 200);
+    assert_eq!(port.get(Who::Token("good"), "/metrics").await.0, 200);
 }

@@ -1,6 +1,7 @@
 //! The health port.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,4 +53,22 @@ async fn health_port_has_ping_and_nothing_else() {
         let answer = port.get(path).await;
         assert!(answer.starts_with("HTTP/1.1 404"), "{path}: {answer}");
     }
+}
+
+// behaviour: NODE-62
+#[tokio::test]
+async fn health_is_answered_while_idle_connections_hold_all_slots() {
+    let port = Port::open().await;
+    let mut idle = Vec::new();
+    for _ in 0..2 * server::MOST_CONNECTIONS {
+        idle.push(TcpStream::connect(port.address).await.unwrap());
+    }
+    // Well before the requests of the others are overdue.
+    let answer = timeout(Duration::from_secs(5), port.get("/healthz")).await;
+    let answer = answer.expect("an answer beside idle connections");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // Those that came first gave way.
+    let mut rest = Vec::new();
+    let closed = timeout(PATIENCE, idle[0].read_to_end(&mut rest)).await.expect("closed in time");
+    assert!(closed.is_err() || rest.is_empty(), "{rest:?}");
 }
