@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
+use crate::Rate;
 use crate::bucket::Bucket;
 use crate::connect::Connection;
 use crate::counted::Counted;
@@ -28,6 +29,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// How much of a refusal is told.
 const LONGEST_MESSAGE: usize = 512;
 
+/// How fast reviews are asked for. Anybody who reaches a port can cause some, by tokens that were not reviewed before.
+const REVIEWS: Rate = Rate { per_second: 10.0, burst: 20 };
+
 /// Whether a call waits for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -37,6 +41,8 @@ pub(crate) enum Lane {
     Own,
     /// It keeps to the rate of events.
     Events,
+    /// It keeps to the rate of reviews.
+    Reviews,
     /// It keeps to the rate, and goes on.
     Watch,
 }
@@ -45,7 +51,7 @@ impl Lane {
     fn way(self) -> Way {
         match self {
             Self::Ordinary | Self::Events => Way::Shared,
-            Self::Own => Way::Urgent,
+            Self::Own | Self::Reviews => Way::Urgent,
             Self::Watch => Way::Watch,
         }
     }
@@ -58,6 +64,8 @@ pub(crate) struct Caller {
     pub(crate) bucket: Bucket,
     /// For events.
     pub(crate) events: Bucket,
+    /// For reviews.
+    reviews: Bucket,
     pub(crate) counted: OnceLock<Counted>,
     /// Whether calls are answered.
     pub(crate) reach: Reach,
@@ -180,7 +188,8 @@ impl Refusal {
 
 impl Caller {
     pub(crate) fn new(connection: Connection, bucket: Bucket, events: Bucket) -> Self {
-        Self { connection, bucket, events, counted: OnceLock::new(), reach: Reach::default() }
+        let (reviews, counted) = (Bucket::new(REVIEWS), OnceLock::new());
+        Self { connection, bucket, events, reviews, counted, reach: Reach::default() }
     }
 
     /// Sends a call; the answer is a good one, its body is still to be read.
@@ -188,6 +197,7 @@ impl Caller {
         match call.lane {
             Lane::Ordinary | Lane::Watch => self.bucket.take().await,
             Lane::Events => self.events.take().await,
+            Lane::Reviews => self.reviews.take().await,
             Lane::Own => {}
         }
         let (method, way, about) = (call.method.clone(), call.lane.way(), call.about);

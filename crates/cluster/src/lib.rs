@@ -9,7 +9,7 @@
 //! - of objects only what the records need is kept, and no more than one object, or one page of a list,
 //!   is in memory at a time;
 //! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;
-//! - ordinary calls keep to a rate; leases and reviews do not wait for it, and events have one of their own.
+//! - ordinary calls keep to a rate; leases do not wait for it, and events and reviews have rates of their own.
 
 mod access;
 mod bucket;

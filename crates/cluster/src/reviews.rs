@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::Cluster;
-use crate::call::Call;
+use crate::call::{Call, Lane};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -47,7 +47,7 @@ impl Reviews for Cluster {
             "apiVersion": "authentication.k8s.io/v1",
             "spec": { "token": token },
         });
-        let call = Call::json(Method::POST, path, &body).in_own_lane();
+        let call = Call::json(Method::POST, path, &body).in_lane(Lane::Reviews);
         let Review { status } = self.caller.ask::<Review<TokenStatus>>(call).await?;
         let TokenStatus { authenticated, user } = status;
         let user = User { name: user.username, uid: user.uid, groups: user.groups };
@@ -66,7 +66,7 @@ impl Reviews for Cluster {
                 "nonResourceAttributes": { "path": path, "verb": "get" },
             },
         });
-        let call = Call::json(Method::POST, to, &body).in_own_lane();
+        let call = Call::json(Method::POST, to, &body).in_lane(Lane::Reviews);
         let Review { status } = self.caller.ask::<Review<AccessStatus>>(call).await?;
         Ok(status.allowed && !status.denied)
     }

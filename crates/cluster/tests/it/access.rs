@@ -13,9 +13,9 @@ use model::ports::cluster::{
     Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,
     Reviews as _, Sink,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::server::{Asked, Server, refused};
+use crate::server::{Asked, Server, ok, refused};
 use crate::writes::{target, verdict};
 
 /// Hears nothing.
@@ -97,4 +97,18 @@ async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
         .iter()
         .map(|one| (one.group.to_owned(), one.resource.to_owned(), one.verb.to_owned()));
     assert_eq!(seen, needed.collect());
+}
+
+// behaviour: PGC-143
+#[tokio::test]
+async fn reviews_keep_to_a_rate_of_their_own() {
+    let server = Server::start(vec![ok("{}"); 26]).await;
+    let cluster = server.cluster().await;
+    let begun = Instant::now();
+    for number in 0..13 {
+        cluster.token_owner(&format!("token {number}")).await.unwrap();
+        cluster.may_get(&User::default(), &format!("/{number}")).await.unwrap();
+    }
+    // Twenty at once, and then ten in a second.
+    assert!(begun.elapsed() >= Duration::from_millis(590), "{:?}", begun.elapsed());
 }
