@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -14,35 +15,60 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use proto::podresources_v1::pod_resources_lister_server as v1;
 use proto::podresources_v1alpha1::pod_resources_lister_server as v1alpha1;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tracing::debug;
 
+use crate::calls::Calls;
 use crate::decide::Anonymous;
 use crate::lister::Lister;
 
 /// How many calls of a connection are answered at a time: no more than are let in at once.
 const MOST_CALLS: u32 = 16;
 
+/// How long a connection may have no call, as upstream's HTTP servers have it.
+const IDLE_LIMIT: Duration = Duration::from_secs(90);
+/// How long the end of an idle connection may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
 /// How much is read at once: more than a call takes.
 const PIECE: usize = 1024;
 
 impl Lister {
-    /// Answers the calls of a connection until it ends.
+    /// Answers the calls of a connection until it ends, or has had none for a while.
     pub async fn answer<S>(self: Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
+        let calls = Calls::default();
+        let mut idle = pin!(calls.idle(IDLE_LIMIT));
+        let begun = calls.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let lister = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(lister.call(request).await) }
+            let (lister, running) = (Arc::clone(&self), begun.begin());
+            async move {
+                let answer = lister.call(request).await;
+                drop(running);
+                Ok::<_, Infallible>(answer)
+            }
         });
         let served = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(MOST_CALLS)
-            .serve_connection(TokioIo::new(Nameless::new(stream)), service)
-            .await;
-        if let Err(error) = served {
+            .serve_connection(TokioIo::new(Nameless::new(stream)), service);
+        let mut served = pin!(served);
+        // Biased: a connection that ended is not idle.
+        let ended = tokio::select! {
+            biased;
+            ended = &mut served => ended,
+            () = &mut idle => {
+                debug!("closing an idle connection");
+                // Clients learn that they have to connect again; those that do not listen are left.
+                served.as_mut().graceful_shutdown();
+                timeout(GOODBYE, served).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
             debug!(%error, "a connection broke off");
         }
     }

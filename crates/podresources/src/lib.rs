@@ -12,6 +12,7 @@
 //! - callers together get 100 answers in a second, 10 at once;
 //! - who calls as the upstream kubelet's own clients do is understood.
 
+mod calls;
 mod connection;
 mod decide;
 mod lister;

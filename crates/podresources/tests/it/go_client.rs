@@ -1,12 +1,14 @@
 //! What a Go client sends that dials a path, and what it gets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use podresources::Listed;
 use prost::Message as _;
 use proto::podresources_v1::ListPodResourcesResponse;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::node::Node;
 
@@ -96,4 +98,33 @@ async fn a_client_that_calls_the_path_of_the_socket_is_answered_time_and_again()
     // Whoever hangs up is forgotten.
     drop(client);
     tasks.join_next().await.unwrap().unwrap();
+}
+
+// behaviour: PRS-12
+#[tokio::test(start_paused = true)]
+async fn connection_without_calls_is_closed_after_90_seconds() {
+    let node = Node::new(Listed::Active);
+    let (_silent, server) = tokio::io::duplex(1024);
+    let (mut client, other) = tokio::io::duplex(1024);
+    let (mut tasks, begun) = (JoinSet::new(), Instant::now());
+    let ended = async |tasks: &mut JoinSet<()>| {
+        tasks.join_next().await.unwrap().unwrap();
+        begun.elapsed().as_secs()
+    };
+    tasks.spawn(Arc::clone(&node.lister).answer(server));
+    tasks.spawn(Arc::clone(&node.lister).answer(other));
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    client.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(call(&mut client, 1, &first_headers()).await, ["web"]);
+    let seconds = ended(&mut tasks).await;
+    assert!((90..=92).contains(&seconds), "the one that never called: {seconds}");
+    let seconds = ended(&mut tasks).await;
+    assert!((150..=152).contains(&seconds), "90 seconds after its last call: {seconds}");
+    loop {
+        let (kind, ..) = read_frame(&mut client).await;
+        if kind == GO_AWAY {
+            break;
+        }
+    }
 }
