@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn response(stdout: usize, stderr: usize, exit_code: i32) -> cri::ExecSyncResponse {
-        let text = |length: usize| (0..length).map(|at| (at % 251) as u8).collect();
+        let text = |length: usize| (0..=250).cycle().take(length).collect();
         cri::ExecSyncResponse { stdout: text(stdout), stderr: text(stderr), exit_code }
     }
 
