@@ -15,7 +15,7 @@ use serde::Deserialize;
 enum Layer {
     /// Types, ports and generated code that everybody may use.
     Model,
-    /// Generated protocol code and raw system calls: for adapters.
+    /// Generated protocol code, raw system calls, and threads for calls that block: for adapters.
     Ground,
     /// Libraries next to the model, for subsystems.
     Shared,
@@ -35,7 +35,7 @@ enum Layer {
 
 const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
-    (Layer::Ground, &["proto", "sys"]),
+    (Layer::Ground, &["proto", "sys", "blocking"]),
     (Layer::Shared, &["checkpoint", "config", "podspec", "journal"]),
     (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "podresources"]),
     (
