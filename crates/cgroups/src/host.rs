@@ -1,9 +1,11 @@
 //! The port.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use blocking::{Call, Pool, Size};
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
 use model::machine::Cgroups as Version;
@@ -20,22 +22,34 @@ use crate::tree::Tree;
 const PAUSE: Duration = Duration::from_millis(5);
 const ATTEMPTS: u32 = 9;
 
+/// How many operations on cgroups are under way at a time.
+const THREADS: Size = Size { threads: 4, spare: 12 };
+
+/// How long an operation may take: of a cgroup with thousands of processes that are killed, some seconds.
+const LIMIT: Duration = Duration::from_mins(1);
+
 /// The cgroups of this machine, made by the agent itself.
 #[derive(Debug, Clone)]
 pub struct HostCgroups {
     tree: Tree,
     driver: CgroupDriver,
+    pool: Pool,
 }
 
 impl HostCgroups {
     /// Those in these hierarchies.
     pub fn new(tree: Tree) -> Self {
-        Self { tree, driver: CgroupDriver::Cgroupfs }
+        Self::of_driver(tree, CgroupDriver::Cgroupfs)
     }
 
     /// The same, where a driver has them.
     pub(crate) fn of_driver(tree: Tree, driver: CgroupDriver) -> Self {
-        Self { tree, driver }
+        Self { tree, driver, pool: Pool::new("cgroups", THREADS) }
+    }
+
+    /// The threads on which control files are read and written.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -63,11 +77,10 @@ impl HostCgroups {
         work: impl FnOnce(&Tree, &Place) -> Result<T, CgroupError> + Send + 'static,
     ) -> Result<T, CgroupError> {
         let (tree, place) = (self.tree.clone(), self.place(name));
-        let done = tokio::task::spawn_blocking(move || work(&tree, &place)).await;
-        done.unwrap_or_else(|panicked| {
-            let source = std::io::Error::other(panicked);
-            Err(crate::tree::failed("look after", name.to_string().into(), source))
-        })
+        let named = PathBuf::from(name.to_string());
+        let call = Call { operation: "cgroup operation on", subject: &named, limit: LIMIT };
+        let done = self.pool.run(call, move || work(&tree, &place)).await;
+        done.unwrap_or_else(|error| Err(crate::tree::failed("look after", named, error.into())))
     }
 
     /// That a cgroup is there, with whichever controllers.

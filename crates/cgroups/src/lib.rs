@@ -9,6 +9,7 @@
 //! - a name never leads out of a hierarchy: paths are followed below its root, without links;
 //! - a cgroup lies in all hierarchies of the first version, or has all controllers of the second;
 //! - nothing is killed but what is in the cgroup that goes, whatever its number meant a moment ago;
+//! - no caller waits for a control file longer than a minute;
 //! - a cgroup that others keep busy is given up after a moment and can be tried again.
 #![allow(
     clippy::disallowed_methods,

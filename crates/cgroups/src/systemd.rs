@@ -11,6 +11,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use blocking::Pool;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
 use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
@@ -45,6 +46,11 @@ impl SystemdCgroups {
     /// Those in these hierarchies.
     pub fn new(tree: Tree, manager: Manager) -> Self {
         Self::with(tree, Arc::new(manager))
+    }
+
+    /// The threads on which control files are read and written.
+    pub fn pool(&self) -> &Pool {
+        self.files.pool()
     }
 
     fn with(tree: Tree, units: Arc<dyn Units>) -> Self {

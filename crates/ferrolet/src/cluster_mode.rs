@@ -93,7 +93,7 @@ pub(crate) async fn connect(
         pod_writes: Arc::clone(&cluster) as _,
         node: Arc::clone(&cluster) as _,
         leases: Arc::clone(&cluster) as _,
-        addresses: Arc::new(HostAddresses),
+        addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,

@@ -1,26 +1,40 @@
 //! The addresses of the machine: from the kernel's own files, and from names.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use blocking::Resolver;
 use model::ports::addresses::{Addresses, FoundAddresses};
 
 use crate::text::read_text;
 
 /// The addresses of this machine.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct HostAddresses;
+#[derive(Debug, Clone, Default)]
+pub struct HostAddresses {
+    names: Resolver,
+}
+
+/// How long the look-up of a name may take.
+const LOOKUP: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Addresses for HostAddresses {
     async fn find(&self, name: Option<&str>) -> FoundAddresses {
-        let name = name.map(ToOwned::to_owned);
-        let find = move || FoundAddresses {
+        let mut of_name = Vec::new();
+        if let Some(name) = name {
+            for ip in self.names.resolve(name, LOOKUP).await.unwrap_or_default() {
+                if !of_name.contains(&ip) {
+                    of_name.push(ip);
+                }
+            }
+        }
+        // The kernel's own files and sockets: nothing of these waits for others.
+        FoundAddresses {
             on_interfaces: on_interfaces(),
-            of_name: name.map(|name| of_name(&name)).unwrap_or_default(),
+            of_name,
             by_default_route: by_default_route(),
-        };
-        tokio::task::spawn_blocking(find).await.unwrap_or_default()
+        }
     }
 }
 
@@ -54,16 +68,6 @@ fn local_v6(if_inet6: &str) -> Vec<IpAddr> {
     let numbers = words.filter(|word| word.len() == 32);
     let numbers = numbers.filter_map(|word| u128::from_str_radix(word, 16).ok());
     numbers.map(|number| Ipv6Addr::from(number).into()).collect()
-}
-
-fn of_name(name: &str) -> Vec<IpAddr> {
-    let mut all = Vec::new();
-    for found in (name, 0).to_socket_addrs().into_iter().flatten() {
-        if !all.contains(&found.ip()) {
-            all.push(found.ip());
-        }
-    }
-    all
 }
 
 /// The addresses that packets to elsewhere would bear, one of each version of IP at most. None is sent.
@@ -110,13 +114,13 @@ mod tests {
 
     #[tokio::test]
     async fn this_machine_has_addresses() {
-        let found = HostAddresses.find(Some("127.0.0.1")).await;
+        let found = HostAddresses::default().find(Some("127.0.0.1")).await;
         let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
         assert_eq!(found.of_name, [loopback]);
         assert!(found.on_interfaces.contains(&loopback), "{found:?}");
         for ip in &found.by_default_route {
             assert!(found.on_interfaces.contains(ip), "{found:?}");
         }
-        assert_eq!(HostAddresses.find(None).await.of_name, [] as [IpAddr; 0]);
+        assert_eq!(HostAddresses::default().find(None).await.of_name, [] as [IpAddr; 0]);
     }
 }

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use model::ports::disk::{DiskSpace, Disks};
 use model::ports::files::FileError;
 
-use crate::{Host, blocking};
+use crate::Host;
 
 #[async_trait]
 impl Disks for Host {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
-        blocking("measure the disk of", path, |path| {
+        self.call("measure the disk of", path, |path| {
             let found = rustix::fs::statvfs(path)?;
             let bytes = |blocks: u64| found.f_frsize.saturating_mul(blocks);
             Ok(DiskSpace { capacity: bytes(found.f_blocks), available: bytes(found.f_bavail) })

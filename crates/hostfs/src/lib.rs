@@ -11,7 +11,9 @@
 //! - a directory is removed without leaving it: neither links nor mounts below it are entered;
 //! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
 //!   be read;
-//! - no program is run by a shell, and none for longer than it may take.
+//! - no program is run by a shell, and none for longer than it may take;
+//! - no caller waits for a file longer than its limit: a file system that does not answer takes a bounded number of
+//!   threads, and of those only a few for one pod.
 #![allow(
     clippy::disallowed_methods,
     reason = "this crate is where the agent reads and writes files"
@@ -19,6 +21,7 @@
 
 mod addresses;
 mod beneath;
+mod calls;
 mod claim;
 mod device_checkpoint;
 mod disk;
@@ -55,6 +58,7 @@ use model::ports::files::{
 use model::verdict::{Subject, Verdict};
 
 pub use addresses::{HostAddresses, by_default_route};
+pub use blocking::{Call, CallError, Pool, Size, StuckCall};
 pub use claim::{Claim, claim, claim_within};
 pub use device_checkpoint::device_checkpoint;
 pub use identity::{identity, uptime};
@@ -82,24 +86,17 @@ impl Host {
     pub fn logs(&self) -> HostLogs {
         HostLogs::new(Arc::clone(&self.watches))
     }
-}
 
-/// Runs a blocking operation where it holds nobody up, and names it if it fails.
-async fn blocking<T: Send + 'static>(
-    operation: &'static str,
-    path: &Path,
-    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
-) -> Result<T, FileError> {
-    let owned = path.to_owned();
-    let done = tokio::task::spawn_blocking(move || work(&owned)).await;
-    let result = done.unwrap_or_else(|panicked| Err(io::Error::other(panicked)));
-    result.map_err(|source| FileError { operation, path: path.to_owned(), source })
+    /// The threads on which files are read and written, those of logs and watches too.
+    pub fn pool(&self) -> &Pool {
+        self.watches.pool()
+    }
 }
 
 #[async_trait]
 impl HostFiles for Host {
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
-        blocking("list", directory, |directory| {
+        self.call("list", directory, |directory| {
             let mut names = Vec::new();
             for entry in std::fs::read_dir(directory)? {
                 names.push(entry?.file_name().to_string_lossy().into_owned());
@@ -111,15 +108,15 @@ impl HostFiles for Host {
     }
 
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        blocking("read", path, move |path| look::read(&look::open(path)?, limit)).await
+        self.call("read", path, move |path| look::read(&look::open(path)?, limit)).await
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        blocking("look at", path, look::found).await
+        self.call("look at", path, look::found).await
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        blocking("list", directory, look::entries).await
+        self.call("list", directory, look::entries).await
     }
 
     async fn read_version(
@@ -127,7 +124,7 @@ impl HostFiles for Host {
         path: &Path,
         limit: u64,
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        blocking("read", path, move |path| look::read_version(path, limit)).await
+        self.call("read", path, move |path| look::read_version(path, limit)).await
     }
 
     async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {
@@ -136,16 +133,16 @@ impl HostFiles for Host {
 
     async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         let content = content.to_owned();
-        blocking("write", path, move |path| replace(path, &content)).await
+        self.call("write", path, move |path| replace(path, &content)).await
     }
 
     async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
         let content = content.to_owned();
-        blocking("write", path, move |path| replace::overwrite(path, &content, mode)).await
+        self.call("write", path, move |path| replace::overwrite(path, &content, mode)).await
     }
 
     async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
-        blocking("remove", path, replace::remove).await
+        self.call("remove", path, replace::remove).await
     }
 
     async fn create_directory(
@@ -155,22 +152,22 @@ impl HostFiles for Host {
         mode: u32,
     ) -> Result<(), FileError> {
         let (whole, root, below) = (root.join(below), root.to_owned(), below.to_owned());
-        blocking("create directory", &whole, move |_| beneath::create(&root, &below, mode)).await
+        self.call("create directory", &whole, move |_| beneath::create(&root, &below, mode)).await
     }
 
     async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
         let (whole, root, below) = (root.join(below), root.to_owned(), below.to_owned());
-        blocking("create file", &whole, move |_| beneath::create_file(&root, &below, mode)).await
+        self.call("create file", &whole, move |_| beneath::create_file(&root, &below, mode)).await
     }
 
     async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         let (whole, root, below) = (root.join(below), root.to_owned(), below.to_owned());
-        blocking("read", &whole, move |_| beneath::read_end(&root, &below, limit)).await
+        self.call("read", &whole, move |_| beneath::read_end(&root, &below, limit)).await
     }
 
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         let target = target.to_owned();
-        blocking("make link", link, move |link| {
+        self.call("make link", link, move |link| {
             if !target.exists() {
                 return Ok(());
             }
@@ -204,6 +201,7 @@ impl HostFiles for Host {
             }
         };
         let root = root.to_owned();
-        blocking("remove", path, move |path| removal::remove(&root, path, kind)).await
+        let work = move |path: &Path| removal::remove(&root, path, kind);
+        self.call_within(calls::REMOVAL, ("remove", path), work).await
     }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use blocking::Pool;
 use model::ports::packet_filter::{
     Addition, Family, FilterChain, FilterError, FilterRule, PacketFilter, Place, Table,
 };
 
-use crate::program::run;
+use crate::program::{self, run};
 
 /// How many seconds a program waits until others are done with the tables.
 const TURN: &str = "5";
@@ -23,10 +24,18 @@ const LIMIT: Duration = Duration::from_secs(15);
 const NOT_THERE: i32 = 1;
 
 /// The packet filter of this host.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HostPacketFilter {
     /// Where its programs are; where all programs are if this is empty.
     directory: Option<PathBuf>,
+    /// The threads that wait for them.
+    programs: Pool,
+}
+
+impl Default for HostPacketFilter {
+    fn default() -> Self {
+        Self { directory: None, programs: program::pool() }
+    }
 }
 
 impl HostPacketFilter {
@@ -42,7 +51,7 @@ impl HostPacketFilter {
             None => OsString::from(program),
         };
         let failed = |why: String| FilterError::Failed { program, why };
-        let ended = match run(&path, arguments, input, LIMIT).await {
+        let ended = match run(&self.programs, &path, arguments, input, LIMIT).await {
             Ok(ended) => ended.ok_or(FilterError::TooSlow { program, limit: LIMIT })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(FilterError::NoProgram { program });

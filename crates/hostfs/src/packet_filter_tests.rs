@@ -24,7 +24,8 @@ fn with_programs(script: &str) -> (HostPacketFilter, TempDir) {
     for program in ["iptables", "ip6tables", "iptables-restore", "ip6tables-restore"] {
         install(directory.path(), program, script);
     }
-    (HostPacketFilter { directory: Some(directory.path().to_owned()) }, directory)
+    let place = Some(directory.path().to_owned());
+    (HostPacketFilter { directory: place, ..HostPacketFilter::default() }, directory)
 }
 
 /// A network of its own, which ends with this.

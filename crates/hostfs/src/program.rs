@@ -2,14 +2,26 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use blocking::{Call, CallError, Pool, Size};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::sync::oneshot;
+
+/// How many programs run at a time.
+const PROGRAMS: Size = Size { threads: 2, spare: 2 };
+
+/// The threads that wait for programs.
+pub(crate) fn pool() -> Pool {
+    Pool::new("programs", PROGRAMS)
+}
 
 /// Runs a program with these arguments, and with this to read. Its output is only what it says of errors. Nothing if
 /// it took longer than the limit: it is killed then.
 pub(crate) async fn run(
+    pool: &Pool,
     program: &OsStr,
     arguments: &[&str],
     input: String,
@@ -17,15 +29,31 @@ pub(crate) async fn run(
 ) -> io::Result<Option<Output>> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn()?;
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let ended = tokio::task::spawn_blocking(move || feed(child, &input));
-    if let Ok(ended) = tokio::time::timeout(limit, ended).await {
-        return ended.unwrap_or_else(|panicked| Err(io::Error::other(panicked))).map(Some);
+    let (sender, mut process) = oneshot::channel();
+    // The start of a program reads its file, which blocks as well.
+    let work = move || {
+        let child = command.spawn()?;
+        // Without a receiver its time is over.
+        if let Err(process) = sender.send(pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?)
+        {
+            _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        feed(child, &input)
+    };
+    let call = Call { operation: "run", subject: Path::new(program), limit };
+    match pool.run(call, work).await {
+        Ok(ended) => ended.map(Some),
+        Err(CallError::Overdue(_)) => {
+            // One that starts from now on finds no receiver.
+            process.close();
+            if let Ok(process) = process.try_recv() {
+                // It may have ended just now.
+                _ = pidfd_send_signal(process, Signal::KILL);
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
-    // It may have ended just now.
-    _ = pidfd_send_signal(process, Signal::KILL);
-    Ok(None)
 }
 
 fn feed(mut child: Child, input: &str) -> io::Result<Output> {
@@ -44,7 +72,8 @@ mod tests {
     use super::*;
 
     async fn shell(script: &str, input: &str, limit: Duration) -> Option<(Option<i32>, String)> {
-        let ended = run(OsStr::new("sh"), &["-c", script], input.to_owned(), limit).await.unwrap();
+        let ended =
+            run(&pool(), OsStr::new("sh"), &["-c", script], input.to_owned(), limit).await.unwrap();
         ended.map(|output| (output.status.code(), String::from_utf8(output.stderr).unwrap()))
     }
 
@@ -74,7 +103,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_an_error() {
-        let error = run(OsStr::new("/nowhere/x"), &[], String::new(), Duration::from_secs(1)).await;
+        let minute = Duration::from_mins(1);
+        let error = run(&pool(), OsStr::new("/nowhere/x"), &[], String::new(), minute).await;
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
+use blocking::Pool;
 use futures_util::StreamExt as _;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask};
 use model::ports::files::{DirectoryWatch, FileError, Heard};
@@ -16,14 +17,23 @@ use tokio::task::JoinSet;
 
 use queue::Queue;
 
+use crate::calls;
+
 /// Room for some events; more than fit are read in the next turn.
 const BUFFER: usize = 4096;
 
 /// All watches of the agent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watches {
     /// Made with the first watch, and again if it broke.
     instance: Mutex<Option<Instance>>,
+    pool: Pool,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self { instance: Mutex::default(), pool: calls::pool() }
+    }
 }
 
 /// An inotify instance and the task that reads it. The task ends when this is dropped.
@@ -57,6 +67,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watches {
+    /// The threads for all that is done to files.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// Listens to a directory: to files that were written, not to their writing.
     pub(crate) async fn watch(&self, directory: &Path) -> Result<Watch, FileError> {
         let mask = WatchMask::ATTRIB
@@ -78,12 +93,11 @@ impl Watches {
     async fn listen(&self, directory: &Path, mask: WatchMask) -> Result<Watch, FileError> {
         let failed = |source| FileError { operation: "watch", path: directory.to_owned(), source };
         let shared = self.shared().map_err(failed)?;
-        let (mut watches, path) = (shared.watches.clone(), directory.to_owned());
+        let mut watches = shared.watches.clone();
         // A directory has one watch in an instance, whoever listens: each adds what it wants to hear.
         let mask = mask | WatchMask::ONLYDIR | WatchMask::MASK_ADD;
-        let added = tokio::task::spawn_blocking(move || watches.add(path, mask)).await;
-        let descriptor =
-            added.unwrap_or_else(|panicked| Err(io::Error::other(panicked))).map_err(failed)?;
+        let add = move |path: &Path| watches.add(path, mask);
+        let descriptor = calls::call(&self.pool, "watch", directory, add).await?;
         let queue = Arc::new(Queue::default());
         lock(&shared.table).listen(descriptor.clone(), &queue);
         Ok(Watch { directory: directory.to_owned(), queue, descriptor, shared })

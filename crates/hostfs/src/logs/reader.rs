@@ -6,14 +6,16 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use blocking::Pool;
 use model::ports::files::FileError;
 use model::ports::logs::{Ended, LogRequest};
 
 use super::notice::Notice;
 use super::tail::last_lines;
 use super::text::Text;
+use crate::beneath;
+use crate::calls::call;
 use crate::watch::Watches;
-use crate::{beneath, blocking};
 
 /// How much is read at a time.
 const CHUNK: usize = 64 * 1024;
@@ -25,6 +27,7 @@ pub(super) struct Reader {
     position: u64,
     text: Text,
     until: Until,
+    pool: Pool,
 }
 
 /// When reading ends.
@@ -58,7 +61,7 @@ impl Reader {
             None => None,
         };
         let tail = request.tail_lines;
-        let (file, range) = blocking("read the log", path, move |path| {
+        let (file, range) = call(watches.pool(), "read the log", path, move |path| {
             let file = beneath::open_log(path)?;
             let size = file.metadata()?.len();
             let range = match tail {
@@ -74,6 +77,7 @@ impl Reader {
             position: range.start,
             text: Text::new(request),
             until: until.unwrap_or(Until::Position(range.end)),
+            pool: watches.pool().clone(),
         })
     }
 
@@ -109,7 +113,7 @@ impl Reader {
             return Ok(None);
         }
         let (file, position) = (Arc::clone(&self.file), self.position);
-        let bytes = blocking("read the log", &self.path, move |_| {
+        let bytes = call(&self.pool, "read the log", &self.path, move |_| {
             let mut bytes = vec![0; most];
             let length = file.read_at(&mut bytes, position)?;
             bytes.truncate(length);
@@ -127,7 +131,7 @@ impl Reader {
             return Ok(None);
         }
         let (open, position) = (Arc::clone(&self.file), self.position);
-        let next = blocking("look at the log", &self.path, move |path| {
+        let next = call(&self.pool, "look at the log", &self.path, move |path| {
             let old = open.metadata()?;
             let new = match beneath::open_log(path) {
                 Ok(file) => file,
