@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use blocking::Flights;
 use kube::config::AuthInfo;
 use tokio::time::Instant;
 
 /// How often the files are checked at most.
 const CHECK_AGAIN: Duration = Duration::from_mins(1);
+/// How long a check may take.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// What differs between a file and another that took its place, or its own later content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,8 @@ impl Version {
 #[derive(Debug)]
 pub(crate) struct ClientIdentity {
     paths: Vec<PathBuf>,
+    /// One thread checks the files, which hangs alone.
+    checks: Flights<Vec<Option<Version>>>,
     /// Never held across an await.
     state: Mutex<State>,
 }
@@ -60,10 +65,9 @@ impl ClientIdentity {
         if paths.is_empty() {
             return None;
         }
-        let version = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().map(Version::of);
-        let versions = paths.iter().map(version).collect();
+        let versions = versions(&paths);
         let state = State { versions, checked: Some(Instant::now()) };
-        Some(Self { paths, state: Mutex::new(state) })
+        Some(Self { paths, checks: Flights::new(1), state: Mutex::new(state) })
     }
 
     /// The versions of the files, if it is time to compare them and they are not those in use.
@@ -76,11 +80,9 @@ impl ClientIdentity {
             // Calls that come meanwhile use the certificate that is there.
             state.checked = Some(Instant::now());
         }
-        let mut versions = Vec::with_capacity(self.paths.len());
-        for path in &self.paths {
-            versions.push(tokio::fs::metadata(path).await.ok().as_ref().map(Version::of));
-        }
-        (versions != self.lock().versions).then_some(versions)
+        let paths = self.paths.clone();
+        let found = self.checks.join("", move || versions(&paths))?.wait(LIMIT).await?;
+        (found != self.lock().versions).then_some(found)
     }
 
     /// From now on the files are used as they were with these versions.
@@ -97,6 +99,12 @@ impl ClientIdentity {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The versions of files; nothing for one that is not there.
+fn versions(paths: &[PathBuf]) -> Vec<Option<Version>> {
+    let version = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().map(Version::of);
+    paths.iter().map(version).collect()
 }
 
 #[cfg(test)]

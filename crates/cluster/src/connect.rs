@@ -4,25 +4,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use blocking::Flights;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
-use kube::client::{Body, ConfigExt as _};
+use kube::client::{AuthError, Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use model::chain::Chain;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
 use tracing::{info, warn};
 
 use crate::client_identity::ClientIdentity;
+use crate::names::Names;
+use crate::plugin::{Identity, Plugin};
 use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
 use crate::token_file::TokenFile;
 use crate::ways::{Connector, PING, Way, Ways};
 
 /// How long it may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long the files of a certificate may take to be read.
+const READ: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +66,9 @@ pub enum ConnectError {
         #[source]
         source: std::io::Error,
     },
+    /// The credential plugin of the kubeconfig is of no use.
+    #[error("use the credential plugin of the kubeconfig")]
+    Plugin(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The proxy on the way there is of no use.
     #[error("reach the API server through a proxy")]
     Proxy(#[source] ProxyError),
@@ -74,6 +83,8 @@ pub struct Connection {
     /// What new connections are made of, where the client certificate lies in files.
     certificate: Option<Arc<Certificate>>,
     ways: Ways,
+    /// Who one is, where a program says.
+    plugin: Option<Arc<Plugin>>,
     address: String,
 }
 
@@ -82,6 +93,9 @@ struct Certificate {
     files: ClientIdentity,
     config: Config,
     proxy: Option<Uri>,
+    names: Names,
+    /// One thread reads the files.
+    make: Flights<Result<Connector, String>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -142,15 +156,16 @@ impl Connection {
             }
             None => None,
         };
-        let connection = Self::with(config, proxy);
+        let plugin = by_plugin(&mut config).await.map_err(ConnectError::Plugin)?.map(Arc::new);
+        let connection = Self::with(config, proxy, Names::default());
         let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
-        Ok(Self { token, ..connection })
+        Ok(Self { token, plugin, ..connection })
     }
 
-    fn with(config: Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
+    fn with(config: Config, proxy: Option<Uri>, names: Names) -> Result<Self, kube::Error> {
         // Before the files are read: a change from then on is found.
         let files = ClientIdentity::of(&config.auth_info);
-        let ways = Ways::new(connector(&config, proxy.clone())?);
+        let ways = Ways::new(connector(&config, proxy.clone(), names.clone())?);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
@@ -159,8 +174,10 @@ impl Connection {
             .service(ways.clone());
         let client = Client::new(service, config.default_namespace.clone());
         let address = config.cluster_url.to_string();
-        let certificate = files.map(|files| Arc::new(Certificate { files, config, proxy }));
-        Ok(Self { client, token: None, certificate, ways, address })
+        let make = Flights::new(1);
+        let certificate =
+            files.map(|files| Arc::new(Certificate { files, config, proxy, names, make }));
+        Ok(Self { client, token: None, certificate, ways, plugin: None, address })
     }
 
     /// Where the server is.
@@ -181,11 +198,17 @@ impl Connection {
         if let Some(token) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, token.header().await);
         }
+        if let Some(plugin) = &self.plugin {
+            let header = plugin.header().await;
+            let failed = |error| kube::Error::Auth(AuthError::AuthExec(Chain(&error).to_string()));
+            if let Some(header) = header.map_err(failed)? {
+                request.headers_mut().insert(AUTHORIZATION, header);
+            }
+        }
         let answer = self.client.send(request.map(Body::from)).await?;
-        if let Some(token) = &self.token
-            && answer.status() == StatusCode::UNAUTHORIZED
-        {
-            token.refused(begun);
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            self.token.iter().for_each(|token| token.refused(begun));
+            self.plugin.iter().for_each(|plugin| plugin.refused(begun));
         }
         if let Some(certificate) = &self.certificate
             && answer.status() == StatusCode::UNAUTHORIZED
@@ -202,24 +225,34 @@ impl Certificate {
     async fn refresh(self: &Arc<Self>, ways: &Ways) {
         let Some(versions) = self.files.changed().await else { return };
         let this = Arc::clone(self);
-        let made = spawn_blocking(move || connector(&this.config, this.proxy.clone())).await;
-        match made {
-            Ok(Ok(connector)) => {
+        let work = move || {
+            let made = connector(&this.config, this.proxy.clone(), this.names.clone());
+            made.map_err(|error| Chain(&error).to_string())
+        };
+        let made = match self.make.join("", work) {
+            Some(flight) => flight.wait(READ).await,
+            None => None,
+        };
+        match made.unwrap_or_else(|| Err("its files cannot be read in time".to_owned())) {
+            Ok(connector) => {
                 ways.renew(connector);
                 self.files.use_versions(versions);
                 info!("Client certificate changed, using it for new connections");
             }
-            Ok(Err(error)) => {
-                warn!(error = %Chain(&error), "Cannot use the changed client certificate, keeping the last one");
+            Err(error) => {
+                warn!(error, "Cannot use the changed client certificate, keeping the last one");
             }
-            Err(error) => warn!(%error, "Cannot read the changed client certificate"),
         }
     }
 }
 
 /// Makes connections to a server with its credentials. Reads files, where these lie in some.
-fn connector(config: &Config, proxy: Option<Uri>) -> Result<Connector, kube::Error> {
-    let mut http = HttpConnector::new();
+fn connector(
+    config: &Config,
+    proxy: Option<Uri>,
+    names: Names,
+) -> Result<Connector, kube::Error> {
+    let mut http = HttpConnector::new_with_resolver(names);
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(CONNECT));
@@ -239,7 +272,26 @@ fn connector(config: &Config, proxy: Option<Uri>) -> Result<Connector, kube::Err
     Ok(https.enable_all_versions().wrap_connector(Dialer::new(http, proxy)))
 }
 
+/// The credential plugin of a kubeconfig, if it has one that counts. A client certificate that it gives is put in the
+/// place of the kubeconfig's. Programs are run here alone: the client library would run them on the thread of all tasks.
+async fn by_plugin(config: &mut Config) -> Result<Option<Plugin>, BoxError> {
+    let user = &mut config.auth_info;
+    if user.auth_provider.as_ref().is_some_and(|old| old.config.contains_key("cmd-path")) {
+        return Err("auth-provider with cmd-path is not supported: use users[].exec".into());
+    }
+    let Some((plugin, identity)) = Plugin::open(user).await? else { return Ok(None) };
+    if let Some(Identity { certificate, key }) = identity {
+        user.client_certificate_data = Some(STANDARD.encode(certificate));
+        user.client_key_data = Some(STANDARD.encode(key).into());
+    }
+    Ok(Some(plugin))
+}
+
 fn address_of(address: &str) -> Result<Uri, ConnectError> {
     let parsed = address.parse();
     parsed.map_err(|source| ConnectError::Address { address: address.to_owned(), source })
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

@@ -14,6 +14,8 @@ use kube::config::Kubeconfig;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
+use crate::names::Names;
+
 /// What the environment says of proxies.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyVariables {
@@ -136,12 +138,12 @@ fn is_within(ip: IpAddr, network: IpAddr, bits: u32) -> bool {
 /// Makes connections, through a proxy where there is one.
 #[derive(Debug, Clone)]
 pub(crate) enum Dialer {
-    Direct(HttpConnector),
-    Through(Tunnel<HttpConnector>),
+    Direct(HttpConnector<Names>),
+    Through(Tunnel<HttpConnector<Names>>),
 }
 
 impl Dialer {
-    pub(crate) fn new(http: HttpConnector, proxy: Option<Uri>) -> Self {
+    pub(crate) fn new(http: HttpConnector<Names>, proxy: Option<Uri>) -> Self {
         let Some(proxy) = proxy else { return Self::Direct(http) };
         let credentials = credentials(&proxy);
         let tunnel = Tunnel::new(proxy, http);

@@ -1,13 +1,13 @@
 //! A token that lies in a file, which others change.
 
-use std::io::{Error, ErrorKind};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use blocking::Flights;
 use http::HeaderValue;
-use tokio::fs::File;
-use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -15,11 +15,15 @@ use tracing::warn;
 const GOOD: Duration = Duration::from_mins(1);
 /// No token is longer.
 const LONGEST: u64 = 64 << 10;
+/// How long the file may take to be read.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// The token of a file. Read again every minute, and when the server does not take it.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
+    /// One thread reads the file, for all calls that need it.
+    reads: Flights<Result<HeaderValue, Arc<Error>>>,
     /// Written by whoever read the file last. Never held across an await.
     known: Mutex<Known>,
 }
@@ -34,8 +38,9 @@ struct Known {
 impl TokenFile {
     /// The token of that file, which is there.
     pub(crate) async fn open(path: PathBuf) -> Result<Self, Error> {
-        let known = Known { read: Some(Instant::now()), header: read(&path).await? };
-        Ok(Self { path, known: Mutex::new(known) })
+        let reads = Flights::new(1);
+        let known = Known { read: Some(Instant::now()), header: read(&reads, &path).await? };
+        Ok(Self { path, reads, known: Mutex::new(known) })
     }
 
     /// Who one is. A file that cannot be read any more changes nothing: some are taken away on purpose.
@@ -44,7 +49,7 @@ impl TokenFile {
         if known.read.is_some_and(|read| read.elapsed() < GOOD) {
             return known.header;
         }
-        let header = read(&self.path).await.unwrap_or_else(|error| {
+        let header = read(&self.reads, &self.path).await.unwrap_or_else(|error| {
             warn!(path = %self.path.display(), %error, "a token cannot be read; the last one is used");
             known.header
         });
@@ -63,9 +68,24 @@ impl TokenFile {
     }
 }
 
-async fn read(path: &std::path::Path) -> Result<HeaderValue, Error> {
+async fn read(
+    reads: &Flights<Result<HeaderValue, Arc<Error>>>,
+    path: &Path,
+) -> Result<HeaderValue, Error> {
+    let owned = path.to_owned();
+    let flight = reads.join("", move || read_now(&owned).map_err(Arc::new));
+    let read = match flight {
+        Some(flight) => flight.wait(LIMIT).await,
+        None => None,
+    };
+    let late = || Arc::new(Error::new(ErrorKind::TimedOut, "the file cannot be read in time"));
+    read.unwrap_or_else(|| Err(late())).map_err(|error| Error::new(error.kind(), error))
+}
+
+#[expect(clippy::disallowed_methods, reason = "on a thread of its own, which hangs alone")]
+fn read_now(path: &Path) -> Result<HeaderValue, Error> {
     let mut text = String::new();
-    File::open(path).await?.take(LONGEST).read_to_string(&mut text).await?;
+    File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     let token = text.trim();
     if token.is_empty() {
         return Err(Error::new(ErrorKind::InvalidData, "the file is empty"));

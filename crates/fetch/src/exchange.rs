@@ -1,5 +1,9 @@
 //! One request and its answer.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use blocking::Resolver;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -14,6 +18,9 @@ use tokio::task::JoinSet;
 use crate::target::Target;
 use crate::tls::{Tls, is_plain};
 
+/// How long the look-up of a name may take.
+const LOOKUP: Duration = Duration::from_secs(10);
+
 /// What a server says.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -27,10 +34,13 @@ pub(crate) async fn exchange(
     target: &Target,
     headers: &HeaderMap,
     limit: u64,
-    tls: &Tls,
+    (tls, names): (&Tls, &Resolver),
 ) -> Result<Outcome, HttpError> {
     let request = request(target, headers)?;
-    let stream = TcpStream::connect((&*target.host, target.port)).await;
+    let found = names.resolve(&target.host, LOOKUP).await;
+    let found = found.map_err(|source| failed("connect to", target, source))?;
+    let addresses: Vec<_> = found.into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
+    let stream = TcpStream::connect(&*addresses).await;
     let stream = stream.map_err(|source| failed("connect to", target, source))?;
     if !target.is_secure {
         return ask(TokioIo::new(stream), request, limit, target).await;

@@ -14,6 +14,7 @@ mod target;
 mod tls;
 
 use async_trait::async_trait;
+use blocking::Resolver;
 use hyper::HeaderMap;
 use hyper::header::{
     AUTHORIZATION, COOKIE, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
@@ -44,6 +45,7 @@ pub struct Fetcher {
     tls: Tls,
     /// Whether it asks the host that it was told to ask, and no other.
     stays: bool,
+    names: Resolver,
 }
 
 impl Fetcher {
@@ -64,7 +66,12 @@ impl Fetcher {
     }
 
     fn with(user_agent: &'static str, tls: Tls) -> Self {
-        Self { user_agent: HeaderValue::from_static(user_agent), tls, stays: false }
+        Self {
+            user_agent: HeaderValue::from_static(user_agent),
+            tls,
+            stays: false,
+            names: Resolver::default(),
+        }
     }
 
     async fn follow(&self, request: &Get) -> Result<Answer, HttpError> {
@@ -72,7 +79,8 @@ impl Fetcher {
         let mut headers = self.headers(&request.headers)?;
         let mut target = first.clone();
         for _ in 0..MOST_REQUESTS {
-            let answer = exchange(&target, &headers, request.limit, &self.tls).await?;
+            let answer =
+                exchange(&target, &headers, request.limit, (&self.tls, &self.names)).await?;
             let (next, status) = match answer {
                 Outcome::Answer(answer) => return Ok(answer),
                 Outcome::Redirect(location, status) => (target.join(&location)?, status),

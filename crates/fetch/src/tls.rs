@@ -1,7 +1,9 @@
 //! Whom to trust.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use blocking::Flights;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -14,17 +16,21 @@ use tokio_rustls::client::TlsStream;
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The authorities that vouch for servers, read when they are first needed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tls {
     config: OnceCell<Arc<ClientConfig>>,
     trust: Trust,
+    /// One thread reads them, whichever of its callers gave up meanwhile.
+    loading: Flights<RootCertStore>,
 }
 
+/// How long the files of the authorities may take to be read.
+const LOADING: Duration = Duration::from_secs(30);
+
 /// Who vouches for servers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Trust {
     /// Whom the system trusts.
-    #[default]
     System,
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
@@ -32,14 +38,24 @@ enum Trust {
     Anybody,
 }
 
+impl Default for Tls {
+    fn default() -> Self {
+        Self::new(Trust::System)
+    }
+}
+
 impl Tls {
+    fn new(trust: Trust) -> Self {
+        Self { config: OnceCell::new(), trust, loading: Flights::new(1) }
+    }
+
     pub(crate) fn trusting(authorities: Vec<Vec<u8>>) -> Self {
-        Self { config: OnceCell::new(), trust: Trust::These(authorities) }
+        Self::new(Trust::These(authorities))
     }
 
     /// Trusts every server, as the kubelet does with the containers of the node's own pods.
     pub(crate) fn trusting_anybody() -> Self {
-        Self { config: OnceCell::new(), trust: Trust::Anybody }
+        Self::new(Trust::Anybody)
     }
 
     /// Makes a connection a secure one to the host that is meant.
@@ -70,10 +86,10 @@ impl Tls {
             }
             // Many files.
             Trust::System => {
-                tokio::task::spawn_blocking(|| {
-                    roots(rustls_native_certs::load_native_certs().certs)
-                })
-                .await?
+                let read = || roots(rustls_native_certs::load_native_certs().certs);
+                let flight = self.loading.join("", read).ok_or("certificates are being read")?;
+                let roots = flight.wait(LOADING).await;
+                roots.ok_or("the certificates of the system cannot be read in time")?
             }
         };
         if roots.is_empty() {
