@@ -49,6 +49,7 @@ mod run_help;
 pub mod runtime_note;
 mod runtime_state;
 mod signals;
+mod stuck_calls;
 mod sync_loop;
 mod sync_metrics;
 mod syncer;

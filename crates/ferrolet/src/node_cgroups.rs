@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use cgroups::{HostCgroups, Manager, SystemdCgroups, Tree};
 use config::KubeletConfiguration;
+use hostfs::Pool;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
 use model::machine::Machine;
@@ -85,12 +86,20 @@ impl NodeCgroups {
     }
 }
 
-/// The cgroups of this machine, for the driver that the runtime has too.
-pub(crate) fn open(driver: CgroupDriver) -> Result<Arc<dyn Cgroups>> {
+/// The cgroups of this machine, for the driver that the runtime has too, and the threads that they take.
+pub(crate) fn open(driver: CgroupDriver) -> Result<(Arc<dyn Cgroups>, Pool)> {
     let tree = Tree::of_machine().context("find the cgroups of this machine")?;
     match driver {
-        CgroupDriver::Cgroupfs => Ok(Arc::new(HostCgroups::new(tree))),
-        CgroupDriver::Systemd => Ok(Arc::new(SystemdCgroups::new(tree, Manager::system()))),
+        CgroupDriver::Cgroupfs => {
+            let cgroups = HostCgroups::new(tree);
+            let pool = cgroups.pool().clone();
+            Ok((Arc::new(cgroups), pool))
+        }
+        CgroupDriver::Systemd => {
+            let cgroups = SystemdCgroups::new(tree, Manager::system());
+            let pool = cgroups.pool().clone();
+            Ok((Arc::new(cgroups), pool))
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
 use crate::resizes::Resizes;
+use crate::stuck_calls::{self, StuckCalls};
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.
@@ -337,13 +338,16 @@ impl HealthChecks for AgentHealth {
 pub(crate) struct NodeHealth {
     pub(crate) agent: AgentHealth,
     pub(crate) pleg: pleg::Health,
+    pub(crate) stuck: StuckCalls,
 }
 
 impl HealthChecks for NodeHealth {
     fn checks(&self) -> Vec<Check> {
         let mut checks = self.agent.checks();
-        let result = self.pleg.check(Instant::now()).map_err(|unhealthy| unhealthy.to_string());
+        let now = Instant::now();
+        let result = self.pleg.check(now).map_err(|unhealthy| unhealthy.to_string());
         checks.push(Check { name: "PLEG", result });
+        checks.push(Check { name: stuck_calls::CHECK, result: self.stuck.check(now) });
         checks
     }
 }

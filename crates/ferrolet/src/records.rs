@@ -1,8 +1,11 @@
 //! Where removals are put on record, and asked for.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use hostfs::{Call, Pool, Size};
 use journal::{
     DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods,
     RecordedRuntime, Witnesses,
@@ -12,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::version::FERROLET;
 use crate::wiring::{Ports, Settings};
+
+/// How long a search of the journal may take.
+const SEARCH: Duration = Duration::from_secs(30);
 
 /// The journal, and what writes to it.
 #[derive(Debug)]
@@ -67,15 +73,26 @@ pub(crate) async fn keep(
     tokio::join!(settled, Arc::clone(&journal).keep_synced(stop.clone()));
 }
 
-/// Answers from the journal, without holding anybody up.
+/// Answers from the journal, on threads that nothing else waits for.
 #[derive(Debug)]
-pub(crate) struct JournalView(pub(crate) Arc<DiskJournal>);
+pub(crate) struct JournalView {
+    journal: Arc<DiskJournal>,
+    pool: Pool,
+}
+
+impl JournalView {
+    pub(crate) fn new(journal: Arc<DiskJournal>) -> Self {
+        Self { journal, pool: Pool::new("journal", Size { threads: 2, spare: 2 }) }
+    }
+}
 
 #[async_trait]
 impl server::Removals for JournalView {
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
-        let journal = Arc::clone(&self.0);
-        let found = tokio::task::spawn_blocking(move || journal.find(&query, limit)).await;
+        let journal = Arc::clone(&self.journal);
+        let subject = Path::new("the journal");
+        let call = Call { operation: "search", subject, limit: SEARCH };
+        let found = self.pool.run(call, move || journal.find(&query, limit)).await;
         let found = found.map_err(|error| error.to_string())?;
         found.map_err(|error| Chain(&error).to_string())
     }

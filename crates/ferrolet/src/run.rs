@@ -11,7 +11,7 @@ use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, Kube
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
 use gc::policy::ContainerPolicy;
-use hostfs::{HostPacketFilter, HostSegments};
+use hostfs::{HostPacketFilter, HostSegments, Pool};
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
@@ -67,9 +67,10 @@ pub(crate) const JOURNAL: &str = "ferrolet/journal";
 /// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
 const LAST_AGENT: Duration = Duration::from_secs(3);
 
-/// How many operations on files are under way at a time. Without a bound of ours a thousand pods that
-/// start together make hundreds of threads, each of which leaves memory behind.
-const FILE_THREADS: usize = 16;
+/// How many threads there are at most for calls that block. More than all pools of these take together (files 64,
+/// cgroups 16, programs 4, the journal 5, names 8 for each that looks some up, credentials 2), so that a pool that is
+/// exhausted takes no thread of another. Few of them ever start.
+pub(crate) const BLOCKING_THREADS: usize = 160;
 
 /// Runs the agent.
 pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
@@ -117,7 +118,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     hostfs::share_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(FILE_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .context("start the async runtime")?;
     let here = Here {
@@ -306,9 +307,16 @@ async fn serve(
 ) -> Result<()> {
     let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces.take())?;
-    let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
-    let early = EarlyEvents::default();
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
+    let cluster = tokio::select! {
+        biased;
+        name = signals.told_to_stop() => {
+            info!(signal = name, "told to stop");
+            return Ok(());
+        }
+        cluster = connect(here.kubeconfig.clone(), config, &settings.node_name) => cluster?,
+    };
+    let early = EarlyEvents::default();
     let prepared = tokio::select! {
         biased;
         name = signals.told_to_stop() => {
@@ -353,6 +361,7 @@ async fn prepare(
     let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
     let found = (&*runtime, endpoint.path());
     let cgroups = meet_runtime(config, settings, found, (&metrics, early)).await?;
+    let (cgroups, cgroup_pool) = cgroups.unzip();
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let note = runtime_note(settings, &endpoint, cgroups.as_deref());
@@ -373,6 +382,7 @@ async fn prepare(
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
+        pools: [host.pool().clone()].into_iter().chain(cgroup_pool).collect(),
         disks: Arc::new(host),
         cgroups,
         packet_filter: packet_filter(config),
@@ -425,7 +435,7 @@ async fn meet_runtime(
     settings: &mut Settings,
     (runtime, socket): (&CriRuntime, &Path),
     told: (&Registry, &dyn NodeEvents),
-) -> Result<Option<Arc<dyn Cgroups>>> {
+) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
     settings.runtime_name = wait_for_runtime(runtime, socket).await;
     tell_pod_cidr(runtime, &config.pod_cidr).await;
     let in_user_namespace = hostfs::in_user_namespace();
@@ -453,7 +463,7 @@ async fn cgroups(
     settings: &mut Settings,
     runtime: &CriRuntime,
     (metrics, events): (&Registry, &dyn NodeEvents),
-) -> Result<Option<Arc<dyn Cgroups>>> {
+) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
     if asked == DriverAnswer::CannotSay {
@@ -469,10 +479,11 @@ async fn cgroups(
     if !settings.cgroups.is_any() {
         return Ok(None);
     }
-    let port = TimedCgroups::new(node_cgroups::open(driver)?, metrics);
+    let (port, pool) = node_cgroups::open(driver)?;
+    let port = TimedCgroups::new(port, metrics);
     let port: Arc<dyn Cgroups> = Arc::new(port.context("time what is done to cgroups")?);
     node_cgroups::prepare(&*port, &settings.cgroups, events).await?;
-    Ok(Some(port))
+    Ok(Some((port, pool)))
 }
 
 /// Where whoever cleans up after this agent finds the cgroups of its pods.

@@ -56,6 +56,7 @@ use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::{Ready, runtime_state};
+use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -143,7 +144,8 @@ impl Agent {
             node,
             metrics: sync_metrics(settings, &ports),
         });
-        let (health, shown) = start_health(settings, (pleg.health, pulse), &mut tasks);
+        let parts = (pleg.health, pulse, stuck_calls(&ports));
+        let (health, shown) = start_health(settings, parts, &mut tasks);
         let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
@@ -223,7 +225,7 @@ fn answer(
         logs: ports.logs,
         health: Arc::clone(health),
         metrics: Arc::new(Metrics(ports.metrics)),
-        removals: Arc::new(JournalView(Arc::clone(&records.journal))),
+        removals: Arc::new(JournalView::new(Arc::clone(&records.journal))),
         collector: Arc::clone(collector) as _,
         verbosity,
         clock: ports.clock,
@@ -307,18 +309,24 @@ fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<
     cgroups.per_pod.then(|| Arc::new(PodCgroups::new(port, clock, cgroups.pods.clone())))
 }
 
+/// Reports calls to files and the like that do not return.
+fn stuck_calls(ports: &Ports) -> StuckCalls {
+    let stuck = StuckCalls::new(ports.pools.clone(), &ports.metrics);
+    stuck.expect("no other part counts stuck operations")
+}
+
 /// Starts the health port, if one is configured. Returns the checks of the agent itself, and those that its own
 /// socket shows.
 fn start_health(
     settings: &Settings,
-    (pleg, sync_loop): (pleg::Health, Pulse),
+    (pleg, sync_loop, stuck): (pleg::Health, Pulse, StuckCalls),
     tasks: &mut Tasks,
 ) -> (Arc<dyn HealthChecks>, Arc<dyn HealthChecks>) {
     if let Some(address) = settings.healthz {
         tasks.spawn("healthz", |stop| server::serve_health(address, stop));
     }
     let agent = AgentHealth { sync_loop };
-    (Arc::new(agent.clone()), Arc::new(NodeHealth { agent, pleg }))
+    (Arc::new(agent.clone()), Arc::new(NodeHealth { agent, pleg, stuck }))
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.

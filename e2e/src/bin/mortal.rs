@@ -124,6 +124,7 @@ async fn main() -> Result<()> {
         cgroups: None,
         packet_filter: None,
         cluster: None,
+        pools: vec![host.pool().clone()],
         metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);

@@ -109,7 +109,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 fn cgroups(note: &CgroupsNote, ledger: Arc<Ledger>) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
     let driver = if note.systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
     let root = CgroupName::parse(&note.root).context("the note of the pods' cgroups")?;
-    let inner = node_cgroups::open(driver)?;
+    let (inner, _) = node_cgroups::open(driver)?;
     Ok((Arc::new(RecordedCgroups { inner, ledger }), root))
 }
 

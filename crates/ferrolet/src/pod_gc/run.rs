@@ -27,6 +27,7 @@ use super::serve::{Page, Reviewed, listen, serve};
 use super::tls::Keys;
 use crate::observe::SystemClock;
 use crate::records::keep;
+use crate::run::BLOCKING_THREADS;
 use crate::signals::Signals;
 use crate::tasks::Tasks;
 
@@ -56,7 +57,7 @@ pub(super) fn run(args: &PodGcArguments) -> Result<()> {
     hostfs::share_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(4)
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .context("start the async runtime")?;
     let done = runtime.block_on(work(args));

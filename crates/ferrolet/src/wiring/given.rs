@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gc::policy::ContainerPolicy;
+use hostfs::Pool;
 use journal::SMALLEST;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
@@ -56,6 +57,8 @@ pub struct Ports {
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
     /// The API server; none where the node stands alone.
     pub cluster: Option<ClusterPorts>,
+    /// The threads for files and whatever else blocks, so that calls that do not return are reported.
+    pub pools: Vec<Pool>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
 }

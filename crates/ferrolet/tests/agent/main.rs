@@ -26,4 +26,5 @@ mod scripts;
 mod small_node;
 mod sources;
 mod start;
+mod stuck_files;
 mod world;

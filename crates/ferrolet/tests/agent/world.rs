@@ -189,6 +189,7 @@ impl World {
             cgroups: Some(cgroups),
             packet_filter: None,
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
+            pools: Vec::new(),
             metrics: Registry::new(),
         };
         *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();

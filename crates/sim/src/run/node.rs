@@ -189,6 +189,7 @@ impl Node {
             cgroups: Some(cgroups),
             packet_filter: None,
             cluster: None,
+            pools: Vec::new(),
             metrics: Registry::new(),
         }
     }

@@ -1,0 +1,188 @@
+//! A file system that does not answer. In real time: a thread that hangs keeps a paused clock from moving.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hostfs::{Call, Host, Pool};
+use model::ids::PodUid;
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+};
+use model::verdict::Verdict;
+use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::files::MemoryFiles;
+use tokio::time::Instant;
+
+use crate::world::World;
+
+const PODS: &str = "/var/lib/kubelet/pods";
+
+/// Files on the threads of the host's, of which those of some pods do not answer.
+#[derive(Debug)]
+struct HungFiles {
+    inner: Arc<MemoryFiles>,
+    pool: Pool,
+    is_hung: Arc<AtomicBool>,
+    /// The pod whose files answer.
+    spared: OnceLock<PodUid>,
+    /// One for each operation that hangs, until they are dropped.
+    gates: Arc<Mutex<Vec<mpsc::Sender<()>>>>,
+}
+
+impl HungFiles {
+    fn new(inner: &Arc<MemoryFiles>) -> Self {
+        Self {
+            inner: Arc::clone(inner),
+            pool: Host::default().pool().clone(),
+            is_hung: Arc::default(),
+            spared: OnceLock::new(),
+            gates: Arc::default(),
+        }
+    }
+
+    fn hung(&self) -> usize {
+        self.gates.lock().unwrap().len()
+    }
+
+    /// Takes a thread for an operation, for ever if it hangs.
+    async fn thread(&self, operation: &'static str, path: &Path) -> Result<(), FileError> {
+        let pod = path.strip_prefix(PODS).ok().and_then(|below| below.iter().next());
+        let spared = self.spared.get().map(|uid| OsStr::new(uid.as_str()));
+        let may_hang = pod.is_some() && pod != spared;
+        let gates = may_hang.then(|| (Arc::clone(&self.is_hung), Arc::clone(&self.gates)));
+        let call = Call { operation, subject: path, limit: Duration::from_secs(30) };
+        let work = move || {
+            let Some((is_hung, gates)) = gates else { return };
+            let (gate, wait) = mpsc::channel::<()>();
+            let mut all = gates.lock().unwrap();
+            if is_hung.load(Ordering::Relaxed) {
+                all.push(gate);
+                drop(all);
+                drop(gates);
+                wait.recv().ok();
+            }
+        };
+        let done = self.pool.run(call, work).await;
+        done.map_err(|error| FileError { operation, path: path.to_owned(), source: error.into() })
+    }
+}
+
+#[async_trait]
+impl HostFiles for HungFiles {
+    async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
+        self.thread("list", directory).await?;
+        self.inner.list(directory).await
+    }
+
+    async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        self.thread("read", path).await?;
+        HostFiles::read(&*self.inner, path, limit).await
+    }
+
+    async fn look(&self, path: &Path) -> Result<Found, FileError> {
+        self.thread("look at", path).await?;
+        self.inner.look(path).await
+    }
+
+    async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
+        self.thread("list", directory).await?;
+        self.inner.entries(directory).await
+    }
+
+    async fn read_version(
+        &self,
+        path: &Path,
+        limit: u64,
+    ) -> Result<(FileVersion, Vec<u8>), FileError> {
+        self.thread("read", path).await?;
+        self.inner.read_version(path, limit).await
+    }
+
+    async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {
+        self.thread("watch", directory).await?;
+        self.inner.watch(directory).await
+    }
+
+    async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
+        self.thread("write", path).await?;
+        self.inner.write_durably(path, content).await
+    }
+
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+        self.thread("write", path).await?;
+        self.inner.overwrite(path, content, mode).await
+    }
+
+    async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
+        self.thread("remove", path).await?;
+        self.inner.remove_written(path).await
+    }
+
+    async fn create_directory(
+        &self,
+        root: &Path,
+        below: &Path,
+        mode: u32,
+    ) -> Result<(), FileError> {
+        self.thread("create directory", &root.join(below)).await?;
+        self.inner.create_directory(root, below, mode).await
+    }
+
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
+        self.thread("create file", &root.join(below)).await?;
+        self.inner.create_file(root, below, mode).await
+    }
+
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        self.thread("read", &root.join(below)).await?;
+        self.inner.read_end(root, below, limit).await
+    }
+
+    async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
+        self.thread("make link", link).await?;
+        self.inner.link(target, link).await
+    }
+
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
+        self.thread("remove", root).await?;
+        HostFiles::remove(&*self.inner, root, verdict).await
+    }
+}
+
+// behaviour: WRK-50
+#[tokio::test]
+async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waiting() {
+    let (mut world, _api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let files = Arc::new(HungFiles::new(&world.files));
+    let (runtime, cgroups) = (Arc::clone(&world.runtime), Arc::clone(&world.cgroups));
+    let agent = world.start_with(runtime, Arc::clone(&files) as _, cgroups);
+    let first = world.one_runs("web").await;
+    files.spared.set(first.pod_uid.clone()).unwrap();
+    files.is_hung.store(true, Ordering::Relaxed);
+    for number in 0..20 {
+        world.write_manifest(&format!("hung-{number}"), "Always", "[sleep, forever]");
+    }
+    // More than there are threads while all operations return.
+    world.until("twenty operations hang", |_| (files.hung() >= 20).then_some(())).await;
+    let renewed = || node.lease("node").and_then(|lease| lease.spec?.renew_time);
+    let (before, started) = (renewed(), Instant::now());
+    world.runtime.kill_container(&first.id, 137);
+    let again = |world: &World| {
+        world.running("web").into_iter().find(|container| container.attempt == 1).map(drop)
+    };
+    world.until("the container that died is started again", again).await;
+    world.until("the lease is renewed", |_| (renewed() > before).then_some(())).await;
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert_eq!(world.running("hung-0").len(), 0);
+    // The runtime of the test waits for its threads.
+    files.is_hung.store(false, Ordering::Relaxed);
+    files.gates.lock().unwrap().clear();
+    agent.stop().await;
+}
