@@ -156,6 +156,9 @@ impl Connection {
             }
             None => None,
         };
+        if token.is_some() {
+            config.auth_info.exec = None;
+        }
         let plugin = by_plugin(&mut config).await.map_err(ConnectError::Plugin)?.map(Arc::new);
         let connection = Self::with(config, proxy, Names::default());
         let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;

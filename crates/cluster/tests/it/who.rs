@@ -107,3 +107,38 @@ async fn a_server_is_reached_through_the_proxy_of_the_kubeconfig() {
     assert!(heads[0].starts_with("CONNECT api.invalid:6443 HTTP/1.1\r\n"), "{heads:?}");
     assert!(heads[0].to_lowercase().contains("proxy-authorization: basic "), "{heads:?}");
 }
+
+/// A plugin that prints another token at each run.
+fn plugin(directory: &std::path::Path) -> String {
+    let runs = directory.join("runs");
+    let script = format!(
+        "echo x >> {runs}; echo \\\"status: {{token: t$(wc -l < {runs})}}\\\"",
+        runs = runs.display()
+    );
+    format!("exec: {{command: sh, args: [-c, \"{script}\"]}}")
+}
+
+// behaviour: NODE-70
+#[tokio::test]
+async fn a_plugins_token_is_sent_and_replaced_after_it_was_refused() {
+    let server = Server::start([ok(POD), refused(401, "Unauthorized"), ok(POD)]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = by_kubeconfig(server.address(), "", &plugin(directory.path())).await;
+    cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
+    cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap_err();
+    cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
+    assert_eq!(who(&server), ["Bearer t1", "Bearer t1", "Bearer t2"]);
+}
+
+// behaviour: NODE-70
+#[tokio::test]
+async fn no_plugin_is_run_beside_a_token_file() {
+    let server = Server::start([ok(POD)]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let (_file, user) = token();
+    let user = format!("{user}, {}", plugin(directory.path()));
+    let cluster = by_kubeconfig(server.address(), "", &user).await;
+    cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
+    assert_eq!(who(&server), ["Bearer one"]);
+    assert!(!directory.path().join("runs").exists());
+}
