@@ -159,7 +159,7 @@ mod tests {
         let first = begin(&mut table, "/pods/a/x", start);
         begin(&mut table, "/state", start + Duration::from_secs(1));
         let group = Path::new("/pods/a");
-        let before = start + LIMIT - Duration::from_secs(1);
+        let before = start + Duration::from_secs(29);
         assert_eq!((table.overdue(before), table.overdue_in(group, before)), (vec![], None));
         let stuck = table.overdue(start + LIMIT);
         assert_eq!(stuck[0].to_string(), "read /pods/a/x has not returned for 30 s");

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "the tests read the files of their plugins")]
+
 use std::path::Path;
 
 use tempfile::TempDir;

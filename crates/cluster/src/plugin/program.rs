@@ -90,15 +90,15 @@ impl Program {
         let failed = |error| PluginError::Start(self.name(), Arc::new(error));
         let mut child = self.command().spawn().map_err(failed)?;
         let ended = wait_for(&mut child);
-        let output = ended.and_then(|(process, ended)| match ended.recv_timeout(self.limit) {
-            Ok(output) => output.map(Some),
-            Err(_) => {
-                // Not reaped yet, so its group is no other.
-                _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                _ = pidfd_send_signal(process, Signal::KILL);
-                _ = ended.recv_timeout(AFTER_KILL);
-                Ok(None)
+        let output = ended.and_then(|(process, ended)| {
+            if let Ok(output) = ended.recv_timeout(self.limit) {
+                return output.map(Some);
             }
+            // Not reaped yet, so its group is no other.
+            _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            _ = pidfd_send_signal(process, Signal::KILL);
+            _ = ended.recv_timeout(AFTER_KILL);
+            Ok(None)
         });
         if output.is_err() {
             _ = child.kill();
