@@ -84,7 +84,7 @@ struct Given {
 pub(crate) struct Written(Option<Result<(), FileError>>);
 
 /// A pod was given other resources, which is on record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Grant {
     /// Which.
     pub(crate) uid: PodUid,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::ids::PodUid;
+use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use runtime::PodCgroups;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,7 @@ impl CgroupSweep {
         self,
         cgroups: Arc<PodCgroups>,
         pods: Arc<KnownPods>,
+        panics: PanicGuard,
         stop: CancellationToken,
     ) {
         let why = |uid: &PodUid| pods.runs_nothing(uid);
@@ -59,11 +61,16 @@ impl CgroupSweep {
             loop {
                 self.wake.notified().await;
                 let Asked { everything, pods } = self.take();
+                // What panics is looked for again by the next housekeeping.
                 if everything {
-                    cgroups.sweep(&why).await;
+                    cgroups.sweep(&why, &panics).await;
                 } else {
                     for uid in &pods {
-                        cgroups.sweep_one(uid, &why).await;
+                        let of = PanicSubject::Pod(uid, None);
+                        panics
+                            .catch_async(PanicStep::CgroupSweep, of, cgroups.sweep_one(uid, &why))
+                            .await
+                            .ok();
                     }
                 }
             }

@@ -17,6 +17,7 @@ use config::KubeletConfiguration;
 use hostfs::HostAddresses;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
+use model::panics::PanicGuard;
 use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites};
 use model::ports::node_api::{NodeApi, NodeLeases};
@@ -157,7 +158,7 @@ pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
     (copies, states, times): Told,
-    view: &Arc<NodeView>,
+    (view, panics): (&Arc<NodeView>, &PanicGuard),
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
@@ -170,6 +171,7 @@ pub(crate) fn tell(
         clock: Arc::clone(&ports.clock),
         starts,
         metrics,
+        panics: panics.clone(),
     });
     tasks.spawn("statuses", |stop| writer.run(stop));
     let (statics, pods) = watch::channel(StaticPods::default());
@@ -180,6 +182,7 @@ pub(crate) fn tell(
         pods,
         node: settings.node_name.clone(),
         clock: Arc::clone(&ports.clock),
+        panics: panics.clone(),
     });
     tasks.spawn("mirror pods", |stop| mirrors.run(stop));
     Some(statics)

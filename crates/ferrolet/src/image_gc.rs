@@ -10,6 +10,7 @@ use gc::images::{
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
+use model::panics::PanicGuard;
 use model::stamp::Stamp;
 use node::NodeHandle;
 use podspec::view;
@@ -94,6 +95,7 @@ impl ImageCollection {
         ports: &Ports,
         (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
         node: Option<&NodeHandle>,
+        panics: &PanicGuard,
     ) -> Self {
         let claims = node.map_or_else(ImageClaims::default, |node| {
             ImageClaims::heard_by(Arc::new(node.clone()))
@@ -108,6 +110,7 @@ impl ImageCollection {
             pods: Arc::new(PodsAndImages { cache: cache.clone(), view: Arc::clone(view) }),
             metrics: ImageGcMetrics::new(&ports.metrics)
                 .expect("a new registry has no metrics yet"),
+            panics: panics.clone(),
         };
         let ImageRules { policy, pins, keep_static_and_critical } = settings.images.clone();
         let keep_pods = keep_static_and_critical;

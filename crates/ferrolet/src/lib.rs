@@ -32,6 +32,7 @@ mod node_cgroups;
 mod node_settings;
 mod node_view;
 mod observe;
+mod panic_reports;
 mod pod_cidr;
 mod pod_gc;
 mod pod_metrics;

@@ -6,6 +6,7 @@
 mod admit;
 mod copies;
 mod fresh_node;
+mod guarded;
 mod passes;
 mod removals;
 mod resize;
@@ -18,18 +19,20 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
 use node::NodeHandle;
 use pods::decide::mirror::StaticPods;
+use pods::decide::pod_retries::PodRetries;
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
 use runtime::{PodDirectories, PodRuntime};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -47,6 +50,7 @@ use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
 use admit::{Arrivals, Awaited};
+use guarded::LoopStep;
 use passes::Passes;
 use removals::DirectoryRemovals;
 use resize::Asking;
@@ -97,6 +101,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) node: Option<NodeHandle>,
     /// What is counted.
     pub(crate) metrics: SyncMetrics,
+    /// Catches panics in the work for single pods.
+    pub(crate) panics: PanicGuard,
 }
 
 /// The loop's state; nobody else touches it.
@@ -123,6 +129,10 @@ pub(crate) struct SyncLoop {
     passes: Passes,
     /// Directories of pods that are gone.
     removals: DirectoryRemovals,
+    /// Steps for single pods that panicked.
+    retries: PodRetries<LoopStep>,
+    /// From when their waits count.
+    begun: Instant,
 }
 
 impl SyncLoop {
@@ -141,6 +151,8 @@ impl SyncLoop {
             swept: false,
             passes: Passes::default(),
             removals: DirectoryRemovals::default(),
+            retries: PodRetries::default(),
+            begun: Instant::now(),
         }
     }
 
@@ -173,9 +185,10 @@ impl SyncLoop {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.parts.pulse.beat();
-            // Biased: stopping first; the first list comes once, the tick once a minute; then what is
-            // wanted, which changes at the pace of people; then news, at most two for each pod that
-            // ends, room that was made, once for each critical pod that needs some, and the node's object,
+            let retry = self.retries.next().map(|at| self.begun + at);
+            // Biased: stopping first; the first list comes once, the tick once a minute; steps that panicked come
+            // after a wait; then what is wanted, which changes at the pace of people; then news, at most two
+            // for each pod that ends, room that was made, once for each critical pod that needs some, and the node's object,
             // once for each pod that its labels are in the way of; directories that are removed, a few at a
             // time; resizes that are over or on record;
             // lifecycle events are merged by pod and so wait without growing.
@@ -190,6 +203,7 @@ impl SyncLoop {
                     self.housekeeping().await;
                     continue;
                 }
+                () = sleep_until(retry.unwrap_or(self.begun)), if retry.is_some() => self.retry_steps().await,
                 change = self.parts.sources.changed() => match change {
                     Some(change) => self.source_changed(change).await,
                     None => return,
@@ -215,7 +229,7 @@ impl SyncLoop {
         self.parts.view.refusals(self.parts.sources.refusals());
         for refused in &change.refused {
             let reason = "FailedValidation".into();
-            self.tell_refused(&refused.pod, &refused.uid, reason, &refused.to_string());
+            self.tell_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
         }
         // Before anything comes of it: nothing of a pod that came may go.
         self.tell_known();
@@ -228,15 +242,15 @@ impl SyncLoop {
             Trigger::PodUpdated
         };
         for pod in changes.removed {
-            self.removed(pod).await;
+            self.step(&view::uid(&pod), LoopStep::Removed(pod)).await;
         }
         // Before what comes: a pod that comes back must not meet its own remains.
         self.tell_desired().await;
         for pod in changes.added {
-            self.came(pod, Came::Added).await;
+            self.step(&view::uid(&pod), LoopStep::Came(pod, Came::Added)).await;
         }
         for pod in changes.updated.into_iter().chain(changes.deleted) {
-            self.came(pod, Came::Changed).await;
+            self.step(&view::uid(&pod), LoopStep::Came(pod, Came::Changed)).await;
         }
         self.look_after_all(trigger).await;
     }
@@ -293,16 +307,17 @@ impl SyncLoop {
             supported: refusal.is_none(),
         };
         let answer = answer(came, known);
-        if answer != Answer::StaysRefused {
-            self.refused.remove(&uid);
-            self.parts.remains.not_refused(&uid);
-        }
         if is_mended(known) {
             self.parts.view.hide(&uid);
         }
         if !matches!(answer, Answer::Refuse { .. }) {
             info!(pod = %view::pod_name(&pod), %uid, ?came, ?answer, "pod came");
             self.parts.view.show(&pod);
+        }
+        // After what may panic: whether it was refused decides about the answer.
+        if answer != Answer::StaysRefused {
+            self.refused.remove(&uid);
+            self.parts.remains.not_refused(&uid);
         }
         match answer {
             Answer::StaysRefused => {}
@@ -341,19 +356,24 @@ impl SyncLoop {
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
         let pod = self.parts.allocations.last_known(&pod, status.as_deref(), &sizes);
-        self.forget_resize(&uid);
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
                 self.parts.view.ending(&pod);
+                // After what may panic: it is still needed if the step is repeated.
+                self.forget_resize(&uid);
                 let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                 self.parts.workers.ask(uid, update).await;
             }
             Parted::MayRun => {
                 self.parts.view.hide(&uid);
+                self.forget_resize(&uid);
                 self.parted.insert(uid, pod);
             }
-            Parted::Never => self.parts.view.hide(&uid),
+            Parted::Never => {
+                self.parts.view.hide(&uid);
+                self.forget_resize(&uid);
+            }
         }
     }
 
@@ -369,34 +389,41 @@ impl SyncLoop {
     async fn heard(&mut self, news: News) {
         match news {
             News::Finished(uid) => {
-                self.parts.remains.ended(&uid);
+                self.step(&uid, LoopStep::Finished).await;
                 self.tell_desired().await;
                 self.retry_resizes(Trigger::PodTerminated).await;
             }
             News::Forgotten(uid) => {
-                self.working.remove(&uid);
-                self.forget_resize(&uid);
-                self.parts.remains.forgotten(&uid);
-                // What was told of it holds no more, also if it starts over.
-                self.parts.view.hide(&uid);
-                // As if it had come anew: why it was refused must not get lost over its end.
-                if let Some(pod) = self.parts.sources.get(&uid).cloned() {
-                    let is_static = view::is_static(&pod);
-                    self.came(pod, Came::Added).await;
-                    if self.is_wanted(&uid) {
-                        self.parts.metrics.restarted(is_static);
-                    }
+                self.step(&uid, LoopStep::Forgotten).await;
+                if self.parts.sources.get(&uid).is_some() {
                     self.look_after_all(Trigger::PodsAdded).await;
-                    return;
+                } else {
+                    self.tell_static();
                 }
-                self.removals.request(uid.clone());
-                self.remove_directories();
-                self.parts.remains.ended(&uid);
-                self.tell_static();
-                // Something of it may have appeared after it was seen to have ended.
-                self.end_if_stranger(uid).await;
             }
         }
+    }
+
+    async fn forgotten(&mut self, uid: PodUid) {
+        self.working.remove(&uid);
+        self.forget_resize(&uid);
+        self.parts.remains.forgotten(&uid);
+        // What was told of it holds no more, also if it starts over.
+        self.parts.view.hide(&uid);
+        // As if it had come anew: why it was refused must not get lost over its end.
+        if let Some(pod) = self.parts.sources.get(&uid).cloned() {
+            let is_static = view::is_static(&pod);
+            self.came(pod, Came::Added).await;
+            if self.is_wanted(&uid) {
+                self.parts.metrics.restarted(is_static);
+            }
+            return;
+        }
+        self.removals.request(uid.clone());
+        self.remove_directories();
+        self.parts.remains.ended(&uid);
+        // Something of it may have appeared after it was seen to have ended.
+        self.end_if_stranger(uid).await;
     }
 
     /// Lets the workers forget what has finished and is not wanted any more.
@@ -408,25 +435,29 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
-            self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
-            for died in events.iter().filter_map(LifecycleEvent::died) {
-                if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
-                    pods.container_died(id);
-                }
-            }
-            // What showed that it had ended may have been the remains of an earlier life, gone by now.
-            if self.arrivals.was_over(&uid) && self.parts.cache.live(&uid).is_some() {
-                self.arrivals.came(uid.clone());
-            }
-            if !self.is_wanted(&uid) {
-                self.end_if_stranger(uid).await;
-            } else if events.iter().any(LifecycleEvent::wants_sync) {
-                self.parts.workers.ask(uid, Update::Sync).await;
-            }
+            self.step(&uid, LoopStep::Happened(events)).await;
         }
         // Of a pod that is kept instead of a stored copy, the last container may have ended.
         if !self.arrivals.waiting.is_empty() || !self.outdated.held.is_empty() {
             self.look_after_all(Trigger::PodsAdded).await;
+        }
+    }
+
+    async fn happened_to(&mut self, uid: PodUid, events: Vec<LifecycleEvent>) {
+        self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
+        for died in events.iter().filter_map(LifecycleEvent::died) {
+            if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
+                pods.container_died(id);
+            }
+        }
+        // What showed that it had ended may have been the remains of an earlier life, gone by now.
+        if self.arrivals.was_over(&uid) && self.parts.cache.live(&uid).is_some() {
+            self.arrivals.came(uid.clone());
+        }
+        if !self.is_wanted(&uid) {
+            self.end_if_stranger(uid).await;
+        } else if events.iter().any(LifecycleEvent::wants_sync) {
+            self.parts.workers.ask(uid, Update::Sync).await;
         }
     }
 
@@ -511,21 +542,31 @@ impl SyncLoop {
             all_heard: self.parts.sources.all_ready(),
         });
         for step in all {
-            match step {
-                Step::End(uid, name) => self.end(uid, name).await,
-                Step::Create(uid) if self.arrivals.is_held(&uid) => {}
-                Step::Create(uid) if self.removals.is_running(&uid) => {}
-                Step::Create(uid) => {
-                    let Some(pod) = self.parts.sources.get(&uid) else { continue };
-                    let pod = self.allocated(pod);
-                    self.work_on(&uid);
-                    self.parts.workers.ask(uid, Update::Create(pod)).await;
-                }
+            let uid = match &step {
+                Step::End(uid, _) | Step::Create(uid) => uid.clone(),
+            };
+            // One that waits after a panic is looked after when that is over.
+            if !self.retries.waits(&uid) {
+                self.step(&uid, LoopStep::LookAfter(step)).await;
             }
         }
         // After that: a pod that is kept no longer has a worker by now, and nothing else ends it.
         if are_copies_other {
             self.tell_known();
+        }
+    }
+
+    async fn look_after_one(&mut self, step: Step) {
+        match step {
+            Step::End(uid, name) => self.end(uid, name).await,
+            Step::Create(uid) if self.arrivals.is_held(&uid) => {}
+            Step::Create(uid) if self.removals.is_running(&uid) => {}
+            Step::Create(uid) => {
+                let Some(pod) = self.parts.sources.get(&uid) else { return };
+                let pod = self.allocated(pod);
+                self.work_on(&uid);
+                self.parts.workers.ask(uid, Update::Create(pod)).await;
+            }
         }
     }
 
@@ -546,12 +587,13 @@ impl SyncLoop {
     /// Ends a pod of the runtime that no source wants.
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
-        self.parts.metrics.orphaned();
-        self.work_on(&uid);
-        let known = self.parted.remove(&uid);
-        if let Some(pod) = &known {
+        if let Some(pod) = self.parted.get(&uid) {
             self.parts.view.ending(pod);
         }
+        self.parts.metrics.orphaned();
+        // After what may panic: one that is worked on is not found again.
+        self.work_on(&uid);
+        let known = self.parted.remove(&uid);
         self.parts.workers.ask(uid, kill(known, name)).await;
     }
 }

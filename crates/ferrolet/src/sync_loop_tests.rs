@@ -104,6 +104,7 @@ fn remains(
         logs: LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() },
         policy: ContainerPolicy::default(),
         removals: Removals::default(),
+        panics: PanicGuard::default(),
     };
     let (_, deletor) = Deletor::new(parts.clone());
     let (_, gc) = container_gc(parts);
@@ -141,6 +142,7 @@ fn observer(
         stamps: stamps.clone(),
         clock: Arc::clone(clock) as _,
         metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
+        panics: PanicGuard::default(),
     };
     pleg::pleg(parts, pleg::Settings::default())
 }
@@ -167,6 +169,7 @@ impl Bench {
             events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
             metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
+            panics: PanicGuard::default(),
         });
         let remains = remains(&runtime, &clock, workers.states());
         let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
@@ -205,6 +208,7 @@ impl Bench {
             statics: None,
             node: None,
             metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),
+            panics: PanicGuard::default(),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

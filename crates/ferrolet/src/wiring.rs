@@ -9,6 +9,8 @@ use gc::containers::{
 };
 use gc::decide::PodStates;
 use gc::images::ImageGc;
+use model::acts::Acts;
+use model::panics::PanicGuard;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -47,6 +49,7 @@ pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
+use crate::panic_reports::panic_guard;
 use crate::pod_metrics::PodMetrics;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
@@ -95,31 +98,28 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
         let book = event_book(settings, &mut ports, &mut tasks);
+        let panics = panics(&ports);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
         let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
-        let pleg = observer(settings, &ports, &stamps);
+        let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
-        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
+        let seen = (&view, &pleg.cache);
+        let images = ImageCollection::new(settings, &ports, seen, node.as_ref(), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&view, &resizes, &pleg.requests);
-        let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()))),
-            statuses: Arc::new(statuses(&pleg, &ready)),
-            acts: pleg.acts.clone(),
-            stamps,
-            clock: Arc::clone(&ports.clock),
-            events: Arc::clone(&ports.events),
-            resync: settings.resync,
-            metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
-        });
+        let syncer = syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()));
+        let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
+        let (workers_task, workers_handle, news) =
+            workers(worker_parts(settings, &ports, syncer, seen, &panics));
         follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
-        let statics = tell(settings, &ports, told, &view, &mut tasks);
+        let statics = tell(settings, &ports, told, (&view, &panics), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
+        let (remains, container_gc) =
+            collect_containers(settings, &ports, pods, &panics, &mut tasks);
         let (gc, given) = ((container_gc, images.start(&mut tasks)), remains.known_pods());
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -143,6 +143,7 @@ impl Agent {
             statics,
             node,
             metrics: sync_metrics(settings, &ports),
+            panics,
         });
         let parts = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, parts, &mut tasks);
@@ -271,25 +272,32 @@ fn event_book(settings: &Settings, ports: &mut Ports, tasks: &mut Tasks) -> Arc<
     book
 }
 
+/// Catches panics in the work for single pods, and reports them.
+fn panics(ports: &Ports) -> PanicGuard {
+    let guard = panic_guard(&ports.metrics, Arc::clone(&ports.events));
+    guard.expect("no other part counts panics")
+}
+
 /// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
 fn collect_containers(
     settings: &Settings,
     ports: &Ports,
     (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
+    panics: &PanicGuard,
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
     let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)));
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
-    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());
     let (gc_task, container_gc) = container_gc(gc);
     tasks.spawn("container deletor", |stop| deletor_task.run(stop));
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
     let sweep = CgroupSweep::default();
     if let Some(cgroups) = cgroups {
-        let (sweep, pods) = (sweep.clone(), Arc::clone(&known));
-        tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, stop));
+        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&known), panics.clone());
+        tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, panics, stop));
     }
     let clock = Arc::clone(&ports.clock);
     let remains = Remains::new(known, (container_gc.clone(), deletor), clock, sweep);
@@ -389,7 +397,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 }
 
 /// What looks at the runtime.
-fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
+fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &PanicGuard)) -> Pleg {
     let wants = PlegParts {
         runtime: Arc::clone(&ports.runtime),
         last_words: Arc::new(TerminationMessages {
@@ -400,8 +408,30 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
         stamps: stamps.clone(),
         clock: Arc::clone(&ports.clock),
         metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
+        panics: panics.clone(),
     };
     pleg::pleg(wants, settings.pleg.clone())
+}
+
+/// What the pods' workers work with.
+fn worker_parts(
+    settings: &Settings,
+    ports: &Ports,
+    syncer: Syncer,
+    (statuses, acts, stamps): (PlegStatuses, Acts, Stamps),
+    panics: &PanicGuard,
+) -> WorkerParts {
+    WorkerParts {
+        syncer: Arc::new(syncer),
+        statuses: Arc::new(statuses),
+        acts,
+        stamps,
+        clock: Arc::clone(&ports.clock),
+        events: Arc::clone(&ports.events),
+        resync: settings.resync,
+        metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
+        panics: panics.clone(),
+    }
 }
 
 /// How workers learn what that sees.
@@ -435,6 +465,7 @@ fn container_gc_parts(
     settings: &Settings,
     ports: &Ports,
     (pods, stop): (Arc<dyn PodStates>, Arc<dyn StopUnknown>),
+    panics: &PanicGuard,
 ) -> ContainerGcParts {
     ContainerGcParts {
         runtime: Arc::clone(&ports.runtime),
@@ -446,6 +477,7 @@ fn container_gc_parts(
         logs: log_layout(settings),
         policy: settings.container_gc,
         removals: Removals::default(),
+        panics: panics.clone(),
     }
 }
 

@@ -17,6 +17,7 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::NodeEvents;
 use model::ports::files::{FileError, HostFiles};
@@ -63,6 +64,8 @@ pub struct ContainerGcParts {
     pub policy: ContainerPolicy,
     /// What is being removed: one of these for all who remove containers of this node.
     pub removals: Removals,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
 }
 
 /// A part of a pass that could not be made. What goes wrong with a single thing is none.

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::observed::ContainerStatus;
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::disk::Disks;
 use model::ports::events::NodeEvents;
@@ -69,6 +70,8 @@ pub struct ImageGcParts {
     pub pods: Arc<dyn PodImages>,
     /// What is counted.
     pub metrics: ImageGcMetrics,
+    /// Catches panics in the work for single images.
+    pub panics: PanicGuard,
 }
 
 /// How it is done.

@@ -32,6 +32,7 @@ pub mod names;
 mod names_tests;
 pub mod objects;
 pub mod observed;
+pub mod panics;
 pub mod pod_resources;
 pub mod pod_state;
 pub mod ports;

@@ -24,6 +24,8 @@ pub(crate) struct Record {
     /// When it may be read again after it could not be, and how long it waits after the next failure.
     /// Otherwise a few pods that hang would use up all the inspections there can be at a time.
     pub(crate) retry: Option<(Instant, Duration)>,
+    /// Whether the work for it panicked: until that time it is not even compared.
+    pub(crate) panicked: bool,
     /// The last status that could be read.
     pub(crate) status: Option<Arc<PodStatus>>,
     /// Its share in the gauges.

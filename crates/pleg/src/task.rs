@@ -5,6 +5,7 @@
 //! at again afterwards. So a pod whose inspection hangs costs that pod its freshness and nobody else
 //! anything.
 
+mod panics;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use model::fingerprint::Fingerprint;
 use model::ids::{ObjectId, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::observed::RuntimePod;
+use model::panics::{CaughtPanic, PanicGuard};
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords;
 use model::ports::runtime::{ContainerEventKind, Runtime, RuntimeError};
@@ -102,11 +104,13 @@ pub struct PlegParts {
     pub clock: Arc<dyn WallClock>,
     /// What is counted and timed.
     pub metrics: Metrics,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
 }
 
 /// Makes the relist task of a runtime.
 pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
-    let PlegParts { runtime, last_words, stamps, clock, metrics } = parts;
+    let PlegParts { runtime, last_words, stamps, clock, metrics, panics } = parts;
     let (writer, reader) = cache();
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
@@ -119,6 +123,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         hints: Hints::new(Arc::clone(&runtime), settings.hints),
         clock,
         metrics,
+        panics,
         runtime,
         last_words,
         stamps,
@@ -165,6 +170,7 @@ pub struct Relist {
     hints: Hints,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
+    panics: PanicGuard,
     records: Records,
     /// Pods of which something changed that a list does not show: to be read again.
     stale: BTreeSet<PodUid>,
@@ -208,6 +214,12 @@ enum Done {
         pod: Result<Option<RuntimePod>, RuntimeError>,
     },
     Inspected(Inspected),
+    /// It panicked.
+    Panicked {
+        uid: PodUid,
+        at: Stamp,
+        panic: CaughtPanic,
+    },
     /// The wait after a look that failed is over.
     LookAgain(PodUid),
     /// What was told of a pod has waited for long enough.
@@ -267,7 +279,8 @@ impl Relist {
         match hint {
             Hint::Told(event) => {
                 self.stream = self.stream.event();
-                self.hear(event);
+                let uid = event.pod_uid.clone();
+                self.event_guarded(&uid, |relist| relist.hear(event));
             }
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
@@ -345,11 +358,12 @@ impl Relist {
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
         let runtime = Arc::clone(&self.runtime);
         let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
-        self.work.push(Box::pin(async move {
+        let named = (uid.clone(), self.name_of(&uid));
+        self.start_work(named, at, async move {
             let list = inspect::list_pod(&*runtime, &uid);
             let pod = inspect::within(deadline, ("ListContainers", &uid), list).await;
             Done::Looked { uid, began, at, pod }
-        }));
+        });
     }
 
     /// Takes in what a look gave.
@@ -370,11 +384,15 @@ impl Relist {
             }
             Done::Inspected(inspected) => {
                 let uid = inspected.uid.clone();
-                self.inspected(inspected);
+                self.inspected_guarded(inspected);
+                self.settle(uid);
+            }
+            Done::Panicked { uid, at, panic } => {
+                self.panicked(&uid, at, &panic);
                 self.settle(uid);
             }
             Done::LookAgain(uid) => self.look_at(uid),
-            Done::Due(uid) => self.due(uid),
+            Done::Due(uid) => self.event_guarded(&uid.clone(), |relist| relist.due(uid)),
             Done::StreamCheck => self.check_stream(),
         }
     }
@@ -442,15 +460,9 @@ impl Relist {
         let announced = self.relisted.borrow().is_none() || !self.hints.flow();
         for uid in known {
             let pod = pods.remove(&uid);
-            if !announced
-                && !self.busy.contains_key(&uid)
-                && self.is_unannounced(&uid, pod.as_ref(), at)
-            {
-                self.unannounced_change();
-            }
             if self.busy.contains_key(&uid) {
                 self.note_live(&uid, pod.as_ref(), at);
-            } else if self.reconcile(&uid, pod, at) == Reconciled::Gone {
+            } else if self.reconcile_guarded(&uid, pod, (at, announced)) == Reconciled::Gone {
                 self.records.remove(&uid);
             }
         }
@@ -479,7 +491,7 @@ impl Relist {
 
     fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
         match pod {
-            Ok(pod) => match self.reconcile(&uid, pod, at) {
+            Ok(pod) => match self.reconcile_guarded(&uid, pod, (at, true)) {
                 Reconciled::Inspecting => return,
                 Reconciled::Unchanged => self.writer.unchanged(&uid, at),
                 // Its empty record stays until a relist agrees: one that began before this look may
@@ -541,7 +553,8 @@ impl Relist {
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
         let counts = Counts::from(&pod);
-        self.work.push(Box::pin(async move {
+        let named = (pod.uid.clone(), Some(pod.pod.clone()));
+        self.start_work(named, at, async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
             // Only what has a permit needs room for it: very many may wait.
@@ -549,7 +562,7 @@ impl Relist {
             let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })
-        }));
+        });
     }
 
     /// Stores what an inspection gave. Only one that succeeded advances the record: otherwise the
@@ -557,24 +570,17 @@ impl Relist {
     fn inspected(&mut self, inspected: Inspected) {
         let Inspected { uid, at, seen, counts, events, observation } = inspected;
         let record = self.records.of(&uid);
-        match &observation {
+        match observation {
             Ok(status) => {
                 let events = or_pod_sync(events, record.reinspect);
-                let status = Some(Arc::clone(status));
+                let observation = Ok(Arc::clone(&status));
+                let status = Some(status);
                 self.metrics.recount(record.counts, counts);
-                *record = Record { seen, at, reinspect: false, retry: None, status, counts };
+                *record = Record { seen, at, status, counts, ..Record::default() };
                 self.writer.store(&uid, observation, at);
                 self.report(&uid, events);
             }
-            Err(error) => {
-                warn!(%uid, %error, "cannot read the status of a pod");
-                record.reinspect = true;
-                let wait = record.retry.map_or(self.settings.relist_period, |(_, wait)| wait);
-                let longer = wait.saturating_mul(2).min(LONGEST_RETRY);
-                record.retry = Some((Instant::now() + wait, longer));
-                self.writer.store(&uid, observation, at);
-                self.look_again(uid, wait);
-            }
+            Err(error) => self.unreadable(&uid, error, at),
         }
     }
 

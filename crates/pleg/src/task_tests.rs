@@ -4,6 +4,8 @@ mod hints;
 mod looks;
 #[path = "task_tests/node.rs"]
 mod node;
+#[path = "task_tests/panics.rs"]
+mod panics;
 #[path = "task_tests/slow.rs"]
 mod slow;
 

@@ -7,6 +7,7 @@ pub mod deadline;
 pub mod first_look;
 pub mod merge;
 pub mod mirror;
+pub mod pod_retries;
 pub mod requeue;
 pub mod resize;
 pub mod sources;

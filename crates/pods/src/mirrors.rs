@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::cluster::PodTarget;
 use model::ids::{PodName, PodUid};
+use model::panics::{CaughtPanic, PanicGuard, PanicStep, PanicSubject};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
@@ -43,6 +44,8 @@ pub struct MirrorParts {
     pub node: String,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
 }
 
 /// The task.
@@ -117,7 +120,7 @@ impl Mirrors {
             if waits || self.done.contains_key(&name) {
                 continue;
             }
-            match self.act(&step).await {
+            match self.act_guarded(&step).await {
                 Ok(()) => {
                     for key in &keys {
                         self.tries.went(key);
@@ -152,6 +155,13 @@ impl Mirrors {
         for uid in wanted {
             self.seen.entry(uid).or_insert(now);
         }
+    }
+
+    async fn act_guarded(&self, step: &MirrorStep) -> Result<(), MirrorError> {
+        let (uid, name) = (step.uid(), step.name());
+        let of = PanicSubject::Pod(&uid, Some(&name));
+        let done = self.parts.panics.catch_async(PanicStep::MirrorPod, of, self.act(step)).await;
+        done.unwrap_or_else(|panic| Err(MirrorError::Panicked(panic)))
     }
 
     async fn act(&self, step: &MirrorStep) -> Result<(), MirrorError> {
@@ -203,6 +213,9 @@ enum MirrorError {
     /// It could not be deleted.
     #[error("delete the mirror pod")]
     Delete(#[source] ApiError),
+    /// The work for it panicked.
+    #[error("internal error")]
+    Panicked(#[source] CaughtPanic),
 }
 
 impl MirrorError {
@@ -211,6 +224,7 @@ impl MirrorError {
         match self {
             Self::AskNode(_) | Self::NoNode => true,
             Self::Create(error) | Self::Delete(error) => error.is_away(),
+            Self::Panicked(_) => false,
         }
     }
 }

@@ -27,6 +27,7 @@ fn world() -> World {
         pods: told,
         node: "node".to_owned(),
         clock: Arc::new(clock),
+        panics: PanicGuard::default(),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
@@ -153,4 +154,25 @@ async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
     sleep(Duration::from_mins(1)).await;
     world.server.away(false);
     world.mirror("u1", None).await;
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_writing_one_mirror_keeps_no_other_from_being_written() {
+    let world = world();
+    world.server.register_node("node");
+    world.server.panic_on(["POST default/broken"]);
+    let (broken, web) = (static_pod("broken", "u1"), fixed("u2"));
+    let present = [&broken, &web].map(|pod| (view::uid(pod), view::pod_name(pod))).into();
+    world.pods.send_replace(StaticPods { wanted: vec![broken, web], present, all_heard: true });
+    let first = world.mirror("u2", None).await;
+    sleep(Duration::from_mins(1)).await;
+    let tries =
+        || world.server.calls().iter().filter(|call| *call == "POST default/broken").count();
+    assert!((4..=8).contains(&tries()), "{:?}", world.server.calls());
+    world.server.delete(&name(), Duration::ZERO);
+    world.mirror("u2", Some(&first)).await;
+    world.server.panic_on([]);
+    sleep(Duration::from_secs(31)).await;
+    assert!(world.server.pod(&PodName::new("default", "broken")).is_some());
 }

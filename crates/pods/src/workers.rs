@@ -1,6 +1,7 @@
 //! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
 
 mod fresh;
+mod guarded;
 mod handle;
 mod times;
 
@@ -14,6 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::acts::Acts;
 use model::ids::PodUid;
 use model::observed::PodStatus;
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
 use model::ports::runtime::RuntimeError;
@@ -24,11 +26,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
+use crate::decide::pod_retries::PodRetries;
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
 use crate::metrics::Metrics;
 use crate::states::WorkerStates;
 
+use guarded::Work;
 use handle::Request;
 pub use handle::{ExceededGracePeriod, WorkersHandle};
 use times::Times;
@@ -91,6 +95,8 @@ pub struct WorkerParts {
     pub resync: Duration,
     /// What is timed.
     pub metrics: Metrics,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
 }
 
 /// What became of a pod, for the sync loop.
@@ -122,6 +128,8 @@ pub struct WorkersTask {
     /// Pods that wait, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
     waits: BTreeMap<PodUid, Wait>,
+    /// What panicked, to be done again.
+    redo: PodRetries<Work>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     times: Times,
@@ -186,6 +194,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         running: BTreeMap::new(),
         due: BTreeSet::new(),
         waits: BTreeMap::new(),
+        redo: PodRetries::default(),
         last: BTreeMap::new(),
         requeues: 0,
         epoch: Instant::now(),
@@ -197,7 +206,8 @@ impl WorkersTask {
     /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let next = self.due.first().map(|(at, _)| *at);
+            let due = self.due.first().map(|(at, _)| *at);
+            let next = due.into_iter().chain(self.next_redo()).min();
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
             // then waits, which are spaced by seconds; what is asked comes last and still gets its
             // turn, because the others do not renew themselves without end.
@@ -237,7 +247,7 @@ impl WorkersTask {
         if let Event::Asked(uid, update) = &event {
             self.times.asked(uid, update);
         }
-        let commands = self.workers.step(event);
+        let commands = self.decide_guarded(event);
         // Before anybody hears of it: who does must find it.
         let others = self.workers.take_other_orphans();
         for uid in asked.iter().chain(commands.iter().map(Command::pod)).chain(&others) {
@@ -246,27 +256,7 @@ impl WorkersTask {
             self.parts.metrics.counted(before, now);
         }
         for command in commands {
-            match command {
-                Command::Start(uid, job) => self.start(uid, job),
-                Command::Cancel(uid) => {
-                    if let Some(running) = self.running.get(&uid) {
-                        running.cancel.cancel();
-                    }
-                }
-                Command::Requeue(uid, retry) => self.requeue(uid, retry),
-                Command::Terminated(uid) => self.release(&uid),
-                Command::Finished(uid) => {
-                    self.times.finished(&uid);
-                    self.unqueue(&uid);
-                    self.tell(News::Finished(uid));
-                }
-                Command::Forgotten(uid) => {
-                    self.unqueue(&uid);
-                    self.last.remove(&uid);
-                    self.times.forgotten(&uid);
-                    self.tell(News::Forgotten(uid));
-                }
-            }
+            self.carry_out_guarded(command);
         }
         if let Some(uid) = asked.as_ref().filter(|uid| !self.running.contains_key(*uid)) {
             self.times.came_to_nothing(uid);
@@ -274,9 +264,35 @@ impl WorkersTask {
         self.end_what_appeared(asked.as_ref());
     }
 
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Start(uid, job) => self.start(uid, job),
+            Command::Cancel(uid) => {
+                if let Some(running) = self.running.get(&uid) {
+                    running.cancel.cancel();
+                }
+            }
+            Command::Requeue(uid, retry) => self.requeue(uid, retry),
+            Command::Terminated(uid) => self.release(&uid),
+            Command::Finished(uid) => {
+                self.times.finished(&uid);
+                self.unqueue(&uid);
+                self.tell(News::Finished(uid));
+            }
+            Command::Forgotten(uid) => {
+                self.unqueue(&uid);
+                self.last.remove(&uid);
+                self.times.forgotten(&uid);
+                self.tell(News::Forgotten(uid));
+            }
+        }
+    }
+
     /// Ends what lives of a pod whose worker is finished, or of any such pod.
     fn end_what_appeared(&mut self, of: Option<&PodUid>) {
-        let has_appeared = |uid: &&PodUid| self.workers.is_finished(uid) && self.lives_again(uid);
+        let has_appeared = |uid: &&PodUid| {
+            self.workers.is_finished(uid) && self.guarded(uid, || self.lives_again(uid)) == Ok(true)
+        };
         let appeared: Vec<PodUid> = match of {
             Some(uid) => Some(uid).filter(has_appeared).into_iter().cloned().collect(),
             None => self.workers.uids().filter(has_appeared).cloned().collect(),
@@ -308,7 +324,7 @@ impl WorkersTask {
         let (for_job, token) = (uid.clone(), cancel.clone());
         self.times.began(&uid);
         let handle = self.jobs.spawn(async move {
-            let ran = run(&parts, &for_job, job, last, token).await;
+            let ran = guarded::run(&parts, &for_job, job, last, token).await;
             (for_job, ran)
         });
         self.running.insert(uid, Running { task: handle.id(), cancel });
@@ -322,8 +338,7 @@ impl WorkersTask {
                 let found = self.running.iter().find(|(_, running)| running.task == id);
                 let Some((uid, _)) = found else { return };
                 error!(%uid, %error, "the job of a pod panicked; it will be tried again");
-                let outcome = Outcome::Again(Retry::Failure);
-                (uid.clone(), Synced { outcome, acted: true }.into())
+                (uid.clone(), guarded::FAILED.into())
             }
         };
         self.running.remove(&uid);
@@ -331,8 +346,9 @@ impl WorkersTask {
         let ended = seen_since.unwrap_or_else(|| self.parts.stamps.next());
         let last = LastJob { ended, look_asked: synced.acted };
         self.last.insert(uid.clone(), last);
-        if synced.acted {
-            self.parts.statuses.look_at(&uid);
+        if synced.acted && self.guarded(&uid, || self.parts.statuses.look_at(&uid)).is_err() {
+            // The next job asks for a look itself.
+            self.last.entry(uid.clone()).or_default().look_asked = false;
         }
         self.step(Event::Ended(uid, synced.outcome));
     }
@@ -362,10 +378,12 @@ impl WorkersTask {
 
     fn wake_due(&mut self) {
         let now = Instant::now();
+        self.do_again();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
             let wait = self.waits.remove(&uid);
-            if wait.is_some_and(|wait| wait.is_resync) && !self.is_seen(&uid) {
+            let is_resync = wait.is_some_and(|wait| wait.is_resync);
+            if is_resync && self.guarded(&uid, || self.is_seen(&uid)) == Ok(false) {
                 let at = now + self.parts.resync.min(GRID);
                 self.wait(uid, Wait { at, is_resync: true });
                 continue;

@@ -2,6 +2,8 @@
 mod scripted;
 
 use self::scripted::{Act, Bench};
+use model::panics::PanicStep;
+
 use super::*;
 
 fn seconds(seconds: u64) -> Duration {
@@ -92,6 +94,61 @@ async fn a_panic_is_the_failure_of_its_pod_alone() {
     assert_eq!(jobs[4], "sync a");
     assert!((at + seconds(10)..=at + seconds(15)).contains(&again), "{again:?}");
     assert!(!bench.tasks.is_empty());
+    assert_eq!(bench.panics.all(), vec![(PanicStep::PodWorker, "a".to_owned()); 2]);
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_the_task_of_all_workers_is_the_failure_of_its_pod_alone() {
+    let mut bench = Bench::new();
+    for uid in ["a", "b"] {
+        bench.create(uid).await;
+    }
+    bench.nth(2).await;
+    // When a job ends that did something, the task asks for a look.
+    bench.looks.panic_on(Some("a"));
+    for job in ["sync a", "sync b"] {
+        bench.script(job, [Act::Acts(Outcome::Done)]);
+    }
+    for uid in ["a", "b"] {
+        bench.sync(uid).await;
+    }
+    tokio::time::sleep(seconds(60)).await;
+    let panics = bench.panics.all();
+    assert!((2..=12).contains(&panics.len()), "{panics:?}");
+    assert!(panics.iter().all(|one| *one == (PanicStep::PodWorker, "a".to_owned())), "{panics:?}");
+    bench.sync("b").await;
+    let of_b = bench.after(seconds(1)).await.iter().filter(|job| *job == "sync b").count();
+    assert!(of_b >= 3, "{:?}", bench.jobs());
+    bench.looks.panic_on(None);
+    bench.kill("a", 20).await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert!(!bench.tasks.is_empty());
+}
+
+// behaviour: WRK-38
+#[test]
+fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
+    let (now, uid) = (seconds(0), PodUid::from("a"));
+    let asked = |update| Work::Event(Event::Asked("a".into(), update));
+    let kill = Update::Kill { target: Bench::target("a"), grace: None, evict: false };
+    let mut redo = PodRetries::default();
+    redo.panicked(&uid, asked(Update::Sync), now);
+    redo.keep(&uid, asked(kill));
+    redo.keep(&uid, asked(Update::Sync));
+    redo.keep(&uid, Work::Command(Command::Terminated(uid.clone())));
+    let due = redo.take_due(now + seconds(1));
+    let kinds: Vec<&str> = due[0]
+        .1
+        .iter()
+        .map(|work| match work {
+            Work::Event(Event::Asked(_, Update::Kill { .. })) => "kill",
+            Work::Event(Event::Asked(_, Update::Sync)) => "sync",
+            Work::Command(Command::Terminated(_)) => "terminated",
+            _ => "other",
+        })
+        .collect();
+    assert_eq!(kinds, ["kill", "sync", "terminated"]);
 }
 
 #[tokio::test(start_paused = true)]

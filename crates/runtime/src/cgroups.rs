@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
+use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
 use model::ports::files::Removed;
@@ -390,10 +391,11 @@ impl PodCgroups {
     }
 
     /// Removes what is left of the cgroups of pods of which nothing is to run.
-    pub async fn sweep(&self, why: WhyRunsNothing<'_>) {
+    pub async fn sweep(&self, why: WhyRunsNothing<'_>, panics: &PanicGuard) {
         for name in self.of_pods().await {
             if let Some(uid) = pod_of_cgroup(&name) {
-                self.remove_left(&name, &uid, why).await;
+                let (step, of) = (PanicStep::CgroupSweep, PanicSubject::Pod(&uid, None));
+                panics.catch_async(step, of, self.remove_left(&name, &uid, why)).await.ok();
             }
         }
         // What could not be looked at or written before.

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::cluster::PodTarget;
 use model::ids::PodUid;
+use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
@@ -68,6 +69,8 @@ pub struct WriterParts {
     pub metrics: Metrics,
     /// Hears how pods start.
     pub starts: StartTimes,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
 }
 
 /// How the writing about a pod ended.
@@ -166,7 +169,10 @@ impl Writer {
         self.seen.1 = number;
         for uid in changed {
             if let Some(copy) = self.parts.copies.copy(&uid) {
-                self.parts.starts.heard(&copy);
+                let (guard, name) = (&self.parts.panics, view::pod_name(&copy));
+                let of = PanicSubject::Pod(&uid, Some(&name));
+                // Only a measurement is lost: nothing is to be done again.
+                guard.catch(PanicStep::StatusWrite, of, || self.parts.starts.heard(&copy)).ok();
             }
             if let Some(published) = self.parts.statuses.get(&uid) {
                 self.queue.mark(&uid, published.version);
@@ -203,7 +209,7 @@ impl Writer {
             let deleted = self.deleted.get(&uid).cloned();
             let since = self.since.get(&uid).copied();
             let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted, since };
-            self.jobs.spawn(async move { parts.write(begun).await });
+            self.jobs.spawn(async move { parts.write_guarded(begun).await });
         }
     }
 
@@ -222,8 +228,8 @@ impl Writer {
                     warn!("statuses do not reach the API server; trying again");
                 }
             }
-            // Nobody was asked.
-            Wrote::Later(_) => {}
+            // Whether the API server answers is not known.
+            Wrote::Later(_) | Wrote::Panicked => {}
             Wrote::Well | Wrote::Refused | Wrote::Failed => {
                 if let Some(after) = self.trouble.over(now) {
                     info!(?after, "statuses reach the API server again");
@@ -261,6 +267,19 @@ impl Writer {
 }
 
 impl WriterParts {
+    /// Writes what is to be written about a pod. After a panic nothing is known to be written: what is
+    /// follows from the next copy.
+    async fn write_guarded(&self, begun: Ended) -> Ended {
+        let (uid, since) = (begun.uid.clone(), begun.since);
+        let name = self.copies.copy(&uid).map(|pod| view::pod_name(&pod));
+        let of = PanicSubject::Pod(&uid, name.as_ref());
+        let ended = self.panics.catch_async(PanicStep::StatusWrite, of, self.write(begun)).await;
+        ended.unwrap_or_else(|_| {
+            let (wrote, patched) = (Wrote::Panicked, false);
+            Ended { uid, wrote, written: None, patched, deleted: None, since }
+        })
+    }
+
     /// Writes what is to be written about a pod.
     async fn write(&self, mut ended: Ended) -> Ended {
         // A status and the end behind it, or a status that changed meanwhile.

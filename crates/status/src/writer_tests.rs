@@ -97,6 +97,7 @@ fn world() -> World {
         statuses: store.reader(),
         clock: Arc::new(clock.clone()),
         starts: StartTimes::new(Arc::new(clock), metrics.clone()),
+        panics: PanicGuard::default(),
         metrics,
     });
     let mut tasks = JoinSet::new();
@@ -400,4 +401,24 @@ async fn after_an_absence_of_the_api_server_each_pod_is_written_once() {
         .await;
     sleep(Duration::from_mins(1)).await;
     assert_eq!(world.calls("PATCH"), 30);
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_writing_one_status_keeps_no_other_from_being_written() {
+    let world = world();
+    world.server.panic_on(["PATCH default/broken"]);
+    let (broken, web) = (world.make("broken"), world.make("web"));
+    for uid in [&broken, &web] {
+        world.store.set(uid, status("Running", "False"));
+    }
+    world.until("the other is written", |world| world.phase("web") == "Running").await;
+    sleep(Duration::from_mins(1)).await;
+    let tries = world.calls("PATCH default/broken");
+    assert!((5..=12).contains(&tries), "{tries} tries in a minute");
+    world.store.set(&web, status("Running", "True"));
+    world.until("a change of the other is written", |world| world.ready("web") == "True").await;
+    assert_eq!(world.phase("broken"), "Pending");
+    world.server.panic_on([]);
+    world.until("it is written too", |world| world.phase("broken") == "Running").await;
 }

@@ -8,6 +8,8 @@ use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 #[derive(Debug, Default)]
 pub struct KeptEvents {
     events: Mutex<Vec<PodEvent>>,
+    /// The pod, by name, and the reason of events that panic.
+    panics: Mutex<Option<(String, String)>>,
 }
 
 impl KeptEvents {
@@ -21,6 +23,12 @@ impl KeptEvents {
         self.all().iter().any(|event| event.reason == reason)
     }
 
+    /// From now on events of a pod for this reason panic, and are not kept; without one none does.
+    pub fn panic_on(&self, event: Option<(&str, &str)>) {
+        let event = event.map(|(pod, reason)| (pod.to_owned(), reason.to_owned()));
+        *self.panics.lock().unwrap_or_else(PoisonError::into_inner) = event;
+    }
+
     /// The reasons of the events so far.
     pub fn reasons(&self) -> Vec<String> {
         self.all().iter().map(|event| event.reason.to_string()).collect()
@@ -29,6 +37,10 @@ impl KeptEvents {
 
 impl Events for KeptEvents {
     fn record(&self, event: PodEvent) {
+        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let panics =
+            panics.is_some_and(|(pod, reason)| *event.pod.name == pod && event.reason == reason);
+        assert!(!panics, "a test asked for this");
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }

@@ -34,6 +34,7 @@ pub mod mortal;
 pub mod objects;
 pub mod observed;
 pub mod packet_filter;
+pub mod panics;
 pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;

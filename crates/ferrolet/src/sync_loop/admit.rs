@@ -8,16 +8,19 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::PodEvent;
 use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
 use podspec::view;
+use runtime::decide::Sizes;
 use status::decide::Failure;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::SyncLoop;
 use super::fresh_node::{Looked, SecondLooks};
+use super::guarded::LoopStep;
 use crate::decide::arrival::{Standing, in_order, standing};
 use crate::node_view::Outlook;
 use crate::resize_metrics::Trigger;
@@ -127,68 +130,111 @@ pub(super) enum Awaited {
 #[derive(Debug)]
 pub(super) struct RoomMade(Option<Room>);
 
+/// What was decided about the pods that came, while others are still to be.
+#[derive(Debug)]
+struct SoFar {
+    /// What pods take of the node.
+    there: Occupancy,
+    /// Pods that only the node's labels are in the way of.
+    late: BTreeSet<PodUid>,
+    /// What containers were given since they were made.
+    sizes: Arc<Sizes>,
+}
+
 impl SyncLoop {
     /// Decides about the pods that came. Only to be asked once it is known what runs.
     pub(super) async fn admit_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.arrivals.waiting);
+        // One that waits after a panic is decided about when that is over.
+        let (put_off, waiting): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|uid| self.retries.waits(uid));
+        self.arrivals.waiting = put_off;
         if waiting.is_empty() {
             return;
         }
         let sizes = self.sizes().await;
         self.meet_node();
-        let came = waiting.iter().filter_map(|uid| {
-            let desired = self.parts.sources.get(uid)?;
-            let (lives, status) =
-                (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
-            // An earlier agent may have given it something else than it asks for by now.
-            let pod = self.parts.allocations.remembered(desired, status.as_deref(), &sizes);
-            let standing = standing(&pod, lives, status.as_deref());
-            Some((pod, standing))
-        });
-        let came = in_order(came.collect());
-        let (mut there, mut late) = (self.occupancy(), BTreeSet::new());
-        for (pod, standing) in came {
+        let mut came = Vec::new();
+        for uid in waiting {
+            let found = self.admission_guarded(&uid, |sync_loop| sync_loop.arrived(&uid, &sizes));
+            came.extend(found.flatten());
+        }
+        let mut so_far = SoFar { there: self.occupancy(), late: BTreeSet::new(), sizes };
+        for (pod, standing) in in_order(came) {
             let uid = view::uid(&pod);
-            let is_last_word = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
-            let decision = match standing {
-                Standing::New => self.parts.admission.decide(&pod, &there),
-                Standing::Runs | Standing::Over => Decision::Admit,
-            };
-            match decision {
-                Decision::Admit => {}
-                Decision::Reject(_)
-                    if !is_last_word && self.parts.admission.may_be_late(&pod, &there) =>
-                {
-                    late.insert(uid);
-                    continue;
-                }
-                Decision::Reject(rejection) => {
-                    self.reject(&pod, &rejection);
-                    // It does not run: what it was given once is nobody's, also when it comes anew.
-                    self.parts.allocations.forget(&uid);
-                    continue;
-                }
-                Decision::Preempt(plan) => {
-                    there = there.without(&plan.victims);
-                    self.make_room(&pod, plan);
-                }
+            self.admission_guarded(&uid, |sync_loop| {
+                sync_loop.admit_one(pod, standing, &mut so_far);
+            });
+        }
+        self.look_at_node(so_far.late);
+    }
+
+    /// Does something about the admission of a pod; nothing yet if that panics.
+    fn admission_guarded<T>(
+        &mut self,
+        uid: &PodUid,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        let (guard, name) = (self.parts.panics.clone(), self.known_name(uid));
+        let of = PanicSubject::Pod(uid, name.as_ref());
+        let done = guard.catch(PanicStep::SyncLoop, of, || work(self));
+        if done.is_err() {
+            self.panicked(uid, LoopStep::Admit);
+        }
+        done.ok()
+    }
+
+    /// A pod that came, with what an earlier agent may have given it: something else than it asks for by now.
+    fn arrived(&self, uid: &PodUid, sizes: &Sizes) -> Option<(Arc<Pod>, Standing)> {
+        let desired = self.parts.sources.get(uid)?;
+        let (lives, status) =
+            (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
+        let pod = self.parts.allocations.remembered(desired, status.as_deref(), sizes);
+        let standing = standing(&pod, lives, status.as_deref());
+        Some((pod, standing))
+    }
+
+    fn admit_one(&mut self, pod: Arc<Pod>, standing: Standing, so_far: &mut SoFar) {
+        let SoFar { there, late, sizes } = so_far;
+        let uid = view::uid(&pod);
+        let is_last_word = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
+        let decision = match standing {
+            Standing::New => self.parts.admission.decide(&pod, there),
+            Standing::Runs | Standing::Over => Decision::Admit,
+        };
+        match decision {
+            Decision::Admit => {}
+            Decision::Reject(_)
+                if !is_last_word && self.parts.admission.may_be_late(&pod, there) =>
+            {
+                late.insert(uid);
+                return;
             }
-            info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
-            if standing == Standing::Over {
-                // What it was given once is nobody's: should it start after all, it does as it now asks.
+            Decision::Reject(rejection) => {
+                self.reject(&pod, &rejection);
+                // It does not run: what it was given once is nobody's, also when it comes anew.
                 self.parts.allocations.forget(&uid);
-                self.arrivals.over.insert(uid);
-            } else {
-                self.arrivals.counted.insert(uid.clone());
-                if let Some(desired) = self.parts.sources.get(&uid).cloned() {
-                    self.parts.allocations.let_in(Arc::clone(&desired), Arc::clone(&pod));
-                    let observed = self.parts.cache.get(&uid).ok();
-                    self.resumed(&pod, &desired, (observed.as_deref(), &sizes));
-                }
-                there.add(self.parts.resizes.taken(&uid, pod));
+                return;
+            }
+            Decision::Preempt(plan) => {
+                *there = there.without(&plan.victims);
+                self.make_room(&pod, plan);
             }
         }
-        self.look_at_node(late);
+        info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
+        if standing == Standing::Over {
+            // What it was given once is nobody's: should it start after all, it does as it now asks.
+            self.parts.allocations.forget(&uid);
+            self.arrivals.over.insert(uid);
+        } else {
+            self.arrivals.counted.insert(uid.clone());
+            if let Some(desired) = self.parts.sources.get(&uid).cloned() {
+                self.parts.allocations.let_in(Arc::clone(&desired), Arc::clone(&pod));
+                let observed = self.parts.cache.get(&uid).ok();
+                self.resumed(&pod, &desired, (observed.as_deref(), sizes));
+            }
+            there.add(self.parts.resizes.taken(&uid, pod));
+        }
     }
 
     /// Those that were let in and have not ended.

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use super::SyncLoop;
+use super::guarded::LoopStep;
 use crate::decide::directory_removals::RemovalQueue;
 use crate::decide::news::Came;
 use crate::resize_metrics::Trigger;
@@ -156,7 +157,7 @@ impl SyncLoop {
         let Some(pod) = self.parts.sources.get(&uid).cloned() else { return };
         // It came back, and can start now.
         if is_put_off {
-            self.came(pod, Came::Added).await;
+            self.step(&uid, LoopStep::Came(pod, Came::Added)).await;
         }
         self.look_after_all(Trigger::PodsAdded).await;
     }

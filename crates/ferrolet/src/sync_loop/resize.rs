@@ -13,6 +13,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, PodEvent};
 use pods::decide::admission::{Occupancy, Rejection};
@@ -27,6 +28,7 @@ use status::decide::{PendingResize, told_resize};
 use tracing::debug;
 
 use super::SyncLoop;
+use super::guarded::LoopStep;
 use crate::allocations::{Grant, Written};
 use crate::decide::allocation::still_has;
 use crate::resize_message::resize_message;
@@ -131,7 +133,7 @@ impl SyncLoop {
     /// Resizes are over, which may have made room.
     pub(super) async fn resized(&mut self, pods: BTreeSet<PodUid>) {
         for uid in &pods {
-            self.parts.allocations.settled(uid);
+            self.step(uid, LoopStep::Resized).await;
         }
         self.retry_resizes(Trigger::PodResized).await;
     }
@@ -144,7 +146,14 @@ impl SyncLoop {
                 self.meet_node();
                 let mut there = self.occupancy();
                 for (uid, desired) in waiting {
-                    self.look_at_resize(&uid, &desired, &mut there, trigger).await;
+                    let (guard, name) = (self.parts.panics.clone(), view::pod_name(&desired));
+                    let of = PanicSubject::Pod(&uid, Some(&name));
+                    let work = self.look_at_resize(&uid, &desired, &mut there, trigger);
+                    if guard.catch_async(PanicStep::SyncLoop, of, work).await.is_err() {
+                        self.panicked(&uid, LoopStep::Resize);
+                        // What the pod takes may have been left out.
+                        there = self.occupancy();
+                    }
                 }
             }
         }
@@ -158,7 +167,7 @@ impl SyncLoop {
         self.resizing.retain(|uid, _| sources.get(uid).is_some());
         let waiting = self.resizing.iter().filter(|(uid, asking)| {
             let is_settled = self.arrivals.is_held(uid) || self.parts.allocations.is_granted(uid);
-            !asking.infeasible && !is_settled
+            !asking.infeasible && !is_settled && !self.retries.waits(uid)
         });
         let found = waiting.filter_map(|(uid, asking)| {
             let desired = Arc::clone(sources.get(uid)?);
@@ -260,22 +269,26 @@ impl SyncLoop {
     pub(super) async fn allocations_written(&mut self, written: Written) {
         let grants = self.parts.allocations.finish(written);
         let are_any = !grants.is_empty();
-        for Grant { uid, pod, before } in grants {
-            let Some(desired) = self.parts.sources.get(&uid).cloned() else { continue };
-            self.parts.resizes.set_pending(&uid, None);
-            self.parts.resizes.begin(&uid, &pod, &before);
-            let message = resize_message("started", &pod, None);
-            self.tell_resize(&pod, Normal, "ResizeStarted", message);
-            let given = self.allocated(&desired);
-            self.parts.allocations.changed(Arc::clone(&desired), Arc::clone(&given));
-            // It may ask for something else by now.
-            self.resizing.remove(&uid);
-            self.asks(&uid, &desired);
-            self.parts.workers.ask(uid, Update::Update(given)).await;
+        for grant in grants {
+            self.step(&grant.uid.clone(), LoopStep::Granted(grant)).await;
         }
         if are_any {
             self.retry_resizes(Trigger::PodUpdated).await;
         }
+    }
+
+    pub(super) async fn granted(&mut self, Grant { uid, pod, before }: Grant) {
+        let Some(desired) = self.parts.sources.get(&uid).cloned() else { return };
+        self.parts.resizes.set_pending(&uid, None);
+        self.parts.resizes.begin(&uid, &pod, &before);
+        let message = resize_message("started", &pod, None);
+        self.tell_resize(&pod, Normal, "ResizeStarted", message);
+        let given = self.allocated(&desired);
+        self.parts.allocations.changed(Arc::clone(&desired), Arc::clone(&given));
+        // It may ask for something else by now.
+        self.resizing.remove(&uid);
+        self.asks(&uid, &desired);
+        self.parts.workers.ask(uid, Update::Update(given)).await;
     }
 
     fn tell_resize(&self, pod: &Pod, kind: EventType, reason: &'static str, message: String) {

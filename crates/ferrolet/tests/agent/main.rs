@@ -18,6 +18,7 @@ mod images;
 mod manifest_versions;
 mod manifests;
 mod own_node;
+mod panics;
 mod pods;
 mod removals;
 mod resize;

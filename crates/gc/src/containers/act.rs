@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus};
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Subject, Verdict};
 use tokio::time::{Instant, timeout_at};
@@ -47,7 +48,7 @@ pub(super) async fn carry_out(
     report.problems.extend(away.problem());
     for item in survey.logs.iter().chain(&survey.links) {
         if let Some(verdict) = act.verdict(item) {
-            let outcome = act.logs(&verdict).await;
+            let outcome = act.guarded(&verdict, act.logs(&verdict)).await;
             act.done(verdict, outcome, &mut report);
         }
     }
@@ -61,7 +62,7 @@ pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, 
     let Some(removal) = parts.removals.begin(&container.id).await else { return };
     let act = Act::new(parts, &|_| {});
     let mut report = Report::default();
-    let outcome = act.container(container, verdict, false).await;
+    let outcome = act.guarded(verdict, act.container(container, verdict, false)).await;
     if outcome.is_ok() {
         removal.went();
     }
@@ -137,6 +138,21 @@ impl Act<'_> {
         }
     }
 
+    /// Removes something. After a panic it stays, and the next pass tries again.
+    async fn guarded(
+        &self,
+        verdict: &Verdict,
+        removal: impl Future<Output = Result<(), Stays>>,
+    ) -> Result<(), Stays> {
+        let subject = verdict.subject.to_string();
+        let of = match &verdict.owner {
+            Some(owner) => PanicSubject::Pod(&owner.uid, owner.pod.as_ref()),
+            None => PanicSubject::Object(&subject),
+        };
+        let done = self.parts.panics.catch_async(PanicStep::ContainerGc, of, removal).await;
+        done.unwrap_or_else(|panic| Err(Stays::Failed(panic.to_string())))
+    }
+
     fn done(&self, verdict: Verdict, outcome: Result<(), Stays>, report: &mut Report) {
         match &outcome {
             Ok(()) => {}
@@ -193,7 +209,9 @@ impl Act<'_> {
         log_goes: bool,
     ) -> (&'s Container, Verdict, Result<(), Stays>) {
         let outcome = match self.parts.removals.begin(&container.id).await {
-            Some(_removal) => self.container(container, &verdict, log_goes).await,
+            Some(_removal) => {
+                self.guarded(&verdict, self.container(container, &verdict, log_goes)).await
+            }
             None => Ok(()),
         };
         (container, verdict, outcome)
@@ -272,7 +290,7 @@ impl Act<'_> {
         verdict: Verdict,
         id: &SandboxId,
     ) -> (Verdict, Result<(), Stays>) {
-        let outcome = self.sandbox(id, &verdict).await;
+        let outcome = self.guarded(&verdict, self.sandbox(id, &verdict)).await;
         (verdict, outcome)
     }
 

@@ -1,6 +1,7 @@
 //! Looking at what there is, and deciding what becomes of it.
 
 mod directories;
+mod guarded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,16 +13,17 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::lists;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
+use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::runtime::{ContainerFilter, RuntimeError, SandboxFilter};
 use model::verdict::Subject;
 
 use self::directories::logs_and_links;
 pub(super) use self::directories::{Versions, files, versions};
+use self::guarded::{containers_of, sandboxes_of};
 use super::{ContainerGcParts, PassError, Planned};
 use crate::decide::Facts;
-use crate::decide::containers::{ExitTimes, containers, reading_order};
+use crate::decide::containers::{ExitTimes, NOT_DECIDED, reading_order};
 use crate::decide::logs::logs;
-use crate::decide::sandboxes::sandboxes;
 use crate::plan::{Fate, Item, Plan};
 use crate::policy::{AgeBy, ContainerPolicy};
 
@@ -88,18 +90,22 @@ impl Survey {
         &'s self,
         parts: &ContainerGcParts,
     ) -> impl Iterator<Item = (Item, &'s Container)> {
-        self.decided(self.facts(parts))
+        self.decided(self.facts(parts), &parts.panics)
     }
 
-    fn decided<'s>(&'s self, facts: Facts<'_>) -> impl Iterator<Item = (Item, &'s Container)> {
+    fn decided<'s>(
+        &'s self,
+        facts: Facts<'_>,
+        guard: &PanicGuard,
+    ) -> impl Iterator<Item = (Item, &'s Container)> {
         let listed = if self.decides_containers { &self.listed[..] } else { &[] };
         let together = facts.policy.in_all.is_some();
         let pods = listed.chunk_by(move |one, next| together || one.pod_uid == next.pod_uid);
         pods.flat_map(move |listed| {
             let by_id: BTreeMap<&ContainerId, &Container> =
                 listed.iter().map(|container| (&container.id, container)).collect();
-            let items = containers(listed, &self.ended, &facts).into_iter();
-            items.filter_map(move |item| match &item.subject {
+            let items = containers_of(listed, &self.ended, &facts, guard);
+            items.into_iter().filter_map(move |item| match &item.subject {
                 Subject::Container(id) => by_id.get(id).map(|container| (item, *container)),
                 _ => None,
             })
@@ -137,7 +143,7 @@ impl Survey {
         let (mut in_use, mut too_young) = (BTreeSet::new(), false);
         for (item, container) in self.containers(parts).filter(|(item, _)| item.fate == Fate::Keep)
         {
-            too_young |= matches!(item.rule, "too-young" | "exit-time-unknown");
+            too_young |= matches!(item.rule, "too-young" | "exit-time-unknown" | NOT_DECIDED);
             if !in_use.contains(&container.sandbox_id) {
                 in_use.insert(container.sandbox_id.clone());
             }
@@ -150,7 +156,7 @@ impl Survey {
     /// When the first of those is old enough that would go if age did not count.
     fn ripens(&self, parts: &ContainerGcParts) -> Option<Timestamp> {
         let policy = ContainerPolicy { min_age: Duration::ZERO, ..parts.policy };
-        let going = self.decided(self.facts_by(parts, &policy));
+        let going = self.decided(self.facts_by(parts, &policy), &parts.panics);
         let going = going.filter(|(item, _)| item.fate == Fate::Remove);
         let since =
             going.map(|(_, one)| self.ended.get(&one.id).copied().unwrap_or(one.created_at));
@@ -223,7 +229,7 @@ async fn of_runtime(
             survey.alive = trouble.is_none().then(|| alive(&found, &listed));
             survey.now = parts.clock.now();
             let in_use = survey.take(parts, listed);
-            survey.sandboxes = sandboxes(&found, &in_use, &survey.facts(parts));
+            survey.sandboxes = sandboxes_of(found, &in_use, &survey.facts(parts), &parts.panics);
         }
         Err(error) => survey.problems.push(PassError::List("containers", error)),
     }
@@ -292,6 +298,7 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
 /// When a container ended; none without an answer. Of one that the runtime cannot tell, its creation
 /// counts.
 async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
-    let status = parts.runtime.container_status(&id).await.ok()?;
+    let (of, status) = (PanicSubject::Object(id.as_str()), parts.runtime.container_status(&id));
+    let status = parts.panics.catch_async(PanicStep::ContainerGc, of, status).await.ok()?.ok()?;
     Some((id, status.finished_at.unwrap_or(status.created_at)))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::chain::{Chain, aggregate};
 use model::ids::PodUid;
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::{EventType, NodeEvent};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
@@ -235,6 +236,14 @@ impl ContainerGcTask {
     /// Looks at what is left of one pod. What could not be done, or not yet, is done by the next regular
     /// pass.
     async fn pod(&mut self, uid: &PodUid) {
+        let guard = self.shared.parts.panics.clone();
+        let of = PanicSubject::Pod(uid, None);
+        if guard.catch_async(PanicStep::ContainerGc, of, self.pod_unguarded(uid)).await.is_err() {
+            self.shared.changed().pods.insert(uid.clone());
+        }
+    }
+
+    async fn pod_unguarded(&mut self, uid: &PodUid) {
         let parts = &self.shared.parts;
         let mut found = survey::pod(parts, uid).await;
         let report = act::carry_out(parts, &mut found, &|_| {}).await;

@@ -1,6 +1,7 @@
 //! Passes over a runtime and files in memory.
 
 mod away;
+mod panics;
 mod passes;
 mod schedule;
 mod together;
@@ -65,6 +66,7 @@ impl Bench {
             },
             policy,
             removals: Removals::default(),
+            panics: PanicGuard::default(),
         };
         Self { runtime, files, events, clock, parts, tasks: JoinSet::new() }
     }

@@ -104,6 +104,22 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
     removed
 }
 
+/// The rule that keeps containers of which nothing could be decided.
+pub(crate) const NOT_DECIDED: &str = "internal-error";
+
+/// All of them stay: the decision about them panicked.
+pub(crate) fn all_kept(listed: &[Container]) -> Vec<Item> {
+    let kept = listed.iter().map(|container| Item {
+        subject: Subject::Container(container.id.clone()),
+        name: Arc::clone(&container.name),
+        owner: Owner::of(&container.pod_uid, &container.pod),
+        fate: Fate::Keep,
+        rule: NOT_DECIDED,
+        detail: Detail::default(),
+    });
+    kept.collect()
+}
+
 /// In which order people look for containers that stay: by pod and name, and the newest of each first.
 pub(crate) fn reading_order(one: &Container, other: &Container) -> Ordering {
     let by_name =

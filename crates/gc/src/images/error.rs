@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::chain::{Chain, aggregate};
+use model::panics::CaughtPanic;
 use model::ports::files::FileError;
-use model::ports::runtime::RuntimeError;
+use model::ports::runtime::{Code, RuntimeError};
 
 /// A pass, or a part of it, that failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,12 @@ pub enum ImageGcError {
     /// Several of these.
     #[error("{}; {}", model::chain::Chain(&**.0), model::chain::Chain(&**.1))]
     Both(Box<ImageGcError>, Box<ImageGcError>),
+}
+
+/// A call in which something panicked. It may have happened all the same, which `Unknown` says.
+pub(super) fn panicked(method: &'static str, object: &str, panic: &CaughtPanic) -> RuntimeError {
+    let (object, message) = (object.to_owned(), panic.to_string());
+    RuntimeError { method, object, code: Code::Unknown, message }
 }
 
 /// Failed removals.

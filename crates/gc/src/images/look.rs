@@ -8,11 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::lists;
-use model::observed::SandboxState;
+use model::observed::{ContainerStatus, SandboxState};
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::disk::DiskSpace;
 use model::ports::runtime::{ContainerFilter, Image, ImageUse, RuntimeError, SandboxFilter};
 use tracing::{debug, warn};
 
+use super::error::panicked;
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
 use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
 
@@ -139,7 +141,7 @@ impl Collector {
             let known = pod_uid.as_ref().and_then(|pod| self.parts.pods.mounted(pod, container));
             let images = match known {
                 Some(images) => images,
-                None => match self.parts.runtime.container_status(container).await {
+                None => match self.container_status(container).await {
                     Ok(status) => super::mounted_images(&status),
                     // It went after it was listed, and its mounts with it.
                     Err(error) if error.is_not_found() => continue,
@@ -149,6 +151,13 @@ impl Collector {
             mounted.extend(images.into_iter().map(|image| (container.clone(), image)));
         }
         Ok(mounted)
+    }
+
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
+        let (of, guard) = (PanicSubject::Object(id.as_str()), &self.parts.panics);
+        let status = self.parts.runtime.container_status(id);
+        let status = guard.catch_async(PanicStep::ImageGc, of, status).await;
+        status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
 
     /// The image that sandboxes are made from, where the runtime tells: that of the newest. Runtimes pin

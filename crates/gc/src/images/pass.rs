@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use model::chain::Chain;
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::{EventType, NodeEvent};
 use model::ports::runtime::RuntimeError;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
+use super::error::panicked;
 use super::look::{Collector, Looked};
 use super::metrics::Reason;
 use super::{Errors, ImageGcError, Kind, PassReport};
@@ -252,8 +254,22 @@ impl Collector {
         }
     }
 
-    /// Removes an image, unless it was claimed since it was looked at, by a name that it has by now.
+    /// Removes an image, unless it was claimed since it was looked at, by a name that it has by now. After a panic it counts as not
+    /// removed.
     async fn remove(&self, candidate: &Candidate, item: &Item, reason: Reason) -> Removal {
+        let (of, guard) = (PanicSubject::Object(&candidate.id), &self.parts.panics);
+        let removal = self.remove_unguarded(candidate, item, reason);
+        let removal = guard.catch_async(PanicStep::ImageGc, of, removal).await;
+        removal
+            .unwrap_or_else(|panic| Removal::Failed(panicked("RemoveImage", &candidate.id, &panic)))
+    }
+
+    async fn remove_unguarded(
+        &self,
+        candidate: &Candidate,
+        item: &Item,
+        reason: Reason,
+    ) -> Removal {
         // A pull may have given it another name since it was listed.
         let image = match self.parts.runtime.image_status(&candidate.id).await {
             Ok(image) => image,

@@ -382,3 +382,20 @@ async fn a_pass_is_made_every_five_minutes() {
     assert_eq!(world.runtime.count(Method::ListImages), 5);
     running.stop().await;
 }
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_removing_one_image_keeps_no_other_from_being_removed() {
+    let world = World::new();
+    let broken = world.image("a", 10);
+    world.image("b", 10);
+    let running = world.started(30).await;
+    let rule = Rule::on(Method::RemoveImage, Fault::panic());
+    world.runtime.inject(rule.object(broken.as_str()).once());
+    let report = running.gc.delete_unused().await;
+    assert_eq!((report.not_removed(), world.left()), (1, vec!["a".to_owned()]));
+    let error = report.error.expect("one image could not be removed").to_string();
+    assert!(error.contains("panic in image_gc: a test asked for this"), "{error}");
+    assert!(running.gc.delete_unused().await.error.is_none());
+    assert_eq!(world.left(), [""; 0]);
+}

@@ -13,6 +13,7 @@ use gc::plan::{Fate, Plan};
 use jiff::{SignedDuration, Timestamp};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::image_claims::ImageClaims;
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
@@ -138,6 +139,7 @@ impl World {
             claims: self.claims.clone(),
             pods: Arc::clone(&self.pods) as _,
             metrics: ImageGcMetrics::new(&registry).unwrap(),
+            panics: PanicGuard::default(),
         };
         *self.registry.lock().unwrap() = registry;
         let settings = ImageGcSettings {

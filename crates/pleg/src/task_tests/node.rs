@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::acts::Acts;
 use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use model::lifecycle::LifecycleEvent;
+use model::panics::PanicGuard;
 use model::ports::runtime::Runtime;
 use model::stamp::{Stamp, Stamps};
 use model::wanted::SandboxConfig;
@@ -116,6 +117,7 @@ pub(super) fn relist_of(
         stamps: stamps.clone(),
         clock: Arc::new(VirtualClock::new()),
         metrics: Metrics::new(registry).unwrap(),
+        panics: PanicGuard::default(),
     };
     pleg(parts, settings)
 }

@@ -36,6 +36,13 @@ impl MirrorStep {
             Self::Create(pod) | Self::Delete(pod, _) => view::pod_name(pod),
         }
     }
+
+    /// The uid of the static pod that gets a mirror, or of the mirror that goes.
+    pub fn uid(&self) -> PodUid {
+        match self {
+            Self::Create(pod) | Self::Delete(pod, _) => view::uid(pod),
+        }
+    }
 }
 
 /// What must be done so that each static pod has its mirror and no mirror is left over. While a static pod

@@ -264,6 +264,11 @@ impl Workers {
         })
     }
 
+    /// The name under which the pod's worker began.
+    pub fn name(&self, uid: &PodUid) -> Option<&PodName> {
+        self.known.get(uid).map(|worker| &worker.name)
+    }
+
     /// Whether the pod has a worker.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.known.contains_key(uid)

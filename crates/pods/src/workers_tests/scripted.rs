@@ -15,6 +15,7 @@ use model::stamp::{Stamp, Stamps};
 use podspec::view;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
+use testkit::panics::KeptPanics;
 use testkit::pods;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -117,9 +118,21 @@ pub(super) struct Looks {
     seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
     by_themselves: bool,
+    /// The pod at which looks panic.
+    panics: Mutex<Option<PodUid>>,
 }
 
 impl Looks {
+    /// From now on looks at a pod panic, or at none.
+    pub(super) fn panic_on(&self, uid: Option<&str>) {
+        *lock(&self.panics) = uid.map(PodUid::from);
+    }
+
+    fn may_panic(&self, uid: &PodUid) {
+        let panics = lock(&self.panics).as_ref() == Some(uid);
+        assert!(!panics, "a test asked for this");
+    }
+
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
@@ -193,10 +206,12 @@ impl Statuses for Looks {
         uid: &PodUid,
         after: Stamp,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.may_panic(uid);
         self.newer_than(uid, after).now_or_never()
     }
 
     fn look_at(&self, uid: &PodUid) {
+        self.may_panic(uid);
         lock(&self.asked).push(uid.clone());
         if self.by_themselves {
             self.look(uid.as_str(), self.stamps.next());
@@ -213,6 +228,7 @@ pub(super) struct Bench {
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
     pub(super) events: Arc<KeptEvents>,
+    pub(super) panics: Arc<KeptPanics>,
     syncer: Arc<Scripted>,
     news: mpsc::UnboundedReceiver<News>,
     pub(super) registry: prometheus::Registry,
@@ -236,6 +252,7 @@ impl Bench {
             seen: watch::Sender::default(),
             asked: Mutex::default(),
             by_themselves,
+            panics: Mutex::default(),
         });
         let syncer = Arc::new(Scripted {
             acts: Mutex::default(),
@@ -245,6 +262,7 @@ impl Bench {
             start: Instant::now(),
         });
         let (events, registry) = (Arc::<KeptEvents>::default(), prometheus::Registry::new());
+        let (panics, guard) = KeptPanics::guard();
         let (task, handle, news) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
@@ -254,10 +272,11 @@ impl Bench {
             events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
             metrics: crate::Metrics::new(&registry).unwrap(),
+            panics: guard,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news, registry }
+        Self { looks, stamps, clock, handle, stop, tasks, events, panics, syncer, news, registry }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ids::PodUid;
+use model::panics::PanicGuard;
 use model::ports::cgroups::Cgroups as _;
 use runtime::decide::NodeSettings;
 use runtime::{ReleaseError, SyncError};
@@ -200,7 +201,8 @@ async fn a_class_waits_at_most_a_minute_for_a_pod_of_an_earlier_agent() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
-    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None);
+    let guard = PanicGuard::default();
+    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
     // It terminates: no sync of this agent ever sees it.
     let drains = name("/kubepods/burstable/poddrains");
     cgroups.enter(&drains);
@@ -225,7 +227,8 @@ async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
-    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None);
+    let guard = PanicGuard::default();
+    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
     cgroups.hide(&class);
     world.synced(&asking("a", "250m")).await;
     assert_eq!(shares(), None);
@@ -276,7 +279,7 @@ async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
         (uid.as_str() != "uid-of-web" && uid.as_str() != "b").then_some("pod-is-gone")
     };
     let of_pods = world.cgroups.as_ref().unwrap();
-    of_pods.sweep(&is_gone).await;
+    of_pods.sweep(&is_gone, &PanicGuard::default()).await;
     assert_eq!(cgroups.effects(), ["remove /kubepods/besteffort/pode", "remove /kubepods/podg"]);
     of_pods.sweep_one(&"b".into(), &is_gone).await;
     assert_eq!(cgroups.effects(), [""; 0]);

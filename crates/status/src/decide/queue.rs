@@ -28,6 +28,8 @@ pub enum Wrote {
     Failed,
     /// The API server is away, or has too much to do and wants to be left alone for a while.
     Away(Duration),
+    /// The work for this pod panicked, which says nothing of the API server.
+    Panicked,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +144,7 @@ impl Queue {
                 let change = meanwhile.unwrap_or(change);
                 self.wait(uid, change, wrote == Wrote::Failed, now);
             }
+            Wrote::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
             Wrote::Away(least) => {
                 let (until, next) = match &self.pause {
                     // It was under way when another one failed: that counts once.
@@ -207,6 +210,22 @@ mod tests {
         assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
         queue.done(&uid("a"), Wrote::Well, 5, now);
         assert_eq!(queue.take(now), None);
+    }
+
+    #[test]
+    fn panic_makes_a_pod_wait_and_says_nothing_of_the_server() {
+        let (mut queue, now) = (Queue::default(), START);
+        queue.mark(&uid("a"), 1);
+        queue.take(now).unwrap();
+        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        queue.mark(&uid("b"), 2);
+        assert_eq!(queue.take(now), Some(uid("b")));
+        queue.done(&uid("b"), Wrote::Well, 2, now);
+        assert_eq!(queue.take(now), None, "that another one is written does not help it");
+        assert_eq!(queue.next_at(), Some(now + FIRST_WAIT));
+        assert_eq!(queue.take(now + FIRST_WAIT), Some(uid("a")));
+        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        assert_eq!(queue.next_at(), Some(now + 2 * FIRST_WAIT));
     }
 
     // behaviour: STW-31

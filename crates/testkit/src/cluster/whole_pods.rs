@@ -41,6 +41,8 @@ struct State {
     calls: Vec<String>,
     /// How many calls found nobody.
     missed: usize,
+    /// Calls that panic, written as in `calls`.
+    panics: BTreeSet<String>,
 }
 
 /// An API server that has pods alone. Clones are the same one.
@@ -145,6 +147,11 @@ impl MemoryPods {
         self.shared.state().missed
     }
 
+    /// From now on these calls panic, without an effect; written as in [`MemoryPods::calls`].
+    pub fn panic_on<const N: usize>(&self, calls: [&str; N]) {
+        self.shared.state().panics = calls.into_iter().map(ToOwned::to_owned).collect();
+    }
+
     /// Forgets what was asked.
     pub fn forget_calls(&self) {
         self.shared.state().calls.clear();
@@ -156,12 +163,14 @@ impl MemoryPods {
         what: String,
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
+        let panics = self.shared.state().panics.contains(&what);
         self.shared.change(|state| {
             if state.is_away {
                 state.missed += 1;
                 return Err(ApiError::Unreachable("away on purpose".into()));
             }
             state.calls.push(what);
+            assert!(!panics, "a test asked for this");
             call(state)
         })
     }

@@ -28,6 +28,8 @@ pub(super) enum Outcome {
     FailsAfterEffect(Code),
     /// Takes effect, but no answer comes, ever.
     HangsAfterEffect,
+    /// Panics without an effect.
+    Panics,
 }
 
 impl Fault {
@@ -69,6 +71,11 @@ impl Fault {
     /// The call takes effect but never returns: its answer was lost.
     pub const fn lost_answer() -> Self {
         Self::of(Outcome::HangsAfterEffect)
+    }
+
+    /// The call panics and has no effect.
+    pub const fn panic() -> Self {
+        Self::of(Outcome::Panics)
     }
 
     /// The same, with the answer this much later.

@@ -98,6 +98,7 @@ impl MemoryRuntime {
                 drop(effect.await);
                 pending().await
             }
+            Outcome::Panics => panic!("a test asked for this"),
         };
         result.map_err(|refusal| RuntimeError {
             method: method.name(),

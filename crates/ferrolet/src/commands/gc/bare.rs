@@ -17,6 +17,7 @@ use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
+use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::{NodeEvent, NodeEvents};
 use prometheus::Registry;
@@ -121,6 +122,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         },
         policy: containers,
         removals: Removals::default(),
+        panics: PanicGuard::default(),
     });
     let parts = ImageGcParts {
         runtime,
@@ -131,6 +133,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         claims: ImageClaims::default(),
         pods: Arc::new(Nobody),
         metrics: ImageGcMetrics::new(&Registry::new()).context("count images")?,
+        panics: PanicGuard::default(),
     };
     let mut told = policy(&containers, &images);
     told.0.push(("assumed".to_owned(), ASSUMED.to_vec().into()));

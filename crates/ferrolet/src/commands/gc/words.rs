@@ -88,6 +88,7 @@ const RULES: &[(&str, &str)] = &[
     ("pod-came-back", "its pod is there again"),
     ("too-young", "it is younger than {minimumAge}"),
     ("exit-time-unknown", "when it ended could not be read"),
+    ("internal-error", "internal error of the agent, see its log"),
     ("source-not-ready", "not every source of pods was heard yet"),
     ("may-be-starting", "it may be about to start"),
     ("may-be-running", "it may run, and the worker of its pod ends it"),

@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use model::log_layout::LogLayout;
+use model::panics::{PanicStep, PanicSubject};
 use model::ports::files::{Entry, FileError, FileKind, FileVersion};
 use model::ports::runtime::Code;
 
+use super::guarded::logs_of;
 use super::{Survey, alive_of};
 use crate::containers::{ContainerGcParts, PassError};
 use crate::decide::links::{Found, dangling};
-use crate::decide::logs::logs;
 use crate::plan::{Fate, Item};
 
 /// Looks at logs and links once it is known what lives.
 pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey) {
     let entries = log_entries(parts, survey).await;
-    let decide = |alive: &BTreeSet<_>| logs(&parts.logs.pod_logs, &entries, alive, &*parts.pods);
+    let decide = |alive: &BTreeSet<_>| logs_of(parts, &entries, alive);
     survey.logs = survey.alive.as_ref().map(decide).unwrap_or_default();
     survey.links = dangling_links(parts).await;
 }
@@ -33,7 +34,7 @@ pub(in crate::containers) async fn versions(parts: &ContainerGcParts) -> Version
 pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     let mut survey = Survey::new(parts, false);
     let entries = log_entries(parts, &mut survey).await;
-    let decide = |alive: &BTreeSet<_>| logs(&parts.logs.pod_logs, &entries, alive, &*parts.pods);
+    let decide = |alive: &BTreeSet<_>| logs_of(parts, &entries, alive);
     survey.logs = decide(&BTreeSet::new());
     let would_go = survey.pods_without_logs();
     if !would_go.is_empty() {
@@ -88,10 +89,13 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
 
 async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
     let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
-    match parts.runtime.container_status(&id).await {
-        Ok(status) => Found::State(status.state),
-        Err(error) if error.code == Code::DataLoss => Found::Nothing,
-        Err(error) if error.is_not_found() => Found::NotThere,
-        Err(_) => Found::Failed,
+    let (of, status) = (PanicSubject::Object(link), parts.runtime.container_status(&id));
+    match parts.panics.catch_async(PanicStep::ContainerGc, of, status).await {
+        // The link stays for the next pass.
+        Err(_) => Found::Nothing,
+        Ok(Ok(status)) => Found::State(status.state),
+        Ok(Err(error)) if error.code == Code::DataLoss => Found::Nothing,
+        Ok(Err(error)) if error.is_not_found() => Found::NotThere,
+        Ok(Err(_)) => Found::Failed,
     }
 }

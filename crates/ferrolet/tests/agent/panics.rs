@@ -1,0 +1,205 @@
+//! A panic in the work for one pod is the failure of that pod alone.
+
+use std::time::Duration;
+
+use ferrolet::wiring::Agent;
+use model::ids::PodName;
+use model::observed::Container;
+use model::ports::events::EventType;
+use testkit::cluster::MemoryPods;
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::cluster;
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+/// Why a static pod is refused that is too large for the node.
+const REFUSED: &str = "UnexpectedAdmissionError";
+
+/// The outside of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
+struct Bench {
+    world: World,
+    api: MemoryPods,
+}
+
+/// A step for a pod, and how a test makes it panic.
+struct Case {
+    /// As metrics and events name it.
+    step: &'static str,
+    /// The pod, as events name it.
+    pod: &'static str,
+    /// Brings the pod to the step, which panics from then on.
+    breaks: fn(&Bench),
+    /// Whether the pod has what it could not get.
+    has_recovered: fn(&Bench, &Agent) -> bool,
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        step: "pod_worker",
+        pod: "late-node",
+        breaks: |bench| {
+            let rule = Rule::on(Method::RunPodSandbox, Fault::panic()).object("default/late-node");
+            bench.world.runtime.inject(rule);
+            bench.world.write_manifest("late", "Always", "[sleep, forever]");
+        },
+        has_recovered: |bench, _| bench.world.running("late").len() == 1,
+    },
+    Case {
+        step: "sync_loop",
+        pod: "large-node",
+        breaks: |bench| {
+            bench.world.events.panic_on(Some(("large-node", REFUSED)));
+            let container = format!(
+                "{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: \"3\"}}}}}}"
+            );
+            bench.world.write_spec("large", &format!("  containers: [{container}]\n"));
+        },
+        has_recovered: |_, agent| {
+            let pods = agent.pods().pods().into_iter();
+            let mut large =
+                pods.filter(|one| one.pod.metadata.name.as_deref() == Some("large-node"));
+            let status = large.next().and_then(|one| one.status);
+            status.is_some_and(|status| status.reason.as_deref() == Some(REFUSED))
+        },
+    },
+    Case {
+        step: "relist",
+        pod: "web-node",
+        breaks: |bench| {
+            let web = bench.web();
+            let rule = Rule::on(Method::ContainerStatus, Fault::panic()).object(web.id.as_str());
+            bench.world.runtime.inject(rule);
+            bench.world.runtime.kill_container(&web.id, 1);
+        },
+        has_recovered: |bench, _| bench.world.running("web").len() == 1,
+    },
+    Case {
+        step: "status_write",
+        pod: "api",
+        breaks: |bench| {
+            bench.api.panic_on(["PATCH default/api"]);
+            bench.api.make(cluster::sleeper("api"));
+        },
+        has_recovered: |bench, _| {
+            let status = cluster::status(&bench.api, "api");
+            status.is_some_and(|status| status.phase.as_deref() == Some("Running"))
+        },
+    },
+    Case {
+        step: "mirror_pod",
+        pod: "late-node",
+        breaks: |bench| {
+            bench.api.panic_on(["POST default/late-node"]);
+            bench.world.write_manifest("late", "Always", "[sleep, forever]");
+        },
+        has_recovered: |bench, _| bench.has_mirror("late-node"),
+    },
+    Case {
+        step: "container_gc",
+        pod: "web-node",
+        breaks: |bench| {
+            let id = bench.web().id;
+            let rule = Rule::on(Method::RemoveContainer, Fault::panic()).object(id.as_str());
+            bench.world.runtime.inject(rule);
+            bench.world.remove_manifest("web");
+        },
+        has_recovered: |bench, _| {
+            let sandboxes = bench.world.runtime.sandboxes();
+            sandboxes.iter().all(|sandbox| &*sandbox.pod.name != "web-node")
+        },
+    },
+];
+
+impl Bench {
+    fn web(&self) -> Container {
+        self.world.running("web").pop().expect("web runs")
+    }
+
+    fn has_mirror(&self, name: &str) -> bool {
+        self.api.pod(&PodName::new("default", name)).is_some()
+    }
+
+    /// How many panics were counted.
+    fn panics(&self, step: &str) -> u64 {
+        let metrics = self.world.metrics();
+        let start = format!("ferrolet_pod_panics_total{{step=\"{step}\"}} ");
+        let count = metrics.lines().find_map(|line| line.strip_prefix(&start));
+        count.and_then(|count| count.parse().ok()).expect("panics are counted")
+    }
+
+    /// Waits until a step has panicked and was tried again.
+    async fn panics_again(&self, step: &str) {
+        let again = async {
+            while self.panics(step) < 3 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let again = tokio::time::timeout(Duration::from_mins(5), again).await;
+        assert!(again.is_ok(), "{step} panicked {} times", self.panics(step));
+    }
+
+    /// The other pod is looked after: what dies is restarted, and its mirror comes back.
+    async fn other_is_looked_after(&self) {
+        let before = self.world.one_runs("other").await;
+        assert!(self.world.runtime.kill_container(&before.id, 1));
+        let restarted = |world: &World| {
+            world.running("other").into_iter().find(|container| container.id != before.id)
+        };
+        self.world.until("the other pod is restarted", restarted).await;
+        self.api.delete(&PodName::new("default", "other-node"), Duration::ZERO);
+        let again = |_: &World| self.has_mirror("other-node").then_some(());
+        self.world.until("the mirror of the other pod is back", again).await;
+    }
+}
+
+async fn panic_is_the_failure_of_its_pod(case: &Case) {
+    let Case { step, pod, breaks, has_recovered } = case;
+    let (mut world, api) = World::in_cluster();
+    world.allocatable = vec![("cpu", "2")];
+    for name in ["web", "other"] {
+        world.write_manifest(name, "Always", "[sleep, forever]");
+    }
+    let mut agent = world.start();
+    let bench = Bench { world, api };
+    for name in ["web", "other"] {
+        bench.world.one_runs(name).await;
+        let mirror = format!("{name}-node");
+        let there = |_: &World| bench.has_mirror(&mirror).then_some(());
+        bench.world.until("it has a mirror", there).await;
+    }
+    breaks(&bench);
+    bench.panics_again(step).await;
+    bench.other_is_looked_after().await;
+    // It waits ever longer, but for steps with a period of their own.
+    let before = bench.panics(step);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let in_a_minute = bench.panics(step) - before;
+    assert!(in_a_minute <= 12, "{step}: {in_a_minute} panics in a minute");
+    assert!(!has_recovered(&bench, &agent), "{step}: it cannot have");
+    let events = bench.world.events.all().into_iter();
+    let events: Vec<_> = events.filter(|event| event.reason == "InternalError").collect();
+    assert!(!events.is_empty(), "{step}");
+    for event in events {
+        assert_eq!((event.kind, &*event.pod.name), (EventType::Warning, *pod), "{step}");
+        let text = format!("Internal error in {step}, retrying; see the log of the agent");
+        assert_eq!(event.message, text);
+    }
+    bench.world.runtime.clear_faults();
+    bench.api.panic_on([]);
+    bench.world.events.panic_on(None);
+    let recovered = |_: &World| has_recovered(&bench, &agent).then_some(());
+    bench.world.until(&format!("{step}: the pod recovers"), recovered).await;
+    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
+    assert!(broken.is_err(), "{step}: {broken:?}");
+    bench.other_is_looked_after().await;
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_any_step_for_a_pod_is_the_failure_of_that_pod() {
+    for case in &CASES {
+        panic_is_the_failure_of_its_pod(case).await;
+    }
+}

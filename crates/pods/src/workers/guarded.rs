@@ -1,0 +1,121 @@
+//! A panic in the work for one pod is the failure of that pod: its worker tries again after a wait.
+
+use std::mem::discriminant;
+
+use model::ids::{PodName, PodUid};
+use model::panics::{CaughtPanic, PanicStep, PanicSubject};
+use podspec::view;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{LastJob, Ran, Synced, WorkerParts, WorkersTask};
+use crate::decide::pod_retries::Repeatable;
+use crate::decide::requeue::Retry;
+use crate::decide::worker::{Command, Event, Job, Outcome};
+
+/// How a job ended that panicked.
+pub(super) const FAILED: Synced = Synced { outcome: Outcome::Again(Retry::Failure), acted: true };
+
+/// What panicked in the workers' task.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Event(Event),
+    Command(Command),
+}
+
+impl Repeatable for Work {
+    fn replaces(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
+            (Self::Event(Event::Asked(_, one)), Self::Event(Event::Asked(_, other))) => {
+                discriminant(one) == discriminant(other)
+            }
+            (Self::Event(one), Self::Event(other)) => discriminant(one) == discriminant(other),
+            (Self::Command(one), Self::Command(other)) => discriminant(one) == discriminant(other),
+            _ => false,
+        }
+    }
+
+    fn merge(&mut self, _: Self) {}
+}
+
+impl WorkersTask {
+    /// Does something for a pod in this task.
+    pub(super) fn guarded<T>(
+        &self,
+        uid: &PodUid,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, CaughtPanic> {
+        let name = self.workers.name(uid);
+        let of = PanicSubject::Pod(uid, name);
+        self.parts.panics.catch(PanicStep::PodWorker, of, work)
+    }
+
+    /// What to do about an event; nothing yet if the decision panics, or if the pod waits after a panic.
+    pub(super) fn decide_guarded(&mut self, event: Event) -> Vec<Command> {
+        let Some(uid) = event.pod().cloned() else { return self.workers.step(event) };
+        if self.redo.waits(&uid) {
+            self.redo.keep(&uid, Work::Event(event));
+            return Vec::new();
+        }
+        let (name, guard) = (self.workers.name(&uid).cloned(), self.parts.panics.clone());
+        let of = PanicSubject::Pod(&uid, name.as_ref());
+        let again = event.clone();
+        guard.catch(PanicStep::PodWorker, of, || self.workers.step(event)).unwrap_or_else(|_| {
+            self.redo.panicked(&uid, Work::Event(again), self.epoch.elapsed());
+            Vec::new()
+        })
+    }
+
+    pub(super) fn carry_out_guarded(&mut self, command: Command) {
+        let uid = command.pod().clone();
+        if self.redo.waits(&uid) {
+            self.redo.keep(&uid, Work::Command(command));
+            return;
+        }
+        let (name, guard) = (self.workers.name(&uid).cloned(), self.parts.panics.clone());
+        let of = PanicSubject::Pod(&uid, name.as_ref());
+        let again = command.clone();
+        if guard.catch(PanicStep::PodWorker, of, || self.carry_out(command)).is_err() {
+            self.redo.panicked(&uid, Work::Command(again), self.epoch.elapsed());
+        }
+    }
+
+    /// When something that panicked is done again.
+    pub(super) fn next_redo(&self) -> Option<Instant> {
+        self.redo.next().map(|at| self.epoch + at)
+    }
+
+    /// Does again what panicked and has waited.
+    pub(super) fn do_again(&mut self) {
+        for (_, work) in self.redo.take_due(self.epoch.elapsed()) {
+            for work in work {
+                match work {
+                    Work::Event(event) => self.step(event),
+                    Work::Command(command) => self.carry_out_guarded(command),
+                }
+            }
+        }
+    }
+}
+
+/// Runs a job; one that panics has failed.
+pub(super) async fn run(
+    parts: &WorkerParts,
+    uid: &PodUid,
+    job: Job,
+    last: Option<LastJob>,
+    cancel: CancellationToken,
+) -> Ran {
+    let name = name_of(&job);
+    let of = PanicSubject::Pod(uid, Some(&name));
+    let job = super::run(parts, uid, job, last, cancel);
+    let ran = parts.panics.catch_async(PanicStep::PodWorker, of, job).await;
+    ran.unwrap_or_else(|_| FAILED.into())
+}
+
+fn name_of(job: &Job) -> PodName {
+    match job {
+        Job::Sync(pod) | Job::CleanUp(pod) => view::pod_name(pod),
+        Job::Terminate(target, _) => target.name(),
+    }
+}
