@@ -250,11 +250,7 @@ impl Certificate {
 }
 
 /// Makes connections to a server with its credentials. Reads files, where these lie in some.
-fn connector(
-    config: &Config,
-    proxy: Option<Uri>,
-    names: Names,
-) -> Result<Connector, kube::Error> {
+fn connector(config: &Config, proxy: Option<Uri>, names: Names) -> Result<Connector, kube::Error> {
     let mut http = HttpConnector::new_with_resolver(names);
     http.enforce_http(false);
     http.set_nodelay(true);

@@ -110,7 +110,7 @@ async fn a_list_that_breaks_off_or_cannot_be_streamed_is_the_error_that_it_was()
     assert_eq!(error.code, Code::ResourceExhausted, "half a list is none");
 }
 
-// behaviour: ACT-307
+// behaviour: ACT-310
 #[tokio::test]
 async fn output_of_a_command_is_cut_at_64_kib() {
     let server = Server::running();

@@ -309,7 +309,7 @@ impl Reviews for Slow {
     }
 }
 
-// behaviour: PGC-142
+// behaviour: PGC-144
 #[tokio::test]
 async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
     let slow = Arc::new(Slow::default());
@@ -334,7 +334,7 @@ async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
     assert_eq!(port.get(Who::Certificate(&good), "/metrics").await.0, 200, "it needs no review");
 }
 
-// behaviour: PGC-142
+// behaviour: PGC-144
 #[tokio::test]
 async fn authenticated_connections_do_not_count() {
     let slow = Arc::new(Slow::default());

@@ -51,7 +51,7 @@ async fn a_user_in_the_url_is_sent_unless_there_is_a_header() {
     assert_eq!(sent, [["Basic dXNlcjpwYXNz"], ["Bearer token"]]);
 }
 
-// behaviour: SRC-67
+// behaviour: SRC-69
 #[tokio::test]
 async fn configured_headers_are_sent_to_the_configured_host_alone() {
     let (here, there) = (Server::start(None).await, Server::start(None).await);
@@ -74,7 +74,7 @@ async fn configured_headers_are_sent_to_the_configured_host_alone() {
     assert_eq!(there.asked("page", "user-agent"), [["kubelet/test"]]);
 }
 
-// behaviour: SRC-67
+// behaviour: SRC-69
 #[tokio::test]
 async fn redirect_from_https_to_http_is_refused() {
     let identity = Identity::new("127.0.0.1");
