@@ -57,6 +57,7 @@ pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Ve
 
 /// The crates of the agent.
 const OURS: &[&str] = &[
+    "blocking",
     "cgroups",
     "checkpoint",
     "cluster",

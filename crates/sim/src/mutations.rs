@@ -29,8 +29,12 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the record advances although the status could not be read",
         file: "crates/pleg/src/task.rs",
-        find: "record.reinspect = true;\n",
-        replace: "(record.seen, record.at) = (seen, at);\n",
+        find: "Err(error) => self.unreadable(&uid, error, at),",
+        replace: "Err(error) => {
+                self.unreadable(&uid, error, at);
+                let record = self.records.of(&uid);
+                (record.seen, record.at, record.reinspect) = (seen, at, false);
+            }",
     },
     Mutation {
         name: "the time of a relist is that of its end",
