@@ -1,6 +1,6 @@
 //! Deaths that no event announced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::ids::ContainerId;
@@ -17,6 +17,8 @@ const WITHIN: Duration = Duration::from_secs(65);
 pub(super) struct DeathsSeen {
     /// Dead containers whose status was not read since, and when they died.
     unseen: BTreeMap<ContainerId, Duration>,
+    /// Containers whose status said that they do not run: a change may be recorded after it was read.
+    seen: BTreeSet<ContainerId>,
     /// When the agent started or last failed to read something: time counts from then.
     since: Duration,
     /// How many reads are delayed or spoilt right now.
@@ -54,13 +56,16 @@ impl Invariant for DeathsSeen {
             Event::LookFailed => self.since = record.at,
             Event::Told(id, false) => {
                 self.unseen.remove(id);
+                self.seen.insert(id.clone());
             }
             Event::Container(one, was) => {
                 let dead = one.state == Some(ContainerState::Exited);
-                if dead && *was == Some(ContainerState::Running) {
+                let died = dead && *was == Some(ContainerState::Running);
+                if died && !self.seen.contains(&one.id) {
                     self.unseen.insert(one.id.clone(), record.at);
                 } else if !dead {
                     self.unseen.remove(&one.id);
+                    self.seen.remove(&one.id);
                 }
             }
             _ => {}
@@ -71,7 +76,7 @@ impl Invariant for DeathsSeen {
 
 #[cfg(test)]
 mod tests {
-    use model::observed::ContainerState::{Exited, Running};
+    use model::observed::ContainerState::{Created, Exited, Running};
 
     use super::*;
     use crate::invariants::tests::container;
@@ -93,6 +98,9 @@ mod tests {
         assert!(read(vec![death(), any(75)]).is_ok());
         assert!(read(vec![death(), any(76)]).is_err());
         assert!(read(vec![death(), seen(70), any(90)]).is_ok());
+        assert!(read(vec![seen(10), death(), any(90)]).is_ok(), "recorded after it was read");
+        let starts = (5, container("a", 0, Running, Created));
+        assert!(read(vec![seen(4), starts, death(), any(90)]).is_err(), "read before it ran");
         let still_running = (20, Event::Told("a0".into(), true));
         assert!(read(vec![death(), still_running, any(76)]).is_err());
         assert!(read(vec![death(), (60, Event::LookFailed), any(125)]).is_ok());
