@@ -145,8 +145,8 @@ impl Agent {
             metrics: sync_metrics(settings, &ports),
             panics,
         });
-        let parts = (pleg.health, pulse, stuck_calls(&ports));
-        let (health, shown) = start_health(settings, parts, &mut tasks);
+        let checked = (pleg.health, pulse, stuck_calls(&ports));
+        let (health, shown) = start_health(settings, checked, &mut tasks);
         let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));

@@ -110,7 +110,7 @@ fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
     assert!(results.quiet.iter().all(|quiet| quiet.memory.rss_bytes > 0));
     assert_eq!(results.deletions.len(), 3 * plan.deletion_rounds);
     let page = pod_gc_report::markdown(&results, "tiny");
-    assert!(page.contains("| 30 | ferrolet |") && page.contains("bare calls"), "{page}");
+    assert!(page.contains("| 30 | 1 | ferrolet |") && page.contains("bare calls"), "{page}");
 }
 
 #[test]

@@ -201,7 +201,7 @@ async fn passes_are_traced_as_upstream_traces_them() -> Result<()> {
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
     node.pass()?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("no effect")? == 0 && node.said("cannot send traces")? == 0);
+    ensure!(node.said("settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
     ends_at_once(agent)
 }
 

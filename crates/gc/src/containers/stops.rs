@@ -17,6 +17,9 @@ use super::StopUnknown;
 /// How many containers are stopped at a time; further ones wait.
 const STOPS_AT_A_TIME: usize = 16;
 
+/// Why a stop comes to nothing.
+const ENDED: &str = "the task that stops containers has ended";
+
 /// What a stop came to; none while it is under way.
 type Outcome = Option<Result<(), String>>;
 
@@ -63,25 +66,31 @@ impl BackgroundStops {
         under_way.retain(|_, outcome| outcome.borrow().is_none() && outcome.has_changed().is_ok());
         under_way.get(id).cloned()
     }
+
+    /// A new stop.
+    async fn begun(
+        &self,
+        container: &Container,
+        status: &ContainerStatus,
+    ) -> Result<watch::Receiver<Outcome>, String> {
+        let place = self.queue.reserve().await.map_err(|_| ENDED.to_owned())?;
+        let (sender, outcome) = watch::channel(None);
+        self.under_way().insert(container.id.clone(), outcome.clone());
+        let (container, status) = (container.clone(), status.clone());
+        place.send(Job { container, status, outcome: sender });
+        Ok(outcome)
+    }
 }
 
 #[async_trait]
 impl StopUnknown for BackgroundStops {
     async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String> {
-        let ended = || "the task that stops containers has ended".to_owned();
         let mut outcome = match self.joined(&container.id) {
             Some(outcome) => outcome,
-            None => {
-                let place = self.queue.reserve().await.map_err(|_| ended())?;
-                let (sender, outcome) = watch::channel(None);
-                let (container, status) = (container.clone(), status.clone());
-                self.under_way().insert(container.id.clone(), outcome.clone());
-                place.send(Job { container, status, outcome: sender });
-                outcome
-            }
+            None => self.begun(container, status).await?,
         };
         let stopped = outcome.wait_for(Option::is_some).await;
-        stopped.ok().and_then(|stopped| stopped.clone()).unwrap_or_else(|| Err(ended()))
+        stopped.ok().and_then(|stopped| stopped.clone()).unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 }
 
