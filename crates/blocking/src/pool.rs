@@ -100,13 +100,17 @@ impl Pool {
         let now = Instant::now();
         let (deadline, group) = (now + call.limit, group_of(call.subject));
         self.refuse_at_once(group, now)?;
-        let (group, thread) = self.turn(group, deadline).await?;
+        let (turn, thread) = self.turn(group, deadline).await?;
+        // Another call of its group may have become overdue meanwhile.
+        let now = Instant::now();
+        self.refuse_at_once(group, now)?;
         let number = {
             let named = (call.operation, call.subject);
-            self.shared.table().begin(named, call.limit, Instant::now())
+            // Overdue from when its caller gives up.
+            self.shared.table().begin(named, deadline.saturating_duration_since(now), now)
         };
         let shared = Arc::clone(&self.shared);
-        let running = RunningCall { shared, number, thread: Some(thread), _group: group };
+        let running = RunningCall { shared, number, thread: Some(thread), _group: turn };
         let done = tokio::task::spawn_blocking(move || {
             let _running = running;
             work()

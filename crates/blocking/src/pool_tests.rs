@@ -63,6 +63,36 @@ async fn a_call_that_does_not_return_fails_at_its_limit_and_is_reported() {
     assert_eq!(read(&pool, "/b").await, Ok(7));
 }
 
+#[tokio::test(start_paused = true)]
+async fn call_that_waited_for_its_thread_is_overdue_when_its_caller_gives_up() {
+    let (pool, mut hanging) = (pool(1, 0), Hanging::default());
+    hanging.start(&pool, "/a").await;
+    hanging.start(&pool, "/b").await;
+    tokio::time::advance(4 * SECOND).await;
+    drop(hanging.gates.remove(0));
+    assert_eq!(hanging.next().await, Ok(()));
+    tokio::task::yield_now().await;
+    tokio::time::advance(LIMIT - 4 * SECOND).await;
+    assert_eq!(hanging.next().await, Err(CallError::Overdue(LIMIT)));
+    assert!(matches!(read(&pool, "/b").await, Err(CallError::Stuck(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_is_refused_when_its_group_became_overdue_while_it_waited() {
+    let (pool, mut hanging) = (pool(PER_GROUP + 1, 0), Hanging::default());
+    for number in 0..PER_GROUP {
+        hanging.start(&pool, &format!("/var/lib/kubelet/pods/uid/{number}")).await;
+    }
+    tokio::time::advance(20 * SECOND).await;
+    hanging.start(&pool, "/var/lib/kubelet/pods/uid/late").await;
+    tokio::time::advance(11 * SECOND).await;
+    for _ in 0..PER_GROUP {
+        assert_eq!(hanging.next().await, Err(CallError::Overdue(LIMIT)));
+    }
+    drop(hanging.gates.remove(0));
+    assert!(matches!(hanging.next().await, Err(CallError::Stuck(_))));
+}
+
 #[tokio::test]
 async fn a_call_that_returned_late_leaves_its_file_free() {
     let (pool, mut hanging) = (pool(1, 0), Hanging::default());

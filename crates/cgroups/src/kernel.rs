@@ -44,8 +44,9 @@ mod tests {
         let parent = OwnedFd::from(std::fs::File::open(root.path()).unwrap());
         // For the whole process: other tests make files for their own user alone.
         let before = rustix::process::umask(Mode::from_raw_mode(0o077));
-        ThisKernel.make(&parent, "pods").unwrap();
+        let made = ThisKernel.make(&parent, "pods");
         rustix::process::umask(before);
+        made.unwrap();
         let made = std::fs::metadata(root.path().join("pods")).unwrap();
         assert_eq!(made.permissions().mode() & 0o777, 0o755);
     }

@@ -287,7 +287,7 @@ fn collect_containers(
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
-    let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)));
+    let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)), panics.clone());
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());

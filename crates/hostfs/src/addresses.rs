@@ -4,18 +4,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use blocking::Resolver;
+use blocking::{Flights, Resolver};
 use model::ports::addresses::{Addresses, FoundAddresses};
 
 use crate::text::read_text;
 
 /// The addresses of this machine.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HostAddresses {
     names: Resolver,
+    /// A large routing table takes its time to be read.
+    reads: Flights<(Vec<IpAddr>, Vec<IpAddr>)>,
 }
 
-/// How long the look-up of a name may take.
+impl Default for HostAddresses {
+    fn default() -> Self {
+        Self { names: Resolver::default(), reads: Flights::new(1) }
+    }
+}
+
+/// How long the look-up of a name, or reading the addresses, may take.
 const LOOKUP: Duration = Duration::from_secs(10);
 
 #[async_trait]
@@ -29,12 +37,12 @@ impl Addresses for HostAddresses {
                 }
             }
         }
-        // The kernel's own files and sockets: nothing of these waits for others.
-        FoundAddresses {
-            on_interfaces: on_interfaces(),
-            of_name,
-            by_default_route: by_default_route(),
-        }
+        let read = match self.reads.join("", || (on_interfaces(), by_default_route())) {
+            Some(flight) => flight.wait(LOOKUP).await,
+            None => None,
+        };
+        let (on_interfaces, by_default_route) = read.unwrap_or_default();
+        FoundAddresses { on_interfaces, of_name, by_default_route }
     }
 }
 

@@ -140,6 +140,19 @@ async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
     assert_eq!(bench.under_way(), 0);
 }
 
+// behaviour: GC-114
+#[tokio::test(start_paused = true)]
+async fn removal_is_made_without_its_note_after_thirty_seconds() {
+    let bench = Bench::new();
+    let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
+    let began = Instant::now();
+    assert_eq!(bench.files.remove(Path::new("/pods"), &verdict).await.unwrap(), Removed::Now);
+    assert_eq!(began.elapsed().as_secs(), 30);
+    assert!(!bench.is_there());
+    bench.gate.open();
+    assert_eq!(bench.became(), [Became::Removed], "recorded when the disk is back");
+}
+
 #[tokio::test]
 async fn removal_is_noted_down_before_it_is_made() {
     let bench = Bench::new();

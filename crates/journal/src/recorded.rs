@@ -5,8 +5,12 @@ mod files;
 mod pods;
 mod runtime;
 
+use std::time::Duration;
+
 use model::ports::journal::Outcome;
 use model::verdict::Verdict;
+use tokio::time::timeout;
+use tracing::warn;
 
 use crate::ledger::Ledger;
 
@@ -18,6 +22,9 @@ pub use runtime::RecordedRuntime;
 /// Said of a removal whose end nobody waited for.
 const GIVEN_UP: &str = "given up before it was known whether it is gone";
 
+/// How long a removal waits for its note. The disk of the journal may hang, and pods must still be able to end.
+const LONGEST_NOTE: Duration = Duration::from_secs(30);
+
 /// A removal under way. One that is given up is put on record too: it may have happened. One whose process is
 /// killed is put on record by the next.
 struct UnderWay<'a> {
@@ -28,11 +35,13 @@ struct UnderWay<'a> {
 }
 
 impl<'a> UnderWay<'a> {
-    /// Waits until the removal is noted down. One that is given up before has not begun.
+    /// Waits until the removal is noted down, or cannot be in time. One that is given up before has not begun.
     async fn begin(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
         let (number, noted) = ledger.begun(verdict);
         let mut under_way = Self { ledger, verdict, number, over: true };
-        noted.await;
+        if timeout(LONGEST_NOTE, noted).await.is_err() {
+            warn!(object = %verdict.subject, "Cannot write the journal in time, removing without a note");
+        }
         under_way.over = false;
         under_way
     }

@@ -201,7 +201,7 @@ async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
     let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
     cluster.create_pod(pod("a"));
     let verdict = removal(Subject::Pod("u1".into()));
-    cluster.trouble(Ask::RemovePod, Trouble::Late(std::time::Duration::from_mins(1)), 1);
+    cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_mins(1)), 1);
     assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
     assert_eq!(world.became("u1"), [Became::Failed]);
 }

@@ -141,6 +141,9 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         next: Some(Instant::now()),
         in_full: false,
         stream: StreamTrust::default(),
+        has_baseline: false,
+        opened: Instant::now(),
+        list_again: false,
         began: Instant::now(),
         trouble: Trouble::default(),
     };
@@ -185,6 +188,13 @@ pub struct Relist {
     in_full: bool,
     /// Whether the event stream, while it is open, reports what happens.
     stream: StreamTrust,
+    /// Whether a list that began after the stream was opened has ended: what an earlier one or that one finds may have
+    /// happened before.
+    has_baseline: bool,
+    /// When the stream was last opened.
+    opened: Instant,
+    /// Whether something happened during the list under way that it may not show.
+    list_again: bool,
     /// When the task was made: from then on the times of `stream` count.
     began: Instant,
     /// With listing the runtime.
@@ -285,6 +295,7 @@ impl Relist {
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
+                (self.has_baseline, self.opened) = (false, Instant::now());
                 // What happened before the stream was open was told to nobody.
                 self.next = self.next.map(|_| Instant::now());
             }
@@ -314,6 +325,8 @@ impl Relist {
 
     /// Brings the next relist forward, unless it begins before that anyway.
     fn relist_within(&mut self, wait: Duration) {
+        // One that is under way may have passed what is to be seen.
+        self.list_again |= self.next.is_none();
         let soon = Instant::now() + wait;
         self.next = self.next.map(|next| next.min(soon));
     }
@@ -420,7 +433,8 @@ impl Relist {
         }
         let (plain, with_hints) =
             (self.settings.relist_period, self.settings.relist_period_with_hints);
-        let wait = relist_period(listed && self.has_hints(), plain, with_hints);
+        let hints = listed && self.has_hints() && !take(&mut self.list_again);
+        let wait = relist_period(hints, plain, with_hints);
         self.next = Some(Instant::now() + wait);
     }
 
@@ -448,6 +462,7 @@ impl Relist {
             let busy = &self.busy;
             self.records.forget_gone(|uid, record| record.at > at || busy.contains_key(uid));
         }
+        self.has_baseline |= began >= self.opened;
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let last = self.relisted.send_replace(Some(began));
         self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
@@ -456,8 +471,7 @@ impl Relist {
 
     fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
         let known: BTreeSet<PodUid> = self.records.uids().chain(pods.keys()).cloned().collect();
-        // Before the first relist the stream had nothing to announce.
-        let announced = self.relisted.borrow().is_none() || !self.hints.flow();
+        let announced = !self.has_baseline || !self.hints.flow();
         for uid in known {
             let pod = pods.remove(&uid);
             if self.busy.contains_key(&uid) {
@@ -475,7 +489,8 @@ impl Relist {
     fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) -> bool {
         let seen = pod.map(PodRecord::from).unwrap_or_default();
         let known = self.records.get(uid);
-        let is_older = known.is_some_and(|record| record.at > at);
+        // Of one whose status could not be read, the record does not advance: its changes are found again and again.
+        let is_older = known.is_some_and(|record| record.at > at || record.reinspect);
         let known = known.map(|record| record.seen.clone()).unwrap_or_default();
         !is_older && !self.told.contains_key(uid) && !diff(&known, &seen).is_empty()
     }

@@ -1,11 +1,10 @@
 //! Directories of pods that are gone. They are removed beside the loop, which never waits for a disk.
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
 
-use futures_util::FutureExt as _;
 use model::chain::Chain;
 use model::ids::PodUid;
+use model::panics::{PanicStep, PanicSubject};
 use runtime::decide::orphaned_directories;
 use tokio::task::JoinSet;
 use tracing::{error, warn};
@@ -70,16 +69,8 @@ impl DirectoryRemovals {
         self.tasks.shutdown().await;
     }
 
-    fn spawn<T: Send + 'static>(
-        &mut self,
-        work: impl Future<Output = Result<T, String>> + Send + 'static,
-        event: impl FnOnce(Result<T, String>) -> RemovalEvent + Send + 'static,
-    ) {
-        // Otherwise it would be unknown whose removal is over.
-        let work = AssertUnwindSafe(work).catch_unwind();
-        self.tasks.spawn(async move {
-            event(work.await.unwrap_or_else(|_| Err("it panicked".to_owned())))
-        });
+    fn spawn(&mut self, work: impl Future<Output = RemovalEvent> + Send + 'static) {
+        self.tasks.spawn(work);
     }
 }
 
@@ -102,11 +93,18 @@ impl SyncLoop {
             !is_given && !working.contains(uid) && cache.live(uid).is_none()
         });
         for uid in begin {
-            let (directories, removed) = (parts.directories.clone(), uid.clone());
-            let work = async move {
-                directories.remove(&uid).await.map_err(|error| Chain(&error).to_string())
-            };
-            removals.spawn(work, |result| RemovalEvent::Removed(removed, result));
+            let (directories, panics) = (parts.directories.clone(), parts.panics.clone());
+            removals.spawn(async move {
+                let of = PanicSubject::Pod(&uid, None);
+                let work = directories.remove(&uid);
+                // Otherwise it would be unknown whose removal is over.
+                let removed = panics.catch_async(PanicStep::SyncLoop, of, work).await;
+                let result = match removed {
+                    Ok(removed) => removed.map_err(|error| Chain(&error).to_string()),
+                    Err(panic) => Err(panic.to_string()),
+                };
+                RemovalEvent::Removed(uid, result)
+            });
         }
     }
 
@@ -119,9 +117,15 @@ impl SyncLoop {
     /// Looks for directories, and removes records, of pods that are neither wanted nor worked on nor alive.
     pub(super) async fn sweep_directories(&mut self) {
         let directories = self.parts.directories.clone();
-        let work =
-            async move { directories.list().await.map_err(|error| Chain(&error).to_string()) };
-        self.removals.spawn(work, RemovalEvent::Listed);
+        let panics = self.parts.panics.clone();
+        self.removals.spawn(async move {
+            let of = PanicSubject::Object("directories of pods");
+            let listed = panics.catch_async(PanicStep::SyncLoop, of, directories.list()).await;
+            RemovalEvent::Listed(match listed {
+                Ok(listed) => listed.map_err(|error| Chain(&error).to_string()),
+                Err(panic) => Err(panic.to_string()),
+            })
+        });
         let known = self.known();
         self.parts.allocations.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {

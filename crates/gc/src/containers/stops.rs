@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::ids::ContainerId;
 use model::observed::{Container, ContainerStatus};
+use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -44,14 +45,18 @@ struct Job {
 #[derive(Debug)]
 pub struct StopsTask {
     inner: Arc<dyn StopUnknown>,
+    panics: PanicGuard,
     queue: mpsc::Receiver<Job>,
 }
 
 /// Stops containers in a task, by the means given.
-pub fn background_stops(inner: Arc<dyn StopUnknown>) -> (StopsTask, Arc<dyn StopUnknown>) {
+pub fn background_stops(
+    inner: Arc<dyn StopUnknown>,
+    panics: PanicGuard,
+) -> (StopsTask, Arc<dyn StopUnknown>) {
     let (sender, queue) = mpsc::channel(1);
     let stops = BackgroundStops { under_way: Mutex::default(), queue: sender };
-    (StopsTask { inner, queue }, Arc::new(stops))
+    (StopsTask { inner, panics, queue }, Arc::new(stops))
 }
 
 impl BackgroundStops {
@@ -97,7 +102,7 @@ impl StopUnknown for BackgroundStops {
 impl StopsTask {
     /// Stops containers until it is to stop itself.
     pub async fn run(mut self, stop: CancellationToken) {
-        let inner = Arc::clone(&self.inner);
+        let (inner, panics) = (Arc::clone(&self.inner), self.panics.clone());
         let mut under_way = FuturesUnordered::new();
         loop {
             // Biased: stopping comes once; a stop that is done makes room for the next.
@@ -106,7 +111,7 @@ impl StopsTask {
                 () = stop.cancelled() => return,
                 Some(()) = under_way.next() => {}
                 Some(job) = self.queue.recv(), if under_way.len() < STOPS_AT_A_TIME => {
-                    under_way.push(job.run(&*inner));
+                    under_way.push(job.run(&*inner, &panics));
                 }
             }
         }
@@ -114,8 +119,11 @@ impl StopsTask {
 }
 
 impl Job {
-    async fn run(self, inner: &dyn StopUnknown) {
-        let stopped = inner.stop(&self.container, &self.status).await;
-        self.outcome.send_replace(Some(stopped));
+    async fn run(self, inner: &dyn StopUnknown, panics: &PanicGuard) {
+        let Self { container, status, outcome } = &self;
+        let of = PanicSubject::Pod(&container.pod_uid, Some(&container.pod));
+        let stop = inner.stop(container, status);
+        let stopped = panics.catch_async(PanicStep::ContainerGc, of, stop).await;
+        outcome.send_replace(Some(stopped.unwrap_or_else(|panic| Err(panic.to_string()))));
     }
 }

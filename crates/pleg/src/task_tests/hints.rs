@@ -189,6 +189,25 @@ async fn event_without_a_pod_wakes_the_relist() {
     task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
     assert_eq!(task.next, Some(Instant::now() + seconds(1)));
     assert!(task.told.is_empty());
+    // A list that is under way may have passed what happened: the next one is as near.
+    task.next = None;
+    let object = ObjectId::Container("c1".into());
+    task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
+    assert!(task.list_again);
+}
+
+// behaviour: PLEG-54
+#[tokio::test(start_paused = true)]
+async fn pod_whose_status_cannot_be_read_does_not_make_the_stream_silent() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(70)).await;
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)));
+    runtime.kill_container(&main, 1);
+    node.at(seconds(250)).await;
+    assert_eq!(runtime.count(Method::GetContainerEvents), 1, "the stream was reopened");
 }
 
 // behaviour: PLEG-28, PLEG-50

@@ -1,6 +1,7 @@
 //! A panic in the work for one pod is the failure of that pod: its worker tries again after a wait.
 
 use std::mem::discriminant;
+use std::time::Duration;
 
 use model::ids::{PodName, PodUid};
 use model::panics::{CaughtPanic, PanicStep, PanicSubject};
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{LastJob, Ran, Synced, WorkerParts, WorkersTask};
 use crate::decide::pod_retries::Repeatable;
 use crate::decide::requeue::Retry;
-use crate::decide::worker::{Command, Event, Job, Outcome};
+use crate::decide::worker::{Command, Event, Job, Outcome, Update};
 
 /// How a job ended that panicked.
 pub(super) const FAILED: Synced = Synced { outcome: Outcome::Again(Retry::Failure), acted: true };
@@ -35,7 +36,18 @@ impl Repeatable for Work {
         }
     }
 
-    fn merge(&mut self, _: Self) {}
+    fn merge(&mut self, earlier: Self) {
+        let kill = |grace: &Option<Duration>| grace.unwrap_or(Duration::MAX);
+        if let (
+            Self::Event(Event::Asked(_, Update::Kill { grace, evict, .. })),
+            Self::Event(Event::Asked(_, Update::Kill { grace: before, evict: evicted, .. })),
+        ) = (self, earlier)
+        {
+            // Grace periods only shrink, and an eviction stays one.
+            *grace = if kill(&before) < kill(grace) { before } else { *grace };
+            *evict |= evicted;
+        }
+    }
 }
 
 impl WorkersTask {
@@ -117,5 +129,32 @@ fn name_of(job: &Job) -> PodName {
     match job {
         Job::Sync(pod) | Job::CleanUp(pod) => view::pod_name(pod),
         Job::Terminate(target, _) => target.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::worker::Target;
+
+    #[test]
+    fn merged_kills_keep_the_shorter_grace_and_the_eviction() {
+        let kill = |grace: Option<u64>, evict| {
+            let grace = grace.map(Duration::from_secs);
+            let target = Target::RuntimeOnly(PodName::new("ns", "web"));
+            Work::Event(Event::Asked("u".into(), Update::Kill { target, grace, evict }))
+        };
+        for (earlier, later, expected) in [
+            (kill(Some(0), true), kill(None, false), (Some(0), true)),
+            (kill(None, false), kill(Some(5), false), (Some(5), false)),
+            (kill(Some(9), false), kill(Some(5), true), (Some(5), true)),
+        ] {
+            let mut merged = later;
+            merged.merge(earlier);
+            let Work::Event(Event::Asked(_, Update::Kill { grace, evict, .. })) = merged else {
+                panic!("still a kill");
+            };
+            assert_eq!((grace.map(|grace| grace.as_secs()), evict), expected);
+        }
     }
 }

@@ -70,7 +70,7 @@ async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
     bench.runtime.lose_container(&lost);
     bench.runtime.kill_sandbox(&sandbox);
     bench.dead_pod("dead", 1).await;
-    let (task, stop) = background_stops(Arc::clone(&bench.parts.stop));
+    let (task, stop) = background_stops(Arc::clone(&bench.parts.stop), bench.parts.panics.clone());
     bench.tasks.spawn(task.run(CancellationToken::new()));
     bench.parts.stop = stop;
     let slow = Fault::delay(Duration::from_mins(5));
@@ -88,6 +88,25 @@ async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
     tokio::time::sleep(Duration::from_mins(5)).await;
     bench.pass(false).await;
     assert_eq!((bench.containers(), bench.calls(&stops)), (Vec::new(), stops.to_vec()));
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_a_stop_fails_that_stop_alone() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let sandbox = bench.sandbox("lost", 0).await;
+    let lost = bench.container("lost", &sandbox, 0).await;
+    bench.runtime.lose_container(&lost);
+    bench.runtime.kill_sandbox(&sandbox);
+    let (task, stop) = background_stops(Arc::clone(&bench.parts.stop), bench.parts.panics.clone());
+    bench.tasks.spawn(task.run(CancellationToken::new()));
+    bench.parts.stop = stop;
+    bench.runtime.inject(Rule::on(Method::StopContainer, Fault::panic()).once());
+    assert_eq!(bench.pass(false).await.failed(), 1);
+    assert_eq!(bench.containers(), std::slice::from_ref(&lost));
+    // The task goes on, and so the next pass ends it.
+    bench.pass(false).await;
+    assert_eq!(bench.containers(), []);
 }
 
 // behaviour: GC-26, GC-27
