@@ -25,7 +25,7 @@ type Running<V> = BTreeMap<String, watch::Receiver<Option<V>>>;
 pub struct Flight<V>(watch::Receiver<Option<V>>);
 
 impl<V: Clone + Send + Sync + 'static> Flights<V> {
-    /// For answers to at most so many keys at a time, each of which takes a thread.
+    /// Answers at most `most` keys at a time, each on a thread.
     pub fn new(most: usize) -> Self {
         Self { most, running: Arc::default() }
     }

@@ -109,7 +109,7 @@ impl Table {
         running.find(|call| group_of(&call.subject) == group).map(|call| call.at(now))
     }
 
-    /// Whether so many calls run and all of them are overdue.
+    /// Whether all threads run a call, and all of these are overdue.
     pub(crate) fn is_exhausted(&self, threads: usize, now: Instant) -> bool {
         self.running.len() >= threads && self.running.values().all(|call| call.is_overdue(now))
     }

@@ -29,7 +29,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// How much of a refusal is told.
 const LONGEST_MESSAGE: usize = 512;
 
-/// How fast reviews are asked for. Anybody who reaches a port can cause some, by tokens that were not reviewed before.
+/// How fast reviews are asked for. Any client that reaches a port can cause some, by tokens that were not reviewed before.
 const REVIEWS: Rate = Rate { per_second: 10.0, burst: 20 };
 
 /// Whether a call waits for its turn.

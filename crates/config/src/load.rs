@@ -198,7 +198,7 @@ fn merge(
 }
 
 /// The fields of a drop-in that do not exist. Upstream ignores them without a warning, and with them a
-/// setting that somebody relies on.
+/// setting that an operator relies on.
 fn unknown_fields((file, document): &(PathBuf, Value)) -> Vec<Warning> {
     let Value::Object(fields) = document else { return Vec::new() };
     let mut found = Findings::default();

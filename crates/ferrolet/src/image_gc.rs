@@ -12,7 +12,6 @@ use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::stamp::Stamp;
-use node::NodeHandle;
 use podspec::view;
 use server::PodView as _;
 use tokio_util::sync::CancellationToken;
@@ -94,12 +93,9 @@ impl ImageCollection {
         settings: &Settings,
         ports: &Ports,
         (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
-        node: Option<&NodeHandle>,
+        claims: ImageClaims,
         panics: &PanicGuard,
     ) -> Self {
-        let claims = node.map_or_else(ImageClaims::default, |node| {
-            ImageClaims::heard_by(Arc::new(node.clone()))
-        });
         let needs = ImageGcParts {
             runtime: Arc::clone(&ports.runtime),
             disks: Arc::clone(&ports.disks),

@@ -11,6 +11,8 @@ use journal::{
     RecordedRuntime, Witnesses,
 };
 use model::chain::Chain;
+use model::image_claims::ImageClaims;
+use node::NodeHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::version::FERROLET;
@@ -25,6 +27,8 @@ pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
     pub(crate) ledger: Arc<Ledger>,
     witnesses: Arc<Witnesses>,
+    /// Images that must not go.
+    claims: ImageClaims,
 }
 
 impl Records {
@@ -42,7 +46,8 @@ impl Records {
             cgroups: ports.cgroups.clone(),
         });
         let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
-        ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told });
+        let claims = ImageClaims::default();
+        ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told, claims: claims.clone() });
         let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
         ports.files = Arc::new(RecordedFiles { inner, ledger: told });
         if let Some(inner) = ports.cgroups.take() {
@@ -53,7 +58,16 @@ impl Records {
             let (inner, ledger) = (Arc::clone(&cluster.pod_writes), Arc::clone(&ledger));
             cluster.pod_writes = Arc::new(RecordedPods { inner, ledger });
         }
-        Self { journal, ledger, witnesses }
+        Self { journal, ledger, witnesses, claims }
+    }
+
+    /// The claims on images that its runtime honours; the node is notified when images come and go.
+    pub(crate) fn claims(&self, node: Option<&NodeHandle>) -> ImageClaims {
+        let claims = self.claims.clone();
+        match node {
+            Some(node) => claims.with_listener(Arc::new(node.clone())),
+            None => claims,
+        }
     }
 
     /// Sees to it that what is put on record is on disk, and that what an earlier agent was removing when it

@@ -311,7 +311,7 @@ async fn serve(
     let cluster = tokio::select! {
         biased;
         name = signals.told_to_stop() => {
-            info!(signal = name, "told to stop");
+            info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
         cluster = connect(here.kubeconfig.clone(), config, &settings.node_name) => cluster?,
@@ -320,7 +320,7 @@ async fn serve(
     let prepared = tokio::select! {
         biased;
         name = signals.told_to_stop() => {
-            info!(signal = name, "told to stop");
+            info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
         prepared = prepare(config, &mut settings, &here, &early) => prepared,
@@ -337,7 +337,7 @@ async fn serve(
     tokio::select! {
         biased;
         name = signals.told_to_stop() => {
-            info!(signal = name, "told to stop; pods are left running");
+            info!(signal = name, "Received signal, stopping; pods are left running");
             systemd::stopping();
             agent.stop().await;
             Ok(())

@@ -47,7 +47,7 @@ impl StuckCalls {
     }
 }
 
-/// Read when somebody asks for the metrics.
+/// Read when metrics are scraped.
 impl Collector for StuckCalls {
     fn desc(&self) -> Vec<&Desc> {
         let mut all = self.stuck.desc();

@@ -105,7 +105,8 @@ impl Agent {
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
         let seen = (&view, &pleg.cache);
-        let images = ImageCollection::new(settings, &ports, seen, node.as_ref(), &panics);
+        let images =
+            ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&view, &resizes, &pleg.requests);

@@ -88,7 +88,7 @@ impl Fetcher {
             let is_downgrade = target.is_secure && !next.is_secure;
             match (self.stays, next.has_host_of(&first)) {
                 (true, false) => return Ok(Answer { status, body: Vec::new() }),
-                // What is served in plain text anybody on the way could have written.
+                // Any host on the way could have written what is served in plain text.
                 (false, _) if is_downgrade => return Err(HttpError::Downgrade(next.server())),
                 // For good: the way may lead back, and then it is not ours any more.
                 (false, false) => headers = self.headers(&Headers::default())?,

@@ -108,7 +108,7 @@ impl Walk {
         let (found, parent) = parent.map_err(|error| self.naming(None, error))?;
         let above = self.levels.iter().rev().nth(1).map(|level| level.id);
         if above != Some(found) {
-            // Somebody moved it, perhaps out of the tree.
+            // It was moved, perhaps out of the tree.
             return Err(self.naming(None, Errno::STALE));
         }
         let removed = self

@@ -5,6 +5,7 @@ use futures_util::FutureExt as _;
 use model::cgroup::CgroupName;
 use model::cluster::{FailedStatus, PodTarget};
 use model::ids::{PodName, PodUid};
+use model::image_claims::ImageClaims;
 use model::ports::cgroups::Cgroups as _;
 use model::ports::cluster::PodWrites as _;
 use model::ports::files::{HostFiles, Removed};
@@ -44,8 +45,11 @@ impl World {
         let journal = Arc::new(DiskJournal::new(segments, clock, "0.1.0", SMALLEST));
         let registry = Registry::new();
         let ledger = Arc::new(Ledger::new(Arc::clone(&journal) as _, &registry).unwrap());
-        let recorded =
-            RecordedRuntime { inner: Arc::clone(&runtime) as _, ledger: Arc::clone(&ledger) };
+        let recorded = RecordedRuntime {
+            inner: Arc::clone(&runtime) as _,
+            ledger: Arc::clone(&ledger),
+            claims: ImageClaims::default(),
+        };
         let recorded_files = RecordedFiles { inner: Arc::clone(&files) as _, ledger };
         Self { runtime, recorded, files, recorded_files, journal, registry }
     }
@@ -67,6 +71,19 @@ impl World {
             .map(|metric| metric.get_counter().get_value());
         counts.next().map_or(0, |count| format!("{count:.0}").parse().unwrap())
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn image_that_was_claimed_before_its_removal_stays() {
+    let world = World::new();
+    let verdict = removal(Subject::Image("image".to_owned()));
+    let claim = world.recorded.claims.claim("image");
+    let error = world.recorded.remove_image(&verdict).await.unwrap_err();
+    assert_eq!(error.code, Code::FailedPrecondition);
+    assert!(world.runtime.image_status("image").await.unwrap().is_some());
+    assert_eq!(world.became("image"), []);
+    drop(claim);
+    world.recorded.remove_image(&verdict).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

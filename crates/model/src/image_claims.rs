@@ -37,9 +37,10 @@ struct Shared {
 }
 
 impl ImageClaims {
-    /// No claims yet; somebody hears when images come and go.
-    pub fn heard_by(listener: Arc<dyn ImageListener>) -> Self {
-        Self { shared: Arc::default(), listener: Some(listener) }
+    /// The same claims; the listener is notified when images come and go.
+    #[must_use]
+    pub fn with_listener(self, listener: Arc<dyn ImageListener>) -> Self {
+        Self { listener: Some(listener), ..self }
     }
 
     /// An image was pulled or removed.

@@ -6,6 +6,7 @@
 //! anything.
 
 mod panics;
+mod stream;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -336,32 +337,6 @@ impl Relist {
         self.hints.flow() && self.stream.is_trusted()
     }
 
-    /// A relist found a change that no event announced: checks before long whether the stream reports anything.
-    fn unannounced_change(&mut self) {
-        let before = self.stream.deadline();
-        self.stream = self.stream.unannounced_change(self.began.elapsed());
-        if let Some(deadline) = self.stream.deadline().filter(|_| before.is_none()) {
-            let deadline = self.began + deadline;
-            self.work.push(Box::pin(async move {
-                tokio::time::sleep_until(deadline).await;
-                Done::StreamCheck
-            }));
-        }
-    }
-
-    fn check_stream(&mut self) {
-        let before = self.stream;
-        self.stream = before.at(self.began.elapsed());
-        if before.is_trusted() && !self.stream.is_trusted() && self.hints.flow() {
-            warn!(
-                "Event stream of the runtime is open but silent, relisting every period and reopening it"
-            );
-            self.metrics.broken();
-            self.hints.reopen();
-            self.relist_within(self.settings.relist_period);
-        }
-    }
-
     fn look_at(&mut self, uid: PodUid) {
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
@@ -483,16 +458,6 @@ impl Relist {
         // The look at a pod may have failed that neither was nor is there.
         let (records, busy) = (&self.records, &self.busy);
         self.stale.retain(|uid| records.get(uid).is_some() || busy.contains_key(uid));
-    }
-
-    /// Whether a list shows a change of a pod that no event was received for.
-    fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) -> bool {
-        let seen = pod.map(PodRecord::from).unwrap_or_default();
-        let known = self.records.get(uid);
-        // Of one whose status could not be read, the record does not advance: its changes are found again and again.
-        let is_older = known.is_some_and(|record| record.at > at || record.reinspect);
-        let known = known.map(|record| record.seen.clone()).unwrap_or_default();
-        !is_older && !self.told.contains_key(uid) && !diff(&known, &seen).is_empty()
     }
 
     /// That something of a pod may live is known from the list even while a look at it hangs, which would

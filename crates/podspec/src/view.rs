@@ -60,7 +60,7 @@ pub fn is_static(pod: &Pod) -> bool {
 }
 
 /// Whether a pod of the API only shows a static pod: it has the annotation, and its node owns it. The annotation alone
-/// anybody can write who may create pods.
+/// proves nothing: every user who may create pods can write it.
 pub fn is_mirror(pod: &Pod) -> bool {
     mirrored(pod).is_some()
 }

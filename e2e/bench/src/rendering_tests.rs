@@ -214,6 +214,6 @@ fn a_target_that_the_runtime_alone_uses_up_says_so() {
     let page = markdown(&results, "x");
     let missed = page.lines().find(|line| line.contains("**missed**")).unwrap();
     assert!(
-        missed.ends_with("**missed**; 0.125 of it pass before the runtime tells of the death |")
+        missed.ends_with("**missed**; 0.125 of it pass before the runtime reports the death |")
     );
 }

@@ -101,7 +101,7 @@ fn targets(verdicts: &[Verdict]) -> String {
         let mut met = judgement.written();
         if let (Judgement::Missed, Some(least)) = (judgement, verdict.least) {
             let least = short(least.median);
-            write!(met, "; {least} of it pass before the runtime tells of the death")
+            write!(met, "; {least} of it pass before the runtime reports the death")
                 .expect("a string takes every text");
         }
         let what = described(&verdict.target);

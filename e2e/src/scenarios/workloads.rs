@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use testbed::wait;
 
@@ -179,12 +179,25 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
     Ok(())
 }
 
+fn held_too_late(cluster: &ClusterNode, path: &str) -> Result<Value> {
+    make_held(cluster, &pod("too-late", &["sleep", "forever"]))?;
+    wait_held(cluster, path)
+}
+
 /// The node itself does not let in what it would have to end at once. Somebody holds the pod meanwhile: when its object is
 /// gone, nothing says any more whether it was started.
 fn is_refused(cluster: &ClusterNode) -> Result<()> {
     let path = ClusterNode::pod_path("too-late");
-    make_held(cluster, &pod("too-late", &["sleep", "forever"]))?;
-    let held = wait_held(cluster, &path)?;
+    let mut held = held_too_late(cluster, &path)?;
+    for _ in 0..2 {
+        // The controller may delete it before the node has seen it: then nothing is decided there.
+        let was_deleted_first =
+            condition(&held, "DisruptionTarget")["reason"] == "DeletionByTaintManager";
+        if held["status"]["reason"] != "TaintToleration" && was_deleted_first {
+            let_go(cluster, &path)?;
+            held = held_too_late(cluster, &path)?;
+        }
+    }
     let status = &held["status"];
     ensure!(status["phase"] == "Failed" && status["reason"] == "TaintToleration", "{status}");
     let containers = status["containerStatuses"].as_array().into_iter().flatten();
@@ -195,6 +208,20 @@ fn is_refused(cluster: &ClusterNode) -> Result<()> {
     ensure!(made.iter().all(|one| one.pod != "too-late"), "not even a sandbox: {made:?}");
     cluster.wait_for_event("too-late", "TaintToleration", "Predicate TaintToleration failed")?;
     let_go(cluster, &path)
+}
+
+/// Makes a pod after a taint went. The controller that deletes pods for taints may see the pod before it sees
+/// that the taint is gone, and delete it.
+fn made_after_taint(cluster: &ClusterNode, name: &str) -> Result<()> {
+    let path = ClusterNode::pod_path(name);
+    for _ in 0..3 {
+        cluster.make_pod(name, &["sleep", "forever"])?;
+        if cluster.wait_ready(&path).is_ok() {
+            return Ok(());
+        }
+        cluster.wait_gone(&path, PATIENCE)?;
+    }
+    bail!("{name} was deleted again and again")
 }
 
 /// Who does not tolerate a taint is deleted, now or later; who does stays.
@@ -233,8 +260,7 @@ pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     is_refused(cluster)?;
     cluster.kubectl(&["taint", "nodes", NODE_NAME, "maintenance:NoExecute-"])?;
     ensure!(cluster.running("never")?.id == never.id, "it was restarted");
-    cluster.make_pod("at-once", &["sleep", "forever"])?;
-    cluster.wait_ready(&ClusterNode::pod_path("at-once"))?;
+    made_after_taint(cluster, "at-once")?;
     cluster.remove_pods(&["at-once", "never"])?;
     let left = cluster.api().list(PODS)?;
     ensure!(left.is_empty(), "pods are left in {NAMESPACE}: {left:?}");

@@ -1,6 +1,7 @@
 //! A stored case: what a kubelet is started with.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -30,7 +31,10 @@ impl Case {
     /// Copies a case to a place below `target`, which an instance can see.
     pub(crate) fn lay_out(stored: &Path, target: &Path) -> Result<Self> {
         let name = stored.file_name().context("a case has a name")?.to_string_lossy().into_owned();
-        let directory = target.join(&name);
+        // The kubelet makes a socket below it, and the path of a socket has 107 bytes at most.
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let directory = target.join(format!("{:08x}", hasher.finish() & 0xffff_ffff));
         copy(stored, &directory).with_context(|| format!("copy case {name}"))?;
         let text = fs::read_to_string(directory.join("flags")).unwrap_or_default();
         let text = text.replace(DIRECTORY, &directory.display().to_string());

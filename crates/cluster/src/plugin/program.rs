@@ -28,7 +28,7 @@ const AFTER_KILL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Program {
     exec: ExecConfig,
-    /// What the plugin is told in `KUBERNETES_EXEC_INFO`.
+    /// The content of `KUBERNETES_EXEC_INFO`.
     info: String,
     limit: Duration,
 }

@@ -16,6 +16,7 @@ use hostfs::HostSegments;
 use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime, Witnesses};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
+use model::image_claims::ImageClaims;
 use model::ports::cgroups::Cgroups;
 use model::ports::runtime::Runtime as _;
 use prometheus::Registry;
@@ -84,7 +85,11 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     };
     witnesses.settle(&journal).await;
     let cleaner = Cleaner {
-        runtime: Arc::new(RecordedRuntime { inner: runtime, ledger: Arc::clone(&ledger) }),
+        runtime: Arc::new(RecordedRuntime {
+            inner: runtime,
+            ledger: Arc::clone(&ledger),
+            claims: ImageClaims::default(),
+        }),
         files: Arc::new(RecordedFiles { inner: files, ledger: Arc::clone(&ledger) }),
         cgroups: target.cgroups.map(|note| cgroups(&note, ledger)).transpose()?,
         clock: Arc::new(SystemClock),

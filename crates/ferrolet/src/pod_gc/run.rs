@@ -77,7 +77,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     // Biased: a signal comes once and ends the program.
     tokio::select! {
         biased;
-        name = signals.told_to_stop() => info!(signal = name, "told to stop"),
+        name = signals.told_to_stop() => info!(signal = name, "Received signal, stopping"),
         error = lead(args, &parts, (&mut tasks, &mut tellers)) => {
             // Nothing may be done from now on; what is under way ends here.
             tasks.abort().await;

@@ -57,7 +57,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Whether somebody may get a path. Those who are authenticated no longer count among the connections.
+    /// Whether a caller may get a path. Authenticated callers no longer count among the connections.
     async fn verdict(&self, path: &str, who: Credentials, slot: &Slot) -> Verdict {
         let turn = match who.certificate {
             Some(_) => None,

@@ -54,7 +54,7 @@ async fn unsupported_edit_keeps_the_container_also_over_a_restart() {
         refused(&world, &agent, message).await;
         stays(&world, "web", &before).await;
     }
-    // Somebody looks after it: it is restarted.
+    // It has a worker: it is restarted.
     assert!(world.runtime.kill_container(&before.id, 1));
     let restarted = |world: &World| {
         let running = world.running("web");

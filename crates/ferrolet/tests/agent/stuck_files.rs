@@ -12,9 +12,11 @@ use model::ids::PodUid;
 use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
+use model::ports::runtime::Code;
 use model::verdict::Verdict;
 use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::files::MemoryFiles;
+use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 
 use crate::world::World;
@@ -171,6 +173,10 @@ async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waitin
     }
     // More than there are threads while all operations return.
     world.until("twenty operations hang", |_| (files.hung() >= 20).then_some(())).await;
+    // Without events only a relist finds the death.
+    let away = Fault::error(Code::Unavailable);
+    world.runtime.inject(Rule::on(Method::GetContainerEvents, away));
+    world.runtime.end_event_streams(None);
     let renewed = || node.lease("node").and_then(|lease| lease.spec?.renew_time);
     let (before, started) = (renewed(), Instant::now());
     world.runtime.kill_container(&first.id, 137);

@@ -18,7 +18,7 @@ use super::error::panicked;
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
 use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
 
-/// How many sandboxes are inspected in a pass until one tells its image.
+/// How many sandboxes are inspected in a pass until one reports its image.
 const SANDBOXES_INSPECTED: usize = 4;
 
 /// What all passes and plans share. Records are written by the task alone.

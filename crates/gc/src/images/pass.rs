@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use model::chain::Chain;
 use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::{EventType, NodeEvent};
-use model::ports::runtime::RuntimeError;
+use model::ports::runtime::{Code, RuntimeError};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
@@ -287,6 +287,12 @@ impl Collector {
             unreachable!("only what goes is removed");
         };
         match self.parts.runtime.remove_image(&verdict).await {
+            Err(error)
+                if error.code == Code::FailedPrecondition
+                    && self.parts.claims.names().contains(&candidate.id) =>
+            {
+                Removal::Claimed(candidate.id.clone())
+            }
             Err(error) if !error.is_not_found() => {
                 warn!(%error, "cannot remove an image");
                 Removal::Failed(error)

@@ -7,13 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, SandboxId};
+use model::image_claims::ImageClaims;
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::journal::Outcome;
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
-    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists,
+    Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
-use model::verdict::Verdict;
+use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 
 use super::UnderWay;
@@ -24,8 +25,10 @@ use crate::ledger::Ledger;
 pub struct RecordedRuntime {
     /// The runtime itself.
     pub inner: Arc<dyn Runtime>,
-    /// Where removals are told.
+    /// The record of removals.
     pub ledger: Arc<Ledger>,
+    /// Images that must not go: a pod may need one while its removal waits for its note.
+    pub claims: ImageClaims,
 }
 
 impl RecordedRuntime {
@@ -35,6 +38,17 @@ impl RecordedRuntime {
         removal: impl Future<Output = Result<(), RuntimeError>>,
     ) -> Result<(), RuntimeError> {
         let under_way = UnderWay::begin(&self.ledger, verdict).await;
+        if let Subject::Image(id) = &verdict.subject
+            && self.claims.names().contains(id)
+        {
+            under_way.was_nothing();
+            return Err(RuntimeError {
+                method: "RemoveImage",
+                object: id.clone(),
+                code: Code::FailedPrecondition,
+                message: "a pod uses the image by now".to_owned(),
+            });
+        }
         let removed = removal.await;
         match &removed {
             Ok(()) => under_way.ended(Outcome::Removed),
