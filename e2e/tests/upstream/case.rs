@@ -31,10 +31,7 @@ impl Case {
     /// Copies a case to a place below `target`, which an instance can see.
     pub(crate) fn lay_out(stored: &Path, target: &Path) -> Result<Self> {
         let name = stored.file_name().context("a case has a name")?.to_string_lossy().into_owned();
-        // The kubelet makes a socket below it, and the path of a socket has 107 bytes at most.
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        let directory = target.join(format!("{:08x}", hasher.finish() & 0xffff_ffff));
+        let directory = target.join(short(&name));
         copy(stored, &directory).with_context(|| format!("copy case {name}"))?;
         let text = fs::read_to_string(directory.join("flags")).unwrap_or_default();
         let text = text.replace(DIRECTORY, &directory.display().to_string());
@@ -52,6 +49,17 @@ impl Case {
     pub(crate) fn flags(&self) -> impl Iterator<Item = String> {
         self.flags.iter().cloned()
     }
+}
+
+/// The name of a case's directory. The kubelet makes a socket below it, whose path has 107 bytes at most. Files of a
+/// case may refer to a directory with a short name.
+fn short(name: &str) -> String {
+    if name.len() <= 8 {
+        return name.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!("{:08x}", hasher.finish() & 0xffff_ffff)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -1,21 +1,23 @@
 //! What the machine's console printed: its end.
 
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// As much as is kept.
 const KEPT: usize = 32 << 10;
 
 /// The end of what was printed so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Console(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Console(Arc<Mutex<Vec<u8>>>, Arc<AtomicBool>);
 
 impl Console {
     /// Reads everything until its end, in a thread of its own: who prints is never held up.
     pub(crate) fn read(mut from: impl Read + Send + 'static) -> Self {
-        let console = Self(Arc::default());
-        let kept = Arc::clone(&console.0);
+        let console = Self(Arc::default(), Arc::default());
+        let (kept, ended) = (Arc::clone(&console.0), Arc::clone(&console.1));
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -24,8 +26,20 @@ impl Console {
                 let surplus = kept.len().saturating_sub(KEPT);
                 kept.drain(..surplus);
             }
+            ended.store(true, Ordering::Release);
         });
         console
+    }
+
+    /// The text once all of it is read, which takes a moment after the end of the machine; in any case after a while.
+    pub(crate) fn last_text(&self) -> String {
+        for _ in 0..100 {
+            if self.1.load(Ordering::Acquire) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.text()
     }
 
     pub(crate) fn text(&self) -> String {

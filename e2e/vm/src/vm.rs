@@ -203,7 +203,10 @@ impl Vm {
     }
 
     fn unheard(&self) -> String {
-        format!("the machine does not answer; the end of its console:\n{}", self.console.text())
+        format!(
+            "the machine does not answer; the end of its console:\n{}",
+            self.console.last_text()
+        )
     }
 }
 
