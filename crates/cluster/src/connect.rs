@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use blocking::Flights;
+use blocking::{Flights, Resolver};
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -163,6 +163,13 @@ impl Connection {
         let connection = Self::with(config, proxy, Names::default());
         let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
         Ok(Self { token, plugin, ..connection })
+    }
+
+    /// The server at an address without credentials, whose name is looked up in another way.
+    pub fn resolved_by(resolver: Resolver, address: &str) -> Result<Self, ConnectError> {
+        let config = Config::new(address_of(address)?);
+        let connection = Self::with(config, None, Names(resolver));
+        connection.map_err(|error| ConnectError::Credentials(Box::new(error)))
     }
 
     fn with(config: Config, proxy: Option<Uri>, names: Names) -> Result<Self, kube::Error> {

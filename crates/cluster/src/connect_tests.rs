@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 
-use blocking::Resolver;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
@@ -19,16 +18,15 @@ fn watch(secret: usize) -> Request<Vec<u8>> {
 fn two_hundred_watches_behind_silent_name_servers_take_one_thread() {
     let (looked_up, (go, gate)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel::<()>());
     let (count, gate) = (Arc::clone(&looked_up), Mutex::new(gate));
-    let names = Names(Resolver::new(move |_| {
+    let resolver = Resolver::new(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
         gate.lock().unwrap().recv().ok();
         Err(std::io::ErrorKind::NotFound.into())
-    }));
-    let config = Config::new("http://api.example:6443".parse().unwrap());
+    });
     // As many threads as there were for everything that blocks.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
     runtime.unwrap().block_on(async {
-        let connection = Connection::with(config, None, names).unwrap();
+        let connection = Connection::resolved_by(resolver, "http://api.example:6443").unwrap();
         let mut watches = JoinSet::new();
         for secret in 0..200 {
             let connection = connection.clone();

@@ -17,7 +17,6 @@ use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
 use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
-use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
@@ -372,6 +371,10 @@ async fn prepare(
         verbosity: Arc::new(here.verbosity.clone()),
         pod_resources: PodResourcesSocket::of(here.root_dir, config),
     };
+    let packet_filter = packet_filter(config);
+    let mut pools = vec![host.pool().clone()];
+    pools.extend(cgroup_pool);
+    pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
         runtime,
         files: Arc::new(host.clone()),
@@ -382,10 +385,10 @@ async fn prepare(
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
-        pools: [host.pool().clone()].into_iter().chain(cgroup_pool).collect(),
+        pools,
         disks: Arc::new(host),
         cgroups,
-        packet_filter: packet_filter(config),
+        packet_filter: packet_filter.map(|filter| filter as _),
         // Found before all this.
         cluster: None,
         metrics,
@@ -394,9 +397,8 @@ async fn prepare(
 }
 
 /// The packet filter, if others are to find in it what they expect of a node.
-fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<dyn PacketFilter>> {
-    let wanted = config.make_iptables_util_chains;
-    wanted.then(|| Arc::new(HostPacketFilter::default()) as _)
+fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<HostPacketFilter>> {
+    config.make_iptables_util_chains.then(Arc::default)
 }
 
 /// Whoever cleans up after this agent must find the runtime without it.

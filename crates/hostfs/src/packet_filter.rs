@@ -39,6 +39,11 @@ impl Default for HostPacketFilter {
 }
 
 impl HostPacketFilter {
+    /// The threads that wait for its programs.
+    pub fn pool(&self) -> &Pool {
+        &self.programs
+    }
+
     /// Runs a program. What it says if it fails, and with which number.
     async fn call(
         &self,

@@ -30,6 +30,8 @@ struct State {
     unanswered: BTreeSet<CgroupName>,
     /// Cgroups that cannot be looked at.
     unseen: BTreeSet<CgroupName>,
+    /// The cgroup whose removal panics.
+    panics: Option<CgroupName>,
     /// Bytes of memory that are used in each.
     memory: BTreeMap<CgroupName, u64>,
     /// What was done, in this order.
@@ -98,6 +100,11 @@ impl MemoryCgroups {
     /// That a cgroup is limited is said to fail from now on, though it is done; or is answered again.
     pub fn set_unanswered(&self, name: &CgroupName, unanswered: bool) {
         mark(&mut self.state().unanswered, name, unanswered);
+    }
+
+    /// From now on removals of a cgroup panic, or of none.
+    pub fn panic_on_removal(&self, name: Option<&CgroupName>) {
+        self.state().panics = name.cloned();
     }
 
     /// A cgroup cannot be looked at any more.
@@ -260,6 +267,7 @@ impl Cgroups for MemoryCgroups {
     async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
         let name = subject(verdict)?;
         let mut state = self.state();
+        assert!(state.panics.as_ref() != Some(name), "injected into the removal of {name}");
         if name.is_root() {
             return Err(CgroupError::Busy { name: name.clone(), pids: BTreeSet::new() });
         }

@@ -25,6 +25,8 @@ pub struct MemoryFiles {
     writes_held: watch::Sender<bool>,
     /// Directories whose removals wait, each with how many do.
     removals_held: watch::Sender<BTreeMap<PathBuf, usize>>,
+    /// The path whose removal panics.
+    panics: Mutex<Option<PathBuf>>,
 }
 
 impl MemoryFiles {
@@ -34,6 +36,7 @@ impl MemoryFiles {
             tree: Mutex::new(Tree::new()),
             writes_held: watch::Sender::new(false),
             removals_held: watch::Sender::new(BTreeMap::new()),
+            panics: Mutex::default(),
         }
     }
 
@@ -113,6 +116,12 @@ impl MemoryFiles {
     /// Lets removals of a path happen again.
     pub fn release_removal(&self, path: impl AsRef<Path>) {
         self.removals_held.send_modify(|held| held.retain(|held, _| held != path.as_ref()));
+    }
+
+    /// From now on removals of exactly this path panic, or of none.
+    pub fn panic_on_removal(&self, path: Option<&Path>) {
+        let path = path.map(Path::to_owned);
+        *self.panics.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     /// Waits while removals of a path are held.
@@ -280,6 +289,8 @@ impl HostFiles for MemoryFiles {
             Subject::LogLink(path) => (path, |node| matches!(node, Node::Link(_))),
             _ => return Err(failed("remove", root)(ErrorKind::InvalidInput)),
         };
+        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert!(panics.as_ref() != Some(path), "injected into the removal of {}", path.display());
         self.removal_released(path).await;
         self.tree().remove(root, path, is_meant).map_err(failed("remove", path))
     }

@@ -24,6 +24,7 @@ mod removals;
 mod resize;
 mod resize_api;
 mod scripts;
+mod silent_names;
 mod small_node;
 mod sources;
 mod start;

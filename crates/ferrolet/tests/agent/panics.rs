@@ -1,8 +1,10 @@
 //! A panic in the work for one pod is the failure of that pod alone.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ferrolet::wiring::Agent;
+use model::cgroup::CgroupName;
 use model::ids::PodName;
 use model::observed::Container;
 use model::ports::events::EventType;
@@ -112,6 +114,14 @@ const CASES: [Case; 6] = [
     },
 ];
 
+/// How many panics were counted.
+fn panics(world: &World, step: &str) -> u64 {
+    let metrics = world.metrics();
+    let start = format!("ferrolet_pod_panics_total{{step=\"{step}\"}} ");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(&start));
+    count.and_then(|count| count.parse().ok()).expect("panics are counted")
+}
+
 impl Bench {
     fn web(&self) -> Container {
         self.world.running("web").pop().expect("web runs")
@@ -121,12 +131,8 @@ impl Bench {
         self.api.pod(&PodName::new("default", name)).is_some()
     }
 
-    /// How many panics were counted.
     fn panics(&self, step: &str) -> u64 {
-        let metrics = self.world.metrics();
-        let start = format!("ferrolet_pod_panics_total{{step=\"{step}\"}} ");
-        let count = metrics.lines().find_map(|line| line.strip_prefix(&start));
-        count.and_then(|count| count.parse().ok()).expect("panics are counted")
+        panics(&self.world, step)
     }
 
     /// Waits until a step has panicked and was tried again.
@@ -202,4 +208,58 @@ async fn panic_in_any_step_for_a_pod_is_the_failure_of_that_pod() {
     for case in &CASES {
         panic_is_the_failure_of_its_pod(case).await;
     }
+}
+
+/// What is left of two pods that are gone, and the work of the agent on the first panics.
+async fn panic_leaves_the_next_in_turn(
+    world: &World,
+    step: &str,
+    is_there: [&dyn Fn() -> bool; 2],
+) {
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let mut agent = world.start();
+    world.one_runs("web").await;
+    world.until("what is left of the other is removed", |_| (!is_there[1]()).then_some(())).await;
+    world.until("it is tried again", |_| (panics(world, step) >= 2).then_some(())).await;
+    assert!(is_there[0](), "{step}: it cannot be removed");
+    let web = world.one_runs("web").await;
+    assert!(world.runtime.kill_container(&web.id, 1));
+    let restarted = |world: &World| world.running("web").into_iter().find(|one| one.id != web.id);
+    world.until("a container that died is restarted", restarted).await;
+    world.files.panic_on_removal(None);
+    world.cgroups.panic_on_removal(None);
+    world.until(&format!("{step}: it is removed"), |_| (!is_there[0]()).then_some(())).await;
+    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
+    assert!(broken.is_err(), "{step}: {broken:?}");
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
+    let world = World::new();
+    let [first, other] = ["a", "b"].map(|uid| format!("/var/lib/kubelet/pods/{uid}"));
+    for directory in [&first, &other] {
+        world.files.write(format!("{directory}/file"), "text");
+    }
+    world.files.panic_on_removal(Some(Path::new(&first)));
+    let is_there = |directory: &str| world.files.mode(directory).is_some();
+    let is_there: [&dyn Fn() -> bool; 2] = [&|| is_there(&first), &|| is_there(&other)];
+    panic_leaves_the_next_in_turn(&world, "sync_loop", is_there).await;
+}
+
+// behaviour: WRK-38
+#[tokio::test(start_paused = true)]
+async fn panic_in_the_removal_of_a_cgroup_is_retried_and_holds_up_nothing() {
+    let world = World::new();
+    let [first, other] = ["a", "b"].map(|uid| {
+        let name = CgroupName::parse(&format!("/kubepods/besteffort/pod{uid}"));
+        name.expect("the name of a cgroup")
+    });
+    for name in [&first, &other] {
+        world.cgroups.make(name);
+    }
+    world.cgroups.panic_on_removal(Some(&first));
+    let is_there = |name: &CgroupName| world.cgroups.all().contains_key(name);
+    let is_there: [&dyn Fn() -> bool; 2] = [&|| is_there(&first), &|| is_there(&other)];
+    panic_leaves_the_next_in_turn(&world, "cgroup_sweep", is_there).await;
 }

@@ -25,7 +25,7 @@ const PODS: &str = "/var/lib/kubelet/pods";
 
 /// Files on the threads of the host's, of which those of some pods do not answer.
 #[derive(Debug)]
-struct HungFiles {
+pub(crate) struct HungFiles {
     inner: Arc<MemoryFiles>,
     pool: Pool,
     is_hung: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ struct HungFiles {
 }
 
 impl HungFiles {
-    fn new(inner: &Arc<MemoryFiles>) -> Self {
+    pub(crate) fn new(inner: &Arc<MemoryFiles>) -> Self {
         Self {
             inner: Arc::clone(inner),
             pool: Host::default().pool().clone(),
