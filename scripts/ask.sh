@@ -6,6 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/roots.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet
 programs=${FERROLET_PROGRAMS:-${CARGO_TARGET_DIR:-$cache/target}/quick}
+[ -x "$programs/ferrolet" ] || { echo "ferrolet is not built yet; make run builds it" >&2; exit 1; }
 # These ask no agent.
 case ${1:-} in
 '') exec "$programs/ferrolet" --help ;;

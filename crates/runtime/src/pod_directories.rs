@@ -31,11 +31,17 @@ impl PodDirectories {
 
     /// Removes the directory of a pod that is gone, if it has one.
     pub async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
-        let directory = self.pods.join(uid.as_str());
-        match self.files.look(&directory).await {
-            Err(error) if error.is_not_found() => return Ok(()),
-            looked => drop(looked?),
+        match self.files.look(&self.pods.join(uid.as_str())).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => self.remove_again(uid).await,
         }
+    }
+
+    /// The same after a removal that failed. It may have succeeded after its deadline: then the journal says that the
+    /// directory is gone, in place of the failure.
+    pub async fn remove_again(&self, uid: &PodUid) -> Result<(), FileError> {
+        let directory = self.pods.join(uid.as_str());
         let verdict = Verdict {
             subject: Subject::PodDirectory(directory),
             name: "".into(),

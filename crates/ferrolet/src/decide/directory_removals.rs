@@ -49,6 +49,11 @@ impl RemovalQueue {
         self.failed.insert(uid.clone())
     }
 
+    /// Whether the last removal for a pod failed.
+    pub(crate) fn has_failed(&self, uid: &PodUid) -> bool {
+        self.failed.contains(uid)
+    }
+
     /// Whether the directory of a pod is being removed.
     pub(crate) fn is_running(&self, uid: &PodUid) -> bool {
         self.running.contains(uid)

@@ -94,9 +94,15 @@ impl SyncLoop {
         });
         for uid in begin {
             let (directories, panics) = (parts.directories.clone(), parts.panics.clone());
+            let has_failed = removals.queue.has_failed(&uid);
             removals.spawn(async move {
                 let of = PanicSubject::Pod(&uid, None);
-                let work = directories.remove(&uid);
+                let work = async {
+                    match has_failed {
+                        true => directories.remove_again(&uid).await,
+                        false => directories.remove(&uid).await,
+                    }
+                };
                 // Otherwise it would be unknown whose removal is over.
                 let removed = panics.catch_async(PanicStep::SyncLoop, of, work).await;
                 let result = match removed {

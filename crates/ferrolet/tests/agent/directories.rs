@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use journal::{Became, Query, find};
 use model::observed::Container;
 
 use crate::world::World;
@@ -96,4 +97,30 @@ async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure()
     world.files.release_removal(&left);
     let removed = |world: &World| (!exists(world, &left)).then_some(());
     world.until("it is removed", removed).await;
+}
+
+// behaviour: ACT-311
+#[tokio::test(start_paused = true)]
+async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
+    let world = World::new();
+    let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
+    world.files.write(left.join("file"), "text");
+    world.files.hold_removal(&left);
+    let _agent = world.start();
+    let begun = |world: &World| (world.files.held_removals(&left) > 0).then_some(());
+    world.until("it is being removed", begun).await;
+    world.files.fail(&left, ErrorKind::TimedOut);
+    world.files.release_removal(&left);
+    let path = left.to_str().expect("text");
+    let outcomes = |world: &World| -> Vec<Became> {
+        let found = find(&world.journal, &Query::new(path), 10).expect("memory can be read");
+        found.entries.into_iter().map(|entry| entry.outcome).collect()
+    };
+    let failed = |world: &World| (outcomes(world) == [Became::Failed]).then_some(());
+    world.until("the removal was given up", failed).await;
+    // What was given up goes on, and succeeds.
+    world.files.repair(&left);
+    world.files.remove(&left);
+    let gone = |world: &World| outcomes(world).contains(&Became::Gone).then_some(());
+    world.until("the journal says that it is gone", gone).await;
 }
