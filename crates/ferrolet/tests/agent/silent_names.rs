@@ -62,6 +62,10 @@ async fn restarts_what_dies_beside(looked_up: &AtomicUsize, resolver: Resolver) 
 // behaviour: NODE-71
 #[test]
 fn container_that_dies_is_restarted_while_two_hundred_secrets_wait_for_name_servers() {
+    // As many threads as there once were for everything that blocks.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
+    let runtime = runtime.expect("a runtime");
+    // After the runtime, which waits for its threads when it is dropped.
     let (looked_up, (go, gate)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel::<()>());
     let (count, gate) = (Arc::clone(&looked_up), Mutex::new(gate));
     let resolver = Resolver::new(move |_| {
@@ -69,9 +73,6 @@ fn container_that_dies_is_restarted_while_two_hundred_secrets_wait_for_name_serv
         gate.lock().expect("no thread panicked with it").recv().ok();
         Err(io::ErrorKind::NotFound.into())
     });
-    // As many threads as there once were for everything that blocks.
-    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
-    let runtime = runtime.expect("a runtime");
     runtime.block_on(restarts_what_dies_beside(&looked_up, resolver));
     assert_eq!(looked_up.load(Ordering::Relaxed), 1, "all of them share one thread");
     drop(go);
