@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Asks the agent that `make run` runs: get pods, describe POD, logs POD, gc plan, gc run, gc why NAME, each
-# with its flags. `log` shows what the agent itself has to say. Of several that run the newest is asked, or the
-# one whose root directory is in FERROLET_ROOT.
+# with its flags. `log` shows the end of the agent's own log, `log -f` also what is added to it. Of several that run
+# the newest is asked, or the one whose root directory is in FERROLET_ROOT.
 set -euo pipefail
 . "$(dirname "$0")/roots.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet
@@ -10,16 +10,25 @@ programs=${FERROLET_PROGRAMS:-${CARGO_TARGET_DIR:-$cache/target}/quick}
 # These ask no agent.
 case ${1:-} in
 '') exec "$programs/ferrolet" --help ;;
-help | version | -h | --help | -V | --version) exec "$programs/ferrolet" "$@" ;;
+help) exec "$programs/ferrolet" --help ;;
+version | -h | --help | -V | --version) exec "$programs/ferrolet" "$@" ;;
 esac
 for argument; do
     case $argument in -h | --help) exec "$programs/ferrolet" "$@" ;; esac
 done
-root=${FERROLET_ROOT:-$(newest_root "${FERROLET_NOTE:-$cache/run.root}")} || { echo "make run is not running" >&2; exit 1; }
+note=${FERROLET_NOTE:-$cache/run.root}
+root=${FERROLET_ROOT:-$(newest_root "$note")} || { echo "neither make run nor make cluster is running" >&2; exit 1; }
+if [ -n "${FERROLET_ROOT:-}" ]; then
+    [ -d "$(dirname "$root")" ] || { echo "FERROLET_ROOT: no directory $root" >&2; exit 1; }
+elif others=$(other_roots "$note" "$root") && [ -n "$others" ]; then
+    echo "Asking the newest of several agents, $root; FERROLET_ROOT chooses another:" $others >&2
+fi
 as_root=()
 # The agent's socket is for its own user.
 [ -w "$root/ferrolet/agent.sock" ] || as_root=(sudo)
 if [ "$1" = log ]; then
-    exec "${as_root[@]}" tail -n 50 -F "$(dirname "$root")/ferrolet.log"
+    follow=()
+    [ "${2:-}" != -f ] || follow=(-F)
+    exec "${as_root[@]}" tail -n 50 "${follow[@]}" "$(dirname "$root")/ferrolet.log"
 fi
 exec "${as_root[@]}" "$programs/ferrolet" "$@" --root-dir "$root"

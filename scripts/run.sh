@@ -92,6 +92,7 @@ inside() {
             echo "Use it in another terminal: scripts/kubectl.sh get pods -A, scale deployment hello --replicas 10, ..."
         fi
         echo "Ask the agent in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"
+        echo "There is no network: pods use the image ferrolet.test/workload:1."
         echo
         "$ferrolet" get pods --watch -A --root-dir "$root" &
         table=$!

@@ -42,7 +42,7 @@ enum Command {
         #[command(subcommand)]
         what: Get,
     },
-    /// Tell all about a pod.
+    /// Show all about a pod, or about a manifest that was refused.
     Describe(describe::Args),
     /// Show the log of a container.
     Logs(logs::Args),

@@ -53,7 +53,7 @@ impl RunArgs {
             warn!(%warning, "configuration");
         }
         for file in &self.skipped {
-            warn!(file = %file.display(), "not a drop-in for its name; passed over");
+            warn!(file = %file.display(), "ignored: the name of a drop-in ends in .conf");
         }
         if !self.without_effect.is_empty() {
             let settings = self.without_effect.join(", ");

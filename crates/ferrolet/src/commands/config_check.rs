@@ -115,7 +115,11 @@ fn check(
         Ok(args) => {
             tell_warnings(&args.warnings, notes)?;
             for file in &args.skipped {
-                writeln!(notes, "warning: {}: not a drop-in for its name", file.display())?;
+                writeln!(
+                    notes,
+                    "warning: {}: ignored: the name of a drop-in ends in .conf",
+                    file.display()
+                )?;
             }
             if !args.without_effect.is_empty() {
                 writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;

@@ -268,7 +268,10 @@ fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
     assert_eq!(answer.outcome, Ok(()), "{}", answer.notes);
     // The file itself lies in the directory of drop-ins here.
     let warnings: Vec<&str> = answer.notes.lines().collect();
-    assert_eq!(warnings[0], format!("warning: {file}: not a drop-in for its name"));
+    assert_eq!(
+        warnings[0],
+        format!("warning: {file}: ignored: the name of a drop-in ends in .conf")
+    );
     assert!(warnings[1].contains("defaults of the kubelet"), "{warnings:?}");
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     let config: Value = serde_json::from_str(&answer.out).unwrap();

@@ -3,7 +3,6 @@
 mod container;
 mod text;
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -76,10 +75,10 @@ pub async fn describe(
     Ok(out.write_all(description(&pod, &refused, &events, now).as_bytes())?)
 }
 
-/// Whether that is the path or the file name of a manifest.
+/// Whether that is the path of a manifest, or the end of it: its file name, or a relative path.
 fn is_file(refused: &RefusedManifest, asked: &str) -> bool {
-    let name = Path::new(&refused.manifest).file_name();
-    refused.manifest == asked || (asked.contains('.') && name == Some(OsStr::new(asked)))
+    refused.manifest == asked
+        || (asked.contains('.') && Path::new(&refused.manifest).ends_with(asked))
 }
 
 /// All about a manifest that is not taken.

@@ -30,17 +30,18 @@ fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
            mkdir -p $DIR/$node/kubelet/ferrolet; touch $DIR/$node/kubelet/ferrolet/agent.sock\n\
            with_note $FERROLET_NOTE add_root $DIR/$node/kubelet\n\
          done\n\
-         scripts/ask.sh get pods\n\
+         scripts/ask.sh get pods 2>&1\n\
          FERROLET_ROOT=$DIR/one/kubelet scripts/ask.sh get pods\n\
          with_note $FERROLET_NOTE remove_root $DIR/two/kubelet\n\
          scripts/ask.sh gc plan\n\
          with_note $FERROLET_NOTE remove_root $DIR/one/kubelet\n\
          ! scripts/ask.sh get pods 2>&1; ls $DIR",
     );
-    let expected = "get pods --root-dir DIR/two/kubelet\n\
+    let expected = "Asking the newest of several agents, DIR/two/kubelet; FERROLET_ROOT chooses another: DIR/one/kubelet\n\
+                    get pods --root-dir DIR/two/kubelet\n\
                     get pods --root-dir DIR/one/kubelet\n\
                     gc plan --root-dir DIR/one/kubelet\n\
-                    make run is not running\nferrolet\none\ntwo\n";
+                    neither make run nor make cluster is running\nferrolet\none\ntwo\n";
     assert_eq!(text, expected);
 }
 
@@ -58,6 +59,31 @@ fn node_that_was_killed_is_not_asked() {
 
 #[test]
 fn ask_without_arguments_or_for_the_version_needs_no_node() {
-    let text = written("scripts/ask.sh; scripts/ask.sh version; scripts/ask.sh get --help");
-    assert_eq!(text, "--help\nversion\nget --help\n");
+    let text = written(
+        "scripts/ask.sh; scripts/ask.sh help; scripts/ask.sh version; scripts/ask.sh get --help",
+    );
+    assert_eq!(text, "--help\n--help\nversion\nget --help\n");
+}
+
+#[test]
+fn ask_says_what_is_not_there() {
+    let text = written(
+        "! FERROLET_ROOT=$DIR/no/kubelet scripts/ask.sh get pods 2>&1\n\
+         rm $DIR/ferrolet; ! scripts/ask.sh version 2>&1",
+    );
+    let expected = "FERROLET_ROOT: no directory DIR/no/kubelet\n\
+                    ferrolet is not built yet; make run builds it\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn log_of_the_agent_ends_unless_it_is_followed() {
+    let text = written(
+        "mkdir -p $DIR/one/kubelet/ferrolet; touch $DIR/one/kubelet/ferrolet/agent.sock\n\
+         with_note $FERROLET_NOTE add_root $DIR/one/kubelet\n\
+         seq 60 >$DIR/one/ferrolet.log\n\
+         timeout 60 scripts/ask.sh log | head -1\n\
+         (timeout 1 scripts/ask.sh log -f || true) | tail -1",
+    );
+    assert_eq!(text, "11\n60\n");
 }
