@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 
 use model::ids::PodUid;
 
-/// How many directories are removed at a time: one on a file system that hangs must not hold up the others.
+/// How many directories are removed at a time.
 const AT_A_TIME: usize = 4;
+/// The same with those whose removal takes long: on a file system that hangs they must not hold up the others.
+const WITH_SLOW: usize = 32;
 
 /// Directories that are to be removed, each by one removal at a time.
 #[derive(Debug, Default)]
 pub(crate) struct RemovalQueue {
     waiting: BTreeSet<PodUid>,
     running: BTreeSet<PodUid>,
+    /// Those that were running when others were last tried again.
+    slow: BTreeSet<PodUid>,
     /// Those whose last removal failed.
     failed: BTreeSet<PodUid>,
 }
@@ -25,11 +29,14 @@ impl RemovalQueue {
     /// Tries those again that failed.
     pub(crate) fn retry(&mut self) {
         self.waiting.extend(self.failed.iter().cloned());
+        self.slow.clone_from(&self.running);
     }
 
     /// The removals that begin now. The directory of a pod that came back stays.
     pub(crate) fn start(&mut self, is_gone: impl Fn(&PodUid) -> bool) -> Vec<PodUid> {
-        let room = AT_A_TIME.saturating_sub(self.running.len());
+        let quick = self.running.len() - self.slow.len();
+        let most = WITH_SLOW.saturating_sub(self.running.len());
+        let room = AT_A_TIME.saturating_sub(quick).min(most);
         let free = self.waiting.iter().filter(|uid| !self.running.contains(*uid) && is_gone(uid));
         let begin: Vec<PodUid> = free.take(room).cloned().collect();
         for uid in &begin {
@@ -42,6 +49,7 @@ impl RemovalQueue {
     /// A removal has ended. Whether it is the first in a row that failed.
     pub(crate) fn ended(&mut self, uid: &PodUid, is_removed: bool) -> bool {
         self.running.remove(uid);
+        self.slow.remove(uid);
         if is_removed {
             self.failed.remove(uid);
             return false;
@@ -86,6 +94,21 @@ mod tests {
         assert_eq!(queue.start(|_| true), uids(&["e"]), "a is being removed");
         queue.ended(&"a".into(), true);
         assert_eq!(queue.start(|_| true), uids(&["a"]), "it was requested again");
+    }
+
+    #[test]
+    fn removals_that_hang_hold_up_no_others_for_long_and_are_bounded() {
+        let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut queue = queue(&names);
+        for next in names[..WITH_SLOW].chunks(AT_A_TIME) {
+            assert_eq!(queue.start(|_| true), uids(next));
+            assert_eq!(queue.start(|_| true), []);
+            queue.retry();
+        }
+        assert_eq!(queue.start(|_| true), [], "none of them has ended");
+        queue.ended(&"00".into(), true);
+        assert_eq!(queue.start(|_| true), uids(&["32"]));
     }
 
     // behaviour: ACT-308

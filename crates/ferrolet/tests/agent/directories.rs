@@ -57,6 +57,32 @@ async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails()
     assert!(!exists(&world, &gone), "housekeeping tries again");
 }
 
+// behaviour: ACT-307
+#[tokio::test(start_paused = true)]
+async fn many_removals_that_hang_hold_up_another_for_two_minutes_at_most() {
+    let world = World::new();
+    let left = |name: &str| PathBuf::from("/var/lib/kubelet/pods").join(name);
+    for name in ["a", "b", "c", "d", "z"] {
+        world.files.write(left(name).join("file"), "text");
+        if name != "z" {
+            world.files.hold_removal(left(name));
+        }
+    }
+    let _agent = world.start();
+    let all_hang = |world: &World| {
+        ["a", "b", "c", "d"]
+            .iter()
+            .all(|name| world.files.held_removals(left(name)) > 0)
+            .then_some(())
+    };
+    world.until("four hang", all_hang).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(!exists(&world, &left("z")));
+    for name in ["a", "b", "c", "d"] {
+        world.files.release_removal(left(name));
+    }
+}
+
 // behaviour: ACT-309
 #[tokio::test(start_paused = true)]
 async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
