@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use model::mountinfo::unescaped;
+
 /// Options of a hierarchy of the first version that name no controller.
 const OPTIONS: [&str; 7] =
     ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode", "favordynmods"];
@@ -48,24 +50,6 @@ fn controller(option: &str) -> Option<&str> {
         return None;
     }
     Some(option.strip_prefix("name=").unwrap_or(option))
-}
-
-/// Blanks and the like are written as octal numbers.
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
-        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = number.and_then(|number| u8::from_str_radix(number, 8).ok()) {
-            plain.push(byte);
-            rest = &after[3..];
-        } else {
-            plain.push(*first);
-            rest = after;
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

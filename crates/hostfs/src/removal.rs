@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use model::mountinfo::unescaped;
 use model::ports::files::Removed;
 use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
@@ -67,29 +68,10 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
 /// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
 fn mounted_within(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
     let lines = mounts.split(|byte| *byte == b'\n');
-    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);
+    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped);
     places
         .map(|place| PathBuf::from(OsString::from_vec(place)))
         .find(|place| place.starts_with(directory))
-}
-
-/// The kernel writes spaces, tabs, line feeds and backslashes of paths as three octal digits, and all other bytes as
-/// they are, whether they are text or not.
-fn unescape(path: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
-        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = number.and_then(|number| u8::from_str_radix(number, 8).ok()) {
-            plain.push(byte);
-            rest = &after[3..];
-        } else {
-            plain.push(*first);
-            rest = after;
-        }
-    }
-    plain
 }
 
 fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {

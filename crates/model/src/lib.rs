@@ -27,6 +27,7 @@ pub mod lifecycle;
 pub mod lists;
 pub mod log_layout;
 pub mod machine;
+pub mod mountinfo;
 pub mod names;
 #[cfg(test)]
 mod names_tests;
