@@ -1,23 +1,19 @@
 //! Commands in containers. What they write is cut while it is read: a command may write megabytes, of which only the
 //! beginning is needed, and gRPC has to have all of a message before it decodes any.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use http_body::{Body, Frame};
 use prost::bytes::{Bytes, BytesMut};
 use prost::encoding::encode_varint;
 use proto::runtime_v1 as cri;
 use tonic::client::Grpc;
 use tonic::codegen::http::Response as HttpResponse;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 
 use crate::client::MESSAGE_LIMIT;
 use crate::lists::Lister;
-use crate::parted::{HEADER, put_message};
+use crate::rewritten::{HEADER, Rewriter, Rewritten, put_message};
 use crate::wire::{Beginning, WITH_LENGTH, beginning};
 
 /// How much is kept of each output.
@@ -37,51 +33,8 @@ pub(crate) async fn exec_sync(
     grpc.unary(request, path, ProstCodec::default()).await
 }
 
-/// An answer whose long fields are cut.
-#[derive(Debug)]
-struct Shortened {
-    whole: tonic::body::Body,
-    cut: Shortener,
-}
-
-fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<Shortened> {
-    answer.map(|whole| Shortened { whole, cut: Shortener::default() })
-}
-
-impl Body for Shortened {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        loop {
-            let Some(frame) = ready!(Pin::new(&mut self.whole).poll_frame(context)?) else {
-                return Poll::Ready(self.cut.end().err().map(Err));
-            };
-            match frame.into_data() {
-                Ok(data) => {
-                    let messages = self.cut.take(&data)?;
-                    if !messages.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(messages))));
-                    }
-                }
-                Err(frame) => {
-                    // An answer that failed half-way says so itself.
-                    let status = frame.trailers_ref().and_then(Status::from_header_map);
-                    if status.is_none_or(|status| status.code() == Code::Ok) {
-                        self.cut.end()?;
-                    }
-                    return Poll::Ready(Some(Ok(frame)));
-                }
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.whole.is_end_stream() && self.cut.end().is_ok()
-    }
+fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<Rewritten<Shortener>> {
+    answer.map(|whole| Rewritten::new(whole, Shortener::default()))
 }
 
 /// Cuts the long fields of messages.
@@ -99,41 +52,6 @@ struct Shortener {
 }
 
 impl Shortener {
-    /// Takes in what came, and returns the messages that are complete.
-    fn take(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
-        let mut messages = BytesMut::new();
-        while let Some((&byte, rest)) = data.split_first() {
-            if self.left == 0 {
-                data = rest;
-                self.kept.push(byte);
-                if !self.begin_message()? {
-                    continue;
-                }
-            } else if self.copy > 0 {
-                let (now, later) = data.split_at(self.copy.min(data.len()));
-                self.message.extend_from_slice(now);
-                self.copy -= now.len();
-                self.left -= now.len();
-                data = later;
-            } else if self.skip > 0 {
-                let (now, later) = data.split_at(self.skip.min(data.len()));
-                self.skip -= now.len();
-                self.left -= now.len();
-                data = later;
-            } else {
-                data = rest;
-                self.kept.push(byte);
-                self.left -= 1;
-                self.begin_field()?;
-            }
-            if self.left == 0 {
-                self.end()?;
-                put_message(&std::mem::take(&mut self.message), &mut messages);
-            }
-        }
-        Ok(messages.freeze())
-    }
-
     /// Whether the header is there.
     fn begin_message(&mut self) -> Result<bool, Status> {
         let Some((&[flag, length @ ..], _)) = self.kept.split_first_chunk::<HEADER>() else {
@@ -171,8 +89,43 @@ impl Shortener {
         self.kept.clear();
         Ok(())
     }
+}
 
-    /// Nothing more comes of the message.
+impl Rewriter for Shortener {
+    fn take(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
+        let mut messages = BytesMut::new();
+        while let Some((&byte, rest)) = data.split_first() {
+            if self.left == 0 {
+                data = rest;
+                self.kept.push(byte);
+                if !self.begin_message()? {
+                    continue;
+                }
+            } else if self.copy > 0 {
+                let (now, later) = data.split_at(self.copy.min(data.len()));
+                self.message.extend_from_slice(now);
+                self.copy -= now.len();
+                self.left -= now.len();
+                data = later;
+            } else if self.skip > 0 {
+                let (now, later) = data.split_at(self.skip.min(data.len()));
+                self.skip -= now.len();
+                self.left -= now.len();
+                data = later;
+            } else {
+                data = rest;
+                self.kept.push(byte);
+                self.left -= 1;
+                self.begin_field()?;
+            }
+            if self.left == 0 {
+                self.end()?;
+                put_message(&std::mem::take(&mut self.message), &mut messages);
+            }
+        }
+        Ok(messages.freeze())
+    }
+
     fn end(&self) -> Result<(), Status> {
         if self.left == 0 && self.kept.is_empty() {
             return Ok(());
@@ -184,6 +137,7 @@ impl Shortener {
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
+    use tonic::Code;
 
     use super::*;
 

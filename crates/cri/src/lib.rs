@@ -23,6 +23,7 @@ mod lists;
 mod marked;
 mod operations;
 mod parted;
+mod rewritten;
 mod service;
 mod signal;
 mod to_cri;

@@ -11,7 +11,8 @@ use proto::runtime_v1 as cri;
 use tonic::Status;
 
 use crate::from_cri;
-use crate::parted::{Digest, put_message};
+use crate::parted::Digest;
+use crate::rewritten::put_message;
 use crate::wire::{Field, next};
 
 /// The number of the field with the entries of a list, and of that with the id of an entry.

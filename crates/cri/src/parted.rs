@@ -5,19 +5,14 @@
 //! are messages too. So what has come of one is cut between fields, and a [`Digest`] says what is handed on.
 
 use std::fmt::Debug;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
-use http_body::{Body, Frame};
-use prost::bytes::{BufMut as _, Bytes, BytesMut};
+use prost::bytes::{Bytes, BytesMut};
+use tonic::Status;
 use tonic::codegen::http::Response;
-use tonic::{Code, Status};
 
 use crate::client::MESSAGE_LIMIT;
+use crate::rewritten::{HEADER, Rewriter, Rewritten, put_message};
 use crate::wire::{length, whole_fields};
-
-/// A compression flag and a length.
-pub(crate) const HEADER: usize = 5;
 
 /// What is handed on of a message in its place.
 pub(crate) trait Digest: Debug + Send {
@@ -37,69 +32,19 @@ impl Digest for AsItComes {
     }
 }
 
-/// Adds a message as gRPC sends it.
-pub(crate) fn put_message(message: &[u8], messages: &mut BytesMut) {
-    let length =
-        u32::try_from(message.len()).expect("no longer than what came, whose length is one");
-    messages.reserve(HEADER + message.len());
-    messages.put_u8(0);
-    messages.put_u32(length);
-    messages.put_slice(message);
-}
-
 /// An answer that comes in parts.
-#[derive(Debug)]
-pub(crate) struct Parted {
-    whole: tonic::body::Body,
-    cut: Cut,
-}
+pub(crate) type Parted = Rewritten<Cut>;
 
 /// For an answer of whatever method whose fields are repeated.
 pub(crate) fn parted<D: Digest + Default + 'static>(
     answer: Response<tonic::body::Body>,
 ) -> Response<Parted> {
-    answer.map(|whole| Parted { whole, cut: Cut::new(D::default()) })
-}
-
-impl Body for Parted {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        loop {
-            let Some(frame) = ready!(Pin::new(&mut self.whole).poll_frame(context)?) else {
-                return Poll::Ready(self.cut.end().err().map(Err));
-            };
-            match frame.into_data() {
-                Ok(data) => {
-                    let parts = self.cut.parts(&data)?;
-                    if !parts.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(parts))));
-                    }
-                }
-                Err(frame) => {
-                    // An answer that failed half-way says so itself.
-                    let status = frame.trailers_ref().and_then(Status::from_header_map);
-                    if status.is_none_or(|status| status.code() == Code::Ok) {
-                        self.cut.end()?;
-                    }
-                    return Poll::Ready(Some(Ok(frame)));
-                }
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.whole.is_end_stream() && self.cut.end().is_ok()
-    }
+    answer.map(|whole| Rewritten::new(whole, Cut::new(D::default())))
 }
 
 /// Cuts messages between their fields.
 #[derive(Debug)]
-struct Cut {
+pub(crate) struct Cut {
     digest: Box<dyn Digest>,
     /// The beginning of a header or of a field, of which the rest is to come.
     kept: Vec<u8>,
@@ -110,21 +55,6 @@ struct Cut {
 impl Cut {
     fn new(digest: impl Digest + 'static) -> Self {
         Self { digest: Box::new(digest), kept: Vec::new(), left: 0 }
-    }
-
-    /// Takes in what came, and gives all that can be handed on: whole messages.
-    fn parts(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
-        let mut parts = BytesMut::new();
-        while !data.is_empty() {
-            if self.left == 0 {
-                self.begin_message(&mut data, &mut parts)?;
-            } else if self.kept.is_empty() {
-                self.take_fields(&mut data, &mut parts)?;
-            } else {
-                self.complete_field(&mut data, &mut parts)?;
-            }
-        }
-        Ok(parts.freeze())
     }
 
     fn begin_message(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
@@ -185,8 +115,23 @@ impl Cut {
         self.kept.extend_from_slice(first);
         *data = rest;
     }
+}
 
-    /// Nothing more comes. Half a list must not look like a whole one.
+impl Rewriter for Cut {
+    fn take(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
+        let mut parts = BytesMut::new();
+        while !data.is_empty() {
+            if self.left == 0 {
+                self.begin_message(&mut data, &mut parts)?;
+            } else if self.kept.is_empty() {
+                self.take_fields(&mut data, &mut parts)?;
+            } else {
+                self.complete_field(&mut data, &mut parts)?;
+            }
+        }
+        Ok(parts.freeze())
+    }
+
     fn end(&self) -> Result<(), Status> {
         if self.left == 0 && self.kept.is_empty() {
             return Ok(());
@@ -199,8 +144,9 @@ impl Cut {
 mod tests {
     use proptest::prelude::*;
     use prost::Message;
-    use prost::bytes::Buf as _;
+    use prost::bytes::{Buf as _, BufMut as _};
     use proto::runtime_v1 as cri;
+    use tonic::Code;
 
     use super::*;
 
@@ -254,7 +200,7 @@ mod tests {
                 }
                 prop_assert_eq!(cut.end().is_ok(), cut.left == 0 && cut.kept.is_empty());
                 let (data, later) = rest.split_at((*size).min(rest.len()));
-                received.extend(messages(&cut.parts(data).unwrap()));
+                received.extend(messages(&cut.take(data).unwrap()));
                 rest = later;
             }
             cut.end().unwrap();
@@ -267,7 +213,7 @@ mod tests {
         fn no_answer_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut cut = Cut::new(AsItComes);
             for part in framed(&data).chunks(7) {
-                if cut.parts(part).is_err() {
+                if cut.take(part).is_err() {
                     break;
                 }
             }
@@ -278,7 +224,7 @@ mod tests {
     fn little_of_a_long_answer_is_kept() {
         let (mut cut, mut most, mut count) = (Cut::new(AsItComes), 0, 0);
         for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
-            let parts = cut.parts(data).unwrap();
+            let parts = cut.take(data).unwrap();
             most = most.max(cut.kept.len());
             count += messages(&parts).iter().map(|part| part.containers.len()).sum::<usize>();
         }
@@ -292,7 +238,7 @@ mod tests {
         // After the first entry, and within the second.
         for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
             let mut cut = Cut::new(AsItComes);
-            cut.parts(&whole[..length]).unwrap();
+            cut.take(&whole[..length]).unwrap();
             assert_eq!(cut.end().unwrap_err().code(), Code::DataLoss, "{length}");
         }
     }
@@ -305,7 +251,7 @@ mod tests {
             let sent = [framed(message), framed(message)].concat();
             for size in 1..sent.len() {
                 let mut cut = Cut::new(AsItComes);
-                let error = sent.chunks(size).find_map(|data| cut.parts(data).err());
+                let error = sent.chunks(size).find_map(|data| cut.take(data).err());
                 assert_eq!(error.unwrap().code(), Code::DataLoss, "{message:?} by {size}");
             }
         }
@@ -315,9 +261,9 @@ mod tests {
     fn what_is_too_long_or_compressed_is_an_error() {
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
         let mut cut = Cut::new(AsItComes);
-        let error = cut.parts(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();
+        let error = cut.take(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();
         assert_eq!(error.code(), Code::OutOfRange);
-        let error = Cut::new(AsItComes).parts(&[1, 0, 0, 0, 0]).unwrap_err();
+        let error = Cut::new(AsItComes).take(&[1, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(error.code(), Code::Internal);
     }
 }

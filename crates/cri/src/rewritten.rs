@@ -1,0 +1,80 @@
+//! The body of an answer that is changed while it comes, before gRPC decodes it.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame};
+use prost::bytes::{BufMut as _, Bytes, BytesMut};
+use tonic::{Code, Status};
+
+/// A compression flag and a length.
+pub(crate) const HEADER: usize = 5;
+
+/// Changes the messages of an answer.
+pub(crate) trait Rewriter: Debug + Send + Unpin {
+    /// Takes what came, in pieces of any length, and returns the messages that are complete.
+    fn take(&mut self, data: &[u8]) -> Result<Bytes, Status>;
+
+    /// Nothing more comes: an error if a message is incomplete. Half a list must not look like a whole one.
+    fn end(&self) -> Result<(), Status>;
+}
+
+/// An answer that is changed.
+#[derive(Debug)]
+pub(crate) struct Rewritten<R> {
+    whole: tonic::body::Body,
+    rewriter: R,
+}
+
+impl<R: Rewriter> Rewritten<R> {
+    pub(crate) fn new(whole: tonic::body::Body, rewriter: R) -> Self {
+        Self { whole, rewriter }
+    }
+}
+
+impl<R: Rewriter> Body for Rewritten<R> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.whole).poll_frame(context)?) else {
+                return Poll::Ready(self.rewriter.end().err().map(Err));
+            };
+            match frame.into_data() {
+                Ok(data) => {
+                    let messages = self.rewriter.take(&data)?;
+                    if !messages.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(messages))));
+                    }
+                }
+                Err(frame) => {
+                    // An answer that failed half-way says so itself.
+                    let status = frame.trailers_ref().and_then(Status::from_header_map);
+                    if status.is_none_or(|status| status.code() == Code::Ok) {
+                        self.rewriter.end()?;
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.whole.is_end_stream() && self.rewriter.end().is_ok()
+    }
+}
+
+/// Adds a message as gRPC sends it.
+pub(crate) fn put_message(message: &[u8], messages: &mut BytesMut) {
+    let length =
+        u32::try_from(message.len()).expect("no longer than what came, whose length is one");
+    messages.reserve(HEADER + message.len());
+    messages.put_u8(0);
+    messages.put_u32(length);
+    messages.put_slice(message);
+}
