@@ -44,6 +44,7 @@ use model::ports::cluster::ApiError;
 use prometheus::Registry;
 
 pub use access::{NEEDED, Permission};
+pub use blocking::Resolver;
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
 pub use proxy::{ProxyError, ProxyVariables};

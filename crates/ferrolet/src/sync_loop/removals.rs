@@ -98,9 +98,10 @@ impl SyncLoop {
             removals.spawn(async move {
                 let of = PanicSubject::Pod(&uid, None);
                 let work = async {
-                    match has_failed {
-                        true => directories.remove_again(&uid).await,
-                        false => directories.remove(&uid).await,
+                    if has_failed {
+                        directories.remove_again(&uid).await
+                    } else {
+                        directories.remove(&uid).await
                     }
                 };
                 // Otherwise it would be unknown whose removal is over.

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use blocking::Resolver;
-use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use cluster::{Cluster, Connection, Exclusion, Rate, Resolver, Source};
 use k8s_openapi::api::core::v1::{EnvFromSource, SecretEnvSource};
 use testkit::pods::pod;
 use tokio::runtime::Builder;
