@@ -37,7 +37,10 @@ const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys", "blocking"]),
     (Layer::Shared, &["checkpoint", "config", "podspec", "journal"]),
-    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "podresources"]),
+    (
+        Layer::Adapter,
+        &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "podresources", "process"],
+    ),
     (
         Layer::Subsystem,
         &[

@@ -30,6 +30,7 @@ mod plugin;
 mod pod_api;
 mod pods;
 mod proxy;
+mod proxy_environment;
 mod reach;
 mod reviews;
 mod runtime_classes;

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use process::traces::Traces;
+use process::{TraceSettings, klog, version};
 
 use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
-use crate::traces::Traces;
-use crate::{klog, machine, pod_gc, run, run_help, version};
+use crate::{machine, pod_gc, run, run_help};
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
 const KUBELET: &str = "kubelet";
@@ -171,7 +172,11 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
             };
             let verbosity = u8::try_from(logging.verbosity).unwrap_or(u8::MAX);
             let node_name = run::node_name(args.hostname_override.as_deref())?;
-            let traces = Traces::wanted(&args.config, &node_name);
+            let traces = args.config.tracing.as_ref().map(|tracing| TraceSettings {
+                endpoint: tracing.endpoint.clone(),
+                sampling_rate_per_million: tracing.sampling_rate_per_million,
+            });
+            let traces = Traces::new(traces, &node_name);
             let verbosity = klog::init(format, verbosity, traces.as_ref());
             return run::run(*args, verbosity, traces);
         }
@@ -185,7 +190,7 @@ fn tell_version(args: &VersionArgs) -> Result<()> {
     let text = match args.output {
         None => version::text(),
         Some(VersionOutput::Json) => {
-            let json = serde_json::to_string_pretty(&version::version());
+            let json = serde_json::to_string_pretty(&crate::version::version());
             json.context("write the version")? + "\n"
         }
     };

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cluster::{Cluster, Connection, Exclusion, Rate, Rates, Source};
+use cluster::{Cluster, Connection, Exclusion, ProxyVariables, Rate, Rates, Source};
 use config::KubeletConfiguration;
 use hostfs::HostAddresses;
 use k8s_openapi::api::core::v1::Pod;
@@ -29,15 +29,14 @@ use pods::decide::mirror::StaticPods;
 use pods::mirrors::{MirrorParts, Mirrors};
 use pods::source::SourceWatch;
 use pods::source::api::{ApiCopies, ApiSource, api_source};
+use process::tasks::Tasks;
+use process::version::USER_AGENT;
 use status::StartTimes;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
 use tracing::info;
 
 use crate::node_view::NodeView;
-use crate::proxies::proxies;
-use crate::tasks::Tasks;
-use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
@@ -80,7 +79,7 @@ pub(crate) async fn connect(
     node: &str,
 ) -> Result<Option<ClusterPorts>> {
     let Some(kubeconfig) = kubeconfig else { return Ok(None) };
-    let proxies = proxies();
+    let proxies = ProxyVariables::from_environment();
     let connection = Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies);
     let connection = connection.await.context("find the API server")?;
     info!(server = connection.address(), node, "this is a node of a cluster");

@@ -18,6 +18,7 @@ use model::observed::{ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Input, Owner, Verdict};
+use process::tasks::Tasks;
 use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict, GcWarning};
 use tokio::sync::mpsc;
@@ -25,7 +26,6 @@ use tokio::time::timeout;
 
 use self::passes::{Passes, Reader};
 use crate::records::Records;
-use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
 /// How many people wait for their pass at a time.

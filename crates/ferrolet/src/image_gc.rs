@@ -13,11 +13,11 @@ use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::stamp::Stamp;
 use podspec::view;
+use process::tasks::Tasks;
 use server::PodView as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::node_view::NodeView;
-use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
 /// Which images go, as the agent is told.

@@ -19,8 +19,7 @@ use std::io::{self, Write as _};
 use anyhow::{Result, anyhow};
 use clap::Parser as _;
 use config::pod_gc::{Asked, parse};
-
-use crate::{klog, version};
+use process::{klog, version};
 
 /// Does what the arguments behind `pod-gc` say.
 pub(crate) fn dispatch(args: &[OsString]) -> Result<()> {

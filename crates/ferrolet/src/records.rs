@@ -13,9 +13,9 @@ use journal::{
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
 use node::NodeHandle;
+use process::version::FERROLET;
 use tokio_util::sync::CancellationToken;
 
-use crate::version::FERROLET;
 use crate::wiring::{Ports, Settings};
 
 /// How long a search of the journal may take.

@@ -19,6 +19,15 @@ use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
+use process::BLOCKING_THREADS;
+use process::clock::SystemClock;
+use process::klog;
+use process::log_events::{EarlyEvents, LoggedEvents};
+use process::memory;
+use process::signals::Signals;
+use process::systemd;
+use process::traces::{self, Traces};
+use process::version::USER_AGENT;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 use tokio::net::UnixListener;
@@ -34,18 +43,11 @@ use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
 use crate::feature_metrics::{tell_features, tell_losing_support};
 use crate::kernel_settings::set_kernel;
-use crate::klog;
-use crate::memory;
 use crate::node_cgroups;
 use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
-use crate::observe::{EarlyEvents, LoggedEvents, SystemClock};
 use crate::pod_cidr::tell_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
-use crate::signals::Signals;
-use crate::systemd;
-use crate::traces::{self, Traces};
-use crate::version::USER_AGENT;
 use crate::wiring::{
     Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, PodResourcesSocket, Ports, Registry,
     Settings,
@@ -65,11 +67,6 @@ pub(crate) const JOURNAL: &str = "ferrolet/journal";
 
 /// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
 const LAST_AGENT: Duration = Duration::from_secs(3);
-
-/// How many threads there are at most for calls that block. More than all pools of these take together (files 64,
-/// cgroups 16, programs 4, the journal 5, names 8 for each that looks some up, credentials 2), so that a pool that is
-/// exhausted takes no thread of another. Few of them ever start.
-pub(crate) const BLOCKING_THREADS: usize = 160;
 
 /// Runs the agent.
 pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
@@ -309,7 +306,7 @@ async fn serve(
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
     let cluster = tokio::select! {
         biased;
-        name = signals.told_to_stop() => {
+        name = signals.received() => {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
@@ -318,7 +315,7 @@ async fn serve(
     let early = EarlyEvents::default();
     let prepared = tokio::select! {
         biased;
-        name = signals.told_to_stop() => {
+        name = signals.received() => {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
@@ -330,14 +327,14 @@ async fn serve(
     }
     let (ports, local) = prepared?;
     let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
-    systemd::ready();
+    systemd::ready("keeps the pods of this node");
     let alive = systemd::stay_alive(here.watchdog, agent.health());
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
-        name = signals.told_to_stop() => {
+        name = signals.received() => {
             info!(signal = name, "Received signal, stopping; pods are left running");
-            systemd::stopping();
+            systemd::stopping("pods are left running");
             agent.stop().await;
             Ok(())
         }

@@ -21,6 +21,7 @@ use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
+use process::tasks::Tasks;
 pub use prometheus::Registry;
 use runtime::decide::AllowedSysctls;
 use runtime::{
@@ -63,7 +64,6 @@ use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
-use crate::tasks::Tasks;
 use crate::utility_chains::keep_chains;
 use crate::version::version;
 

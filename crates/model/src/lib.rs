@@ -37,6 +37,7 @@ pub mod panics;
 pub mod pod_resources;
 pub mod pod_state;
 pub mod ports;
+pub mod program;
 pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;

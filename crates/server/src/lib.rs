@@ -36,9 +36,7 @@ mod slots;
 pub mod wire;
 
 pub use event_book::{EventBook, EventLimits};
-pub use parts::{
-    Check, Collector, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
-    Verbosity,
-};
+pub use model::program::{Check, HealthChecks, Verbosity};
+pub use parts::{Collector, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals};
 pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
 pub use slots::{MOST_CONNECTIONS, Slot};

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodUid};
 use model::ports::clock::WallClock;
 use model::ports::logs::ContainerLogs;
+use model::program::{HealthChecks, Verbosity};
 use tokio::sync::watch;
 
 use crate::event_book::EventBook;
@@ -67,31 +68,10 @@ pub trait LogPaths: Debug + Send + Sync {
     fn log_path(&self, pod: &PodUid, container: &ContainerId) -> Option<PathBuf>;
 }
 
-/// A named question about the agent's health, and its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// Its name, such as `relist`.
-    pub name: &'static str,
-    /// What is wrong, if anything.
-    pub result: Result<(), String>,
-}
-
-/// Whether the agent is well.
-pub trait HealthChecks: Debug + Send + Sync {
-    /// All checks, made now.
-    fn checks(&self) -> Vec<Check>;
-}
-
 /// The agent's metrics.
 pub trait MetricsText: Debug + Send + Sync {
     /// All metrics in the text format of Prometheus.
     fn text(&self) -> String;
-}
-
-/// How much the agent logs.
-pub trait Verbosity: Debug + Send + Sync {
-    /// Sets the level from now on; the error says why it cannot.
-    fn set(&self, level: u32) -> Result<(), String>;
 }
 
 /// The record of what was removed.

@@ -8,11 +8,12 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use model::ids::PodName;
+use model::program::{Check, Verbosity};
 use tokio::time::timeout;
 
 use crate::garbage;
 use crate::logs::{LogOf, logs};
-use crate::parts::{Check, Parts, Verbosity};
+use crate::parts::Parts;
 use crate::pods;
 use crate::query::Query;
 use crate::respond::{Answer, METRICS, TEXT, json, problem, text};

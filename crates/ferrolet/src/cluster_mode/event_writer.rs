@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
+use process::tasks::Tasks;
 
-use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
 /// Starts to tell events to the API server too, where there is one.

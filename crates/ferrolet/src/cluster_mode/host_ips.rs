@@ -8,10 +8,10 @@ use node::NodeHandle;
 use pods::decide::worker::Update;
 use pods::workers::WorkersHandle;
 use podspec::view;
+use process::tasks::Tasks;
 use server::{PodAndStatus, PodView as _};
 
 use crate::node_view::NodeView;
-use crate::tasks::Tasks;
 use crate::wiring::Settings;
 
 /// Those of the node's object, where there is a cluster; else those of the start.

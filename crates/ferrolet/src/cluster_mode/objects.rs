@@ -6,9 +6,9 @@ use ::objects::decide::time_to_live;
 use ::objects::{ObjectStore, RuntimeClasses, Services};
 use k8s_openapi::api::core::v1::Node;
 use node::NodeHandle;
+use process::tasks::Tasks;
 use runtime::ApiParts;
 
-use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
 /// Starts to follow what pods need, where there is a cluster.

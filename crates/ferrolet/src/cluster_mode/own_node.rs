@@ -10,12 +10,12 @@ use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
 use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
+use process::tasks::Tasks;
+use process::version::{FERROLET, KUBERNETES};
 use prometheus::Registry;
 use tokio::time::Instant;
 
 use crate::decide::node::go_arch;
-use crate::tasks::Tasks;
-use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ports::clock::WallClock as _;
 use podspec::view;
+use process::clock::SystemClock;
 use server::wire::{EventItem, PodItems, RefusedManifest};
 use status::decide::{human_duration, summary};
 
@@ -22,7 +23,6 @@ use super::pulling;
 use super::refused::note;
 use super::select::{Asked, select, without_kind};
 use super::table::Columns;
-use crate::observe::SystemClock;
 
 /// What `describe` is asked.
 #[derive(Debug, Clone, clap::Args)]

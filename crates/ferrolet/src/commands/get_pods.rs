@@ -8,6 +8,7 @@ use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock;
 use podspec::view;
+use process::clock::SystemClock;
 use serde_json::Value;
 use server::wire::{PodItem, PodItems, RefusedManifest};
 use tokio::signal::ctrl_c;
@@ -22,7 +23,6 @@ use super::screen::Size;
 use super::select::Asked;
 use super::table::Columns;
 use super::watch_pods::watch_pods;
-use crate::observe::SystemClock;
 
 /// What `get pods` is asked.
 #[derive(Debug, Clone, clap::Args)]

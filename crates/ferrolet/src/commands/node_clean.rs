@@ -19,16 +19,16 @@ use model::chain::Chain;
 use model::image_claims::ImageClaims;
 use model::ports::cgroups::Cgroups;
 use model::ports::runtime::Runtime as _;
+use process::clock::SystemClock;
+use process::version::FERROLET;
 use prometheus::Registry;
 use runtime::LogLayout;
 
 use self::act::Cleaner;
 use super::Place;
 use crate::node_cgroups;
-use crate::observe::SystemClock;
 use crate::run::JOURNAL;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
-use crate::version::FERROLET;
 
 /// The least that a call is given, as in `run`.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use cluster::{Cluster, Connection, Exclusion, ProxyVariables, Rate, Source};
 use config::pod_gc::{Election as Elected, PodGcArguments};
 use hostfs::HostSegments;
 use journal::{DiskJournal, Ledger};
@@ -12,12 +12,11 @@ use podgc::cache::{Cache, SharedCache};
 use podgc::election::{Election, ElectionPorts, ElectionSettings};
 use podgc::metrics::Metrics;
 use podgc::plan::Order;
+use process::clock::SystemClock;
+use process::version::FERROLET;
 use prometheus::Registry;
 
 use super::why;
-use crate::observe::SystemClock;
-use crate::proxies::proxies;
-use crate::version::FERROLET;
 
 /// How this program presents itself to the API server, which takes the part before the slash for the
 /// manager of the fields it writes.
@@ -58,7 +57,7 @@ impl Parts {
 async fn cluster(args: &PodGcArguments, registry: &Registry) -> Result<Cluster> {
     let server = &args.server;
     let (kubeconfig, master, proxies) =
-        (server.kubeconfig.clone(), server.master.as_deref(), proxies());
+        (server.kubeconfig.clone(), server.master.as_deref(), ProxyVariables::from_environment());
     let found = Connection::find_through(kubeconfig, master, USER_AGENT, &proxies);
     let connection = found.await.context("find the API server")?;
     let exclusion = Exclusion {

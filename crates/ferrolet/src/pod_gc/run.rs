@@ -15,6 +15,10 @@ use podgc::cache::SharedCache;
 use podgc::events::{FLUSH, WAITING, write_events};
 use podgc::plan::TerminatedPolicy;
 use podgc::task::{Outside, PodGc, PodGcSettings};
+use process::BLOCKING_THREADS;
+use process::clock::SystemClock;
+use process::signals::Signals;
+use process::tasks::Tasks;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -25,11 +29,7 @@ use super::health::Health;
 use super::parts::{Parts, host_name};
 use super::serve::{Page, Reviewed, listen, serve};
 use super::tls::Keys;
-use crate::observe::SystemClock;
 use crate::records::keep;
-use crate::run::BLOCKING_THREADS;
-use crate::signals::Signals;
-use crate::tasks::Tasks;
 
 /// How long it is waited at the start for the API server to be well, and how often it is asked.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     // Biased: a signal comes once and ends the program.
     tokio::select! {
         biased;
-        name = signals.told_to_stop() => info!(signal = name, "Received signal, stopping"),
+        name = signals.received() => info!(signal = name, "Received signal, stopping"),
         error = lead(args, &parts, (&mut tasks, &mut tellers)) => {
             // Nothing may be done from now on; what is under way ends here.
             tasks.abort().await;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use journal::Found;
 use model::ports::clock::WallClock as _;
+use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 
 use crate::commands::gc::Output;
 use crate::commands::gc::why::{goes_back, read, tell_damage, told};
-use crate::observe::SystemClock;
 
 /// Where the journal is, below the state directory.
 pub(super) const JOURNAL: &str = "journal";

@@ -20,11 +20,11 @@ use model::observed::{Container, ContainerStatus};
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::{NodeEvent, NodeEvents};
+use process::clock::SystemClock;
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
 
 use crate::collection::{heard, lists_heard, planned, policy};
-use crate::observe::SystemClock;
 
 /// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
 #[derive(Debug, Clone, clap::Args)]

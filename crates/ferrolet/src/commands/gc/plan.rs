@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use model::ports::clock::WallClock as _;
+use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcSource, GcVerdict, GcWarning};
 use status::decide::human_duration;
 
@@ -16,7 +17,6 @@ use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::get_pods::terminal_size;
 use crate::commands::table::{Columns, GAP, clean, cut, width, wrapped};
-use crate::observe::SystemClock;
 
 /// Where things stand in a row.
 const NAME: usize = 2;

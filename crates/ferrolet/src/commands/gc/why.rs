@@ -8,6 +8,7 @@ use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
 use journal::{Became, Entry, Query, Thing, find, went_along};
 use model::ports::clock::WallClock as _;
+use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
 use status::decide::human_duration;
 
@@ -16,7 +17,6 @@ use super::words::{inputs, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::table::clean;
-use crate::observe::SystemClock;
 use crate::run::JOURNAL;
 
 /// How moments are written for people.

@@ -1,20 +1,20 @@
-//! Gives memory back once what needed it is over.
+//! Returns memory to the kernel when a program is idle.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// When nothing changed for this long, it is quiet.
+/// Without a change for this long, the program is idle.
 const QUIET: Duration = Duration::from_secs(5);
-/// On a node that is never quiet, memory is given back all the same.
+/// A program that is never idle returns memory after this long.
 const LONGEST: Duration = Duration::from_secs(30);
-/// From one time to the next at least: it takes some milliseconds.
+/// The shortest time between two calls, which take some milliseconds each.
 const REST: Duration = Duration::from_mins(1);
 
-/// Calls `give_back` some time after the start and after pods changed, and once more later, for what came to an end
-/// last. A start takes more than what stays of it: the runtime tells first of all that happened while nobody listened.
-pub(crate) async fn when_quiet(mut changes: watch::Receiver<u64>, give_back: impl Fn()) {
+/// Calls `give_back` some time after the start and after each change, and once more a minute later. A start allocates
+/// much that is freed soon, such as the first lists of the runtime. Never returns.
+pub async fn when_quiet(mut changes: watch::Receiver<u64>, give_back: impl Fn()) {
     loop {
         let end = Instant::now() + LONGEST;
         loop {
@@ -27,7 +27,7 @@ pub(crate) async fn when_quiet(mut changes: watch::Receiver<u64>, give_back: imp
         sleep(REST).await;
         give_back();
         if changes.changed().await.is_err() {
-            // Nothing changes any more: the agent ends.
+            // The program ends.
             std::future::pending::<()>().await;
         }
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn memory_is_given_back_when_it_is_quiet_or_has_not_been_for_long() {
+    async fn memory_is_returned_when_idle_and_at_least_every_30_seconds_of_changes() {
         let changes = watch::Sender::new(0);
         let times = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&times);
@@ -54,9 +54,9 @@ mod tests {
             sleep(Duration::from_secs(seconds)).await;
             times.load(Ordering::Relaxed)
         };
-        assert_eq!(given(4).await, 0, "it starts");
+        assert_eq!(given(4).await, 0, "not idle yet");
         assert_eq!(given(2).await, 1);
-        assert_eq!(given(600).await, 2, "and once more, then nothing happened");
+        assert_eq!(given(600).await, 2, "once more, then no change");
         changes.send_modify(|count| *count += 1);
         assert_eq!(given(4).await, 2);
         assert_eq!(given(2).await, 3);

@@ -1,4 +1,4 @@
-//! The long tasks of the agent, by name.
+//! The long tasks of a program, by name.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,10 +10,10 @@ use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// All long tasks. None of them ends before it is told to; one that does takes the agent with it, so
-/// that whoever supervises the agent starts it anew, whole.
+/// All long tasks. None of them may end before it is stopped. The program ends with the first one that does, so that
+/// its supervisor restarts it as a whole.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     set: JoinSet<Result<(), Reason>>,
     names: BTreeMap<Id, &'static str>,
     stop: CancellationToken,
@@ -27,7 +27,7 @@ type Reason = Box<dyn Error + Send + Sync>;
 
 /// A long task that ended too early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TaskEnded {
+pub enum TaskEnded {
     /// It returned.
     #[error("task {0} ended")]
     Returned(&'static str),
@@ -40,8 +40,8 @@ pub(crate) enum TaskEnded {
 }
 
 impl Tasks {
-    /// Runs a task; it gets the token that tells it to stop.
-    pub(crate) fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    /// Starts a task with the token that stops it.
+    pub fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -52,8 +52,8 @@ impl Tasks {
         });
     }
 
-    /// The same for one that may find that it cannot go on.
-    pub(crate) fn spawn_fallible<F, E>(
+    /// Starts a task that may fail.
+    pub fn spawn_fallible<F, E>(
         &mut self,
         name: &'static str,
         task: impl FnOnce(CancellationToken) -> F,
@@ -66,8 +66,8 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
-    /// Waits until a task ends, which none should.
-    pub(crate) async fn first_ended(&mut self) -> TaskEnded {
+    /// Waits until a task ends before it was stopped.
+    pub async fn first_ended(&mut self) -> TaskEnded {
         match self.set.join_next_with_id().await {
             Some(Ok((id, Ok(())))) => TaskEnded::Returned(self.name(id)),
             Some(Ok((id, Err(why)))) => TaskEnded::Failed(self.name(id), Chain(&*why).to_string()),
@@ -76,13 +76,13 @@ impl Tasks {
         }
     }
 
-    /// Tells all tasks to stop and waits for them, though not for one that hangs in a file or a call.
-    pub(crate) async fn stop(self) {
+    /// Stops all tasks and waits for them, but not longer than five seconds: one may hang in a file or a call.
+    pub async fn stop(self) {
         self.stop_within(PATIENCE).await;
     }
 
-    /// As [`Tasks::stop`], with another patience. No task runs afterwards.
-    pub(crate) async fn stop_within(mut self, patience: Duration) {
+    /// Stops all tasks and waits for them for this long. No task runs afterwards.
+    pub async fn stop_within(mut self, patience: Duration) {
         self.stop.cancel();
         let all = async { while self.set.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all).await.is_err() {
@@ -90,8 +90,8 @@ impl Tasks {
         }
     }
 
-    /// Ends all tasks where they are, without telling them.
-    pub(crate) async fn abort(mut self) {
+    /// Aborts all tasks.
+    pub async fn abort(mut self) {
         self.set.shutdown().await;
     }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_ends_is_named() {
+    async fn ended_task_is_reported_with_its_name() {
         let mut tasks = Tasks::default();
         tasks.spawn("long", |stop| async move { stop.cancelled().await });
         tasks.spawn("short", |_| async {});
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_is_aborted_does_nothing_more() {
+    async fn aborted_task_is_dropped() {
         let mut tasks = Tasks::default();
         let (sender, mut receiver) = tokio::sync::mpsc::channel::<()>(1);
         tasks.spawn("deaf", |_| async move {

@@ -1,13 +1,10 @@
-//! Traces of the agent for an OpenTelemetry collector, by the configuration's field `tracing`: the
-//! spans of upstream that there are here, under its names. Without the field nothing of this exists.
+//! Traces for an OpenTelemetry collector: spans with upstream's names, as far as they exist here.
 //!
-//! A span that has ended waits in a bounded queue for one task that sends; while the collector does
-//! not answer, spans are lost and nothing waits for them.
+//! Ended spans wait in a bounded queue for one task that sends them. While the collector does not answer, spans are
+//! lost and no part of the program waits for them.
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use config::KubeletConfiguration;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{ExporterBuildError, WithExportConfig as _};
@@ -23,10 +20,12 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterFn, LevelFilter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Who says so in a trace, as upstream's traces have it.
+use crate::TraceSettings;
+
+/// The name of the service in traces, as upstream has it.
 const SERVICE: &str = "kubelet";
 
-/// The spans that are sent, each with upstream's name of the package that it is from.
+/// The spans that are sent, each with upstream's name of its package.
 const CONTAINERS: Sent =
     Sent { span: "Containers/GarbageCollect", scope: "k8s.io/kubernetes/pkg/kubelet/kuberuntime" };
 const IMAGES: Sent =
@@ -38,18 +37,23 @@ struct Sent {
     scope: &'static str,
 }
 
-/// How many spans wait while the collector does not answer, and how many go together.
+/// How many spans wait while the collector does not answer, and how many are sent together.
 const WAITING: usize = 512;
 
-/// How long the collector may take over what it is sent, with all tries.
+/// The time limit of one export, retries included.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The port of an endpoint that names none, by gRPC's rule.
 const PORT: u16 = 443;
 
-/// Where spans come from and where they wait until they are sent.
+/// The collector cannot be addressed.
+#[derive(Debug, thiserror::Error)]
+#[error("tracing.endpoint")]
+pub struct EndpointError(#[source] ExporterBuildError);
+
+/// The source of spans, and the queue of those that wait to be sent.
 #[derive(Debug)]
-pub(crate) struct Traces {
+pub struct Traces {
     provider: SdkTracerProvider,
     resource: Resource,
     endpoint: Option<String>,
@@ -57,30 +61,30 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Those that the configuration asks for, if it does. Nothing is started yet.
-    pub(crate) fn wanted(config: &KubeletConfiguration, node_name: &str) -> Option<Self> {
-        let config = config.tracing.as_ref()?;
+    /// The traces of a node, none without settings. Starts nothing.
+    pub fn new(settings: Option<TraceSettings>, node_name: &str) -> Option<Self> {
+        let settings = settings?;
         let attributes = [("service.name", SERVICE), ("host.name", node_name)];
         let attributes = attributes.map(|(name, value)| KeyValue::new(name, value.to_owned()));
         let resource = Resource::builder_empty().with_attributes(attributes).build();
         let (queue, waiting) = mpsc::channel(WAITING);
         let provider = SdkTracerProvider::builder()
-            .with_sampler(sampler(config.sampling_rate_per_million))
+            .with_sampler(sampler(settings.sampling_rate_per_million))
             .with_resource(resource.clone())
             .with_span_processor(Queue(queue))
             .build();
-        Some(Self { provider, resource, endpoint: config.endpoint.clone(), waiting })
+        Some(Self { provider, resource, endpoint: settings.endpoint, waiting })
     }
 
-    /// What has to see the agent's spans.
-    pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    /// The layer that receives spans.
+    pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         self.spans(CONTAINERS).and_then(self.spans(IMAGES))
     }
 
-    /// A scope has a layer of its own. It tells what upstream tells, which is when a span was.
+    /// Each scope has its own layer. A span has the fields that upstream sends: its times.
     fn spans<S>(&self, sent: Sent) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -99,7 +103,7 @@ impl Traces {
 
     fn exporter(&self) -> Result<opentelemetry_otlp::SpanExporter, ExporterBuildError> {
         let mut exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic();
-        // Without an endpoint the usual environment variables count, and then `localhost:4317`.
+        // Without an endpoint the usual environment variables apply, then `localhost:4317`.
         if let Some(endpoint) = self.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
             exporter = exporter.with_endpoint(address(endpoint));
         }
@@ -109,10 +113,9 @@ impl Traces {
     }
 }
 
-/// Sends spans for ever, if there are any. Must be called inside a tokio runtime; dials when there is
-/// a span.
-pub(crate) fn send(traces: Option<Traces>) -> Result<impl Future<Output = ()>> {
-    let exporter = traces.as_ref().map(Traces::exporter).transpose().context("tracing.endpoint")?;
+/// Sends spans and never returns. Must be called inside a tokio runtime. Connects for the first span.
+pub fn send(traces: Option<Traces>) -> Result<impl Future<Output = ()>, EndpointError> {
+    let exporter = traces.as_ref().map(Traces::exporter).transpose().map_err(EndpointError)?;
     Ok(async move {
         if let (Some(exporter), Some(traces)) = (exporter, traces) {
             forward(exporter, traces.waiting).await;
@@ -121,7 +124,7 @@ pub(crate) fn send(traces: Option<Traces>) -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Of what begins here that many in a million; what was begun elsewhere is as it was decided there.
+/// Samples this many of a million root spans; other spans follow the decision of their parent.
 fn sampler(per_million: Option<i32>) -> Sampler {
     let root = match per_million {
         Some(rate @ 1..) => Sampler::TraceIdRatioBased(f64::from(rate) / 1_000_000.0),
@@ -130,8 +133,8 @@ fn sampler(per_million: Option<i32>) -> Sampler {
     Sampler::ParentBased(Box::new(root))
 }
 
-/// The address of an endpoint, which is written by gRPC's rules for names. A name server in it is
-/// not asked: the machine's own is.
+/// The address of an endpoint, which is written by gRPC's rules for names. A name server in it is ignored: the machine's
+/// own resolver is used.
 fn address(endpoint: &str) -> String {
     if let Some(name) = endpoint.strip_prefix("unix-abstract:") {
         return format!("unix://\0{}", name.strip_prefix("//").unwrap_or(name));
@@ -147,7 +150,7 @@ fn address(endpoint: &str) -> String {
     if has_port { format!("http://{host}") } else { format!("http://{host}:{PORT}") }
 }
 
-/// Takes spans that have ended to where they wait; those for which there is no room are lost.
+/// Puts ended spans into the queue; they are lost when it is full.
 #[derive(Debug)]
 struct Queue(mpsc::Sender<SpanData>);
 
@@ -167,7 +170,7 @@ impl SpanProcessor for Queue {
     }
 }
 
-/// Sends what waits. What the collector does not take is lost, and that is said once.
+/// Sends the spans of the queue. A failure is logged once until a call succeeds; its spans are lost.
 async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanData>) {
     let mut lost = 0;
     loop {
@@ -176,7 +179,7 @@ async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanDa
         if count == 0 {
             return;
         }
-        // The exporter's own limit does not end a call that is under way.
+        // The exporter's own limit does not end a call in progress.
         let failure = match tokio::time::timeout(DEADLINE, exporter.export(spans)).await {
             Ok(Ok(())) => {
                 if lost > 0 {
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_read_by_grpcs_rules() {
+    fn endpoint_is_parsed_by_grpcs_rules() {
         let rows = [
             ("localhost:4317", "http://localhost:4317"),
             ("[::1]:4317", "http://[::1]:4317"),
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_begins_here_is_sampled_unless_a_rate_says_so() {
+    fn root_spans_are_sampled_at_the_rate_only() {
         let rows = [
             (None, "ParentBased(AlwaysOff)"),
             (Some(0), "ParentBased(AlwaysOff)"),
@@ -230,12 +233,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_without_room_are_lost_and_nobody_waits() {
-        let mut config = KubeletConfiguration::of_empty_file();
-        assert!(Traces::wanted(&config, "node").is_none());
-        config.tracing =
-            Some(config::Tracing { endpoint: None, sampling_rate_per_million: Some(1_000_000) });
-        let mut traces = Traces::wanted(&config, "node").unwrap();
+    async fn spans_are_lost_when_the_queue_is_full() {
+        assert!(Traces::new(None, "node").is_none());
+        let settings = TraceSettings { endpoint: None, sampling_rate_per_million: Some(1_000_000) };
+        let mut traces = Traces::new(Some(settings), "node").unwrap();
         let images = traces.provider.tracer(IMAGES.scope);
         for _ in 0..2 * WAITING {
             drop(opentelemetry::trace::Tracer::start(&images, IMAGES.span));

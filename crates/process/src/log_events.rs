@@ -1,4 +1,4 @@
-//! What the agent sees of the outside: the time, and events for people.
+//! Events as log lines.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,20 +7,11 @@ use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tracing::{info, warn};
 
-/// The machine's clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemClock;
+use crate::clock::SystemClock;
 
-impl WallClock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others ask")]
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-}
-
-/// Events as log lines: a node without a cluster has no other place for them.
+/// Events as log lines, for a node without an API server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LoggedEvents;
+pub struct LoggedEvents;
 
 impl Events for LoggedEvents {
     fn record(&self, event: PodEvent) {
@@ -43,14 +34,14 @@ impl NodeEvents for LoggedEvents {
     }
 }
 
-/// Events of a node whose agent does not run yet: log lines, too, and kept for the cluster, which hears of them if
-/// the agent cannot start.
+/// Events of a node whose agent has not started yet: log lines, and a list that is sent to the API server if the agent
+/// cannot start.
 #[derive(Debug, Default)]
-pub(crate) struct EarlyEvents(Mutex<Vec<(Timestamp, NodeEvent)>>);
+pub struct EarlyEvents(Mutex<Vec<(Timestamp, NodeEvent)>>);
 
 impl EarlyEvents {
-    /// Those so far, and when they were.
-    pub(crate) fn into_kept(self) -> Vec<(Timestamp, NodeEvent)> {
+    /// The events so far, with their times.
+    pub fn into_kept(self) -> Vec<(Timestamp, NodeEvent)> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,66 +1,66 @@
-//! What the service manager is told, if it asked for it: a unit of `Type=notify`, with or without
-//! `WatchdogSec=`.
+//! Notifications of systemd for a unit of `Type=notify`, with or without `WatchdogSec=`. Without such a unit nothing is
+//! sent.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::program::HealthChecks;
 use sd_notify::NotifyState;
-use server::HealthChecks;
 use tokio::time::sleep;
 use tracing::{debug, error, warn};
 
 /// The watchdog of a unit must be longer than this.
 const SHORTEST_WATCHDOG: Duration = Duration::from_secs(1);
 
-/// A watchdog that nobody could satisfy.
+/// The period of the watchdog is too short to be kept.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the unit's watchdog of {0:?} is too short: more than {SHORTEST_WATCHDOG:?} is needed")]
-pub(crate) struct TooShort(Duration);
+pub struct TooShort(Duration);
 
-/// The agent is at work.
-pub(crate) fn ready() {
-    tell(&[NotifyState::Ready, NotifyState::Status("keeps the pods of this node")]);
+/// The program has started.
+pub fn ready(status: &str) {
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The agent waits for something before it can begin.
-pub(crate) fn waiting(status: &str) {
-    tell(&[NotifyState::Status(status)]);
+/// The program waits for something before it can start.
+pub fn waiting(status: &str) {
+    notify(&[NotifyState::Status(status)]);
 }
 
-/// The agent ends.
-pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("pods are left running")]);
+/// The program stops.
+pub fn stopping(status: &str) {
+    notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         warn!(%error, "cannot tell the service manager");
     }
 }
 
-/// How often the service manager wants to hear that the agent is well, if it does.
-pub(crate) fn watchdog() -> Result<Option<Duration>, TooShort> {
+/// How often the watchdog is notified; none for a unit without one.
+pub fn watchdog() -> Result<Option<Duration>, TooShort> {
     period(sd_notify::watchdog_enabled())
 }
 
 fn period(watchdog: Option<Duration>) -> Result<Option<Duration>, TooShort> {
     match watchdog.filter(|watchdog| !watchdog.is_zero()) {
         Some(watchdog) if watchdog <= SHORTEST_WATCHDOG => Err(TooShort(watchdog)),
-        // Twice in its time, so that one may be late.
+        // Twice in each period, so that one notification may be late.
         watchdog => Ok(watchdog.map(|watchdog| watchdog / 2)),
     }
 }
 
-/// Tells the service manager again and again that the agent is well, while it is.
-pub(crate) async fn stay_alive(period: Option<Duration>, health: Arc<dyn HealthChecks>) {
+/// Notifies the watchdog periodically while all health checks pass. Never returns.
+pub async fn stay_alive(period: Option<Duration>, health: Arc<dyn HealthChecks>) {
     stay_alive_by(period, &*health, || sd_notify::notify(&[NotifyState::Watchdog])).await;
 }
 
 async fn stay_alive_by(
     period: Option<Duration>,
     health: &dyn HealthChecks,
-    tell: impl Fn() -> io::Result<()>,
+    notify: impl Fn() -> io::Result<()>,
 ) {
     let Some(period) = period else { return std::future::pending().await };
     loop {
@@ -70,7 +70,7 @@ async fn stay_alive_by(
                 let why = check.result.err().unwrap_or_default();
                 error!(check = check.name, why, "not well; the watchdog is not told otherwise");
             }
-            None => match tell() {
+            None => match notify() {
                 Ok(()) => debug!("the watchdog knows that the agent is well"),
                 Err(error) => warn!(%error, "cannot tell the watchdog that the agent is well"),
             },
@@ -83,7 +83,7 @@ async fn stay_alive_by(
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use server::Check;
+    use model::program::Check;
     use tokio::time::timeout;
 
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watchdog_is_told_twice_in_its_time() {
+    fn watchdog_is_notified_twice_in_its_period() {
         let seconds = Duration::from_secs;
         assert_eq!(period(None), Ok(None));
         assert_eq!(period(Some(seconds(0))), Ok(None));
@@ -111,24 +111,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_watchdog_hears_nothing_while_the_agent_is_not_well() {
-        let (health, told) = (Health::default(), AtomicUsize::new(0));
-        let tell = || {
-            told.fetch_add(1, Ordering::Relaxed);
+    async fn watchdog_is_not_notified_while_a_check_fails() {
+        let (health, sent) = (Health::default(), AtomicUsize::new(0));
+        let notify = || {
+            sent.fetch_add(1, Ordering::Relaxed);
             Ok(())
         };
         let period = Some(Duration::from_secs(10));
-        let staying = stay_alive_by(period, &health, tell);
+        let staying = stay_alive_by(period, &health, notify);
         let mut staying = std::pin::pin!(staying);
-        let mut told_within = async |seconds: u64| {
-            let before = told.load(Ordering::Relaxed);
+        let mut sent_within = async |seconds: u64| {
+            let before = sent.load(Ordering::Relaxed);
             assert!(timeout(Duration::from_secs(seconds), &mut staying).await.is_err());
-            told.load(Ordering::Relaxed) - before
+            sent.load(Ordering::Relaxed) - before
         };
-        assert_eq!(told_within(35).await, 4);
+        assert_eq!(sent_within(35).await, 4);
         health.ill.store(true, Ordering::Relaxed);
-        assert_eq!(told_within(35).await, 0);
+        assert_eq!(sent_within(35).await, 0);
         health.ill.store(false, Ordering::Relaxed);
-        assert_eq!(told_within(10).await, 1);
+        assert_eq!(sent_within(10).await, 1);
     }
 }

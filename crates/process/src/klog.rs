@@ -24,27 +24,26 @@ use crate::traces::Traces;
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// klog's header and quoted fields.
     Text,
     /// One object for each line.
     Json,
 }
 
-/// How much is logged; can be changed while the agent runs.
+/// How much is logged; can be changed while the program runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Verbosity(reload::Handle<Targets, Registry>);
+pub struct Verbosity(reload::Handle<Targets, Registry>);
 
-impl server::Verbosity for Verbosity {
-    /// Sets it, in klog's numbers.
+impl model::program::Verbosity for Verbosity {
     fn set(&self, verbosity: u32) -> Result<(), String> {
         let filter = filter(u8::try_from(verbosity).unwrap_or(u8::MAX));
         self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
 
-/// Sends logs to standard error from now on, and spans to where they are traced, if they are.
-pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity {
+/// Sends logs to standard error, and spans to the collector if `traces` are given. Called once.
+pub fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity {
     let (filter, handle) = reload::Layer::new(filter(verbosity));
     let lines = layer::layer().with_writer(std::io::stderr).event_format(Klog {
         format,
@@ -55,11 +54,12 @@ pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Ve
     Verbosity(handle)
 }
 
-/// The crates of the agent.
+/// The crates of the programs.
 const OURS: &[&str] = &[
     "blocking",
     "cgroups",
     "checkpoint",
+    "cli",
     "cluster",
     "config",
     "cri",
@@ -74,17 +74,18 @@ const OURS: &[&str] = &[
     "objects",
     "pleg",
     "podgc",
+    "podgc_main",
     "podresources",
     "pods",
     "podspec",
+    "process",
     "proto",
     "runtime",
     "server",
     "status",
 ];
 
-/// What is logged: of the agent by its verbosity; libraries have their own idea of what matters, and
-/// only their warnings do.
+/// Which events are logged: those of our crates by the verbosity, those of libraries from warnings on.
 fn filter(verbosity: u8) -> Targets {
     let level = level(verbosity);
     let ours = OURS.iter().map(|name| (*name, level));
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_only_warn_however_much_the_agent_says() {
+    fn libraries_log_warnings_only_at_any_verbosity() {
         for verbosity in [0, 4, 10] {
             let filter = filter(verbosity);
             for target in ["h2::codec", "hyper::proto::h1", "tower::buffer", "tonic::transport"] {
@@ -251,15 +252,15 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the crates there are")]
-    fn every_crate_of_the_agent_may_speak() {
+    fn events_of_every_crate_are_logged() {
         let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-        let mut there: Vec<String> = std::fs::read_dir(crates)
+        let mut names: Vec<String> = std::fs::read_dir(crates)
             .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('-', "_"))
             .filter(|name| !["sim", "testkit"].contains(&name.as_str()))
             .collect();
-        there.sort();
-        assert_eq!(there, OURS);
+        names.sort();
+        assert_eq!(names, OURS);
     }
 
     fn fields() -> Fields {
