@@ -1,16 +1,13 @@
 //! `ferrolet pod-gc`: the Pod GC controller of a cluster.
 
-mod access;
 mod configz;
 #[cfg(test)]
 mod deploy_tests;
 mod health;
 mod help;
 mod parts;
-mod recent;
 mod run;
 mod serve;
-mod tls;
 pub(crate) mod why;
 
 use std::ffi::OsString;

@@ -22,6 +22,7 @@
 //! - requests, connections and kept events are bounded;
 //! - the mode of the socket is the access control: who can connect may ask anything.
 
+pub mod access;
 pub mod decide;
 mod event_book;
 mod garbage;
@@ -29,10 +30,12 @@ mod logs;
 mod parts;
 mod pods;
 mod query;
+mod recent;
 mod respond;
 mod routes;
 mod serve;
 mod slots;
+pub mod tls;
 pub mod wire;
 
 pub use event_book::{EventBook, EventLimits};

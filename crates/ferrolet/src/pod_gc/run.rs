@@ -19,16 +19,16 @@ use process::BLOCKING_THREADS;
 use process::clock::SystemClock;
 use process::signals::Signals;
 use process::tasks::Tasks;
+use server::access::Access;
+use server::tls::Keys;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::access::Access;
 use super::configz::configz;
 use super::health::Health;
 use super::parts::{Parts, host_name};
 use super::serve::{Page, Reviewed, listen, serve};
-use super::tls::Keys;
 use crate::records::keep;
 
 /// How long it is waited at the start for the API server to be well, and how often it is asked.

@@ -11,6 +11,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_A
 use hyper::{Method, Request, Response, StatusCode};
 use model::cluster::User;
 use prometheus::{Encoder as _, Registry, TextEncoder};
+use server::access::{Access, Credentials, Verdict};
+use server::tls::{self, Keys};
 use server::{MOST_CONNECTIONS, Slot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -19,9 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::access::{Access, Credentials, Verdict};
 use super::health::Health;
-use super::tls::{self, Keys};
 
 /// How long a connection may take to become secure.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use model::ports::cluster::{ApiError, Reviews};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::recent::Recent;
+use crate::recent::Recent;
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
@@ -21,7 +21,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Decides who may see what, with the API server's help. What that said is believed for a while. The
 /// locks are held for a look or a change.
 #[derive(Debug)]
-pub(super) struct Access {
+pub struct Access {
     reviews: Arc<dyn Reviews>,
     settings: Settings,
     /// For knowing a token again without keeping it.
@@ -32,24 +32,24 @@ pub(super) struct Access {
 
 /// Who asks, as far as the connection and the request tell.
 #[derive(Debug, Default)]
-pub(super) struct Credentials {
+pub struct Credentials {
     /// By a certificate that somebody trusted vouches for.
-    pub(super) certificate: Option<User>,
+    pub certificate: Option<User>,
     /// By a token.
-    pub(super) token: Option<String>,
+    pub token: Option<String>,
 }
 
 /// Who calls.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub struct Caller {
     user: User,
     /// Whether they were authenticated: not anonymous.
-    pub(super) is_known: bool,
+    pub is_known: bool,
 }
 
 /// What is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     Allowed,
     /// Nobody knows who they are.
     Unauthenticated,
@@ -62,13 +62,14 @@ pub(super) enum Verdict {
 }
 
 impl Access {
-    pub(super) fn new(reviews: Arc<dyn Reviews>, settings: Settings) -> Self {
+    /// Access by these reviews.
+    pub fn new(reviews: Arc<dyn Reviews>, settings: Settings) -> Self {
         let seeds = [RandomState::new(), RandomState::new()];
         Self { reviews, settings, seeds, owners: Mutex::default(), rights: Mutex::default() }
     }
 
     /// Whether a path is open to everybody.
-    pub(super) fn is_open(&self, path: &str) -> bool {
+    pub fn is_open(&self, path: &str) -> bool {
         self.settings.open_paths.iter().any(|open| match open.strip_suffix('*') {
             Some(beginning) => path.starts_with(beginning),
             None => path == open,
@@ -76,7 +77,7 @@ impl Access {
     }
 
     /// Finds out who calls.
-    pub(super) async fn authenticate(&self, who: Credentials) -> Result<Caller, Verdict> {
+    pub async fn authenticate(&self, who: Credentials) -> Result<Caller, Verdict> {
         match (who.certificate, who.token) {
             (Some(user), _) => Ok(Caller { user, is_known: true }),
             (None, None) => Ok(Caller { user: anonymous(), is_known: false }),
@@ -92,7 +93,7 @@ impl Access {
     }
 
     /// Finds out whether they may get a path.
-    pub(super) async fn authorize(&self, path: &str, caller: Caller) -> Verdict {
+    pub async fn authorize(&self, path: &str, caller: Caller) -> Verdict {
         let user = caller.user;
         if user.groups.iter().any(|group| group == MASTERS) {
             return Verdict::Allowed;

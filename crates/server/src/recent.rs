@@ -7,7 +7,7 @@ const MOST: usize = 64;
 
 /// A few answers by their questions, each until its time is over.
 #[derive(Debug)]
-pub(super) struct Recent<Q, A> {
+pub(crate) struct Recent<Q, A> {
     answers: Vec<(Q, A, Instant)>,
 }
 
@@ -19,13 +19,13 @@ impl<Q, A> Default for Recent<Q, A> {
 
 impl<Q: PartialEq, A: Clone> Recent<Q, A> {
     /// The answer to a question, if there is one that still counts.
-    pub(super) fn get(&self, question: &Q, now: Instant) -> Option<A> {
+    pub(crate) fn get(&self, question: &Q, now: Instant) -> Option<A> {
         let mut counting = self.answers.iter().filter(|(_, _, until)| *until > now);
         counting.find(|(asked, _, _)| asked == question).map(|(_, answer, _)| answer.clone())
     }
 
     /// Keeps an answer until then.
-    pub(super) fn keep(&mut self, question: Q, answer: A, until: Instant, now: Instant) {
+    pub(crate) fn keep(&mut self, question: Q, answer: A, until: Instant, now: Instant) {
         self.answers.retain(|(asked, _, until)| *until > now && *asked != question);
         if until <= now {
             return;

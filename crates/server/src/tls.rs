@@ -31,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Certificates that are read again when their files change.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub struct Keys {
     serving: Serving,
     host: String,
     files: Arc<dyn HostFiles>,
@@ -51,7 +51,7 @@ struct Used {
 
 impl Keys {
     /// Reads them, or makes one.
-    pub(super) async fn read(
+    pub async fn read(
         serving: &Serving,
         host: &str,
         files: Arc<dyn HostFiles>,
@@ -69,7 +69,7 @@ impl Keys {
     }
 
     /// How the next connection is made secure.
-    pub(super) async fn current(&self) -> Arc<ServerConfig> {
+    pub async fn current(&self) -> Arc<ServerConfig> {
         let used = {
             let mut used = self.used();
             if used.looked.elapsed() < LOOK_AGAIN {
@@ -202,7 +202,7 @@ fn self_signed(
 }
 
 /// Whose certificate it is: the common name, and an organisation for each group.
-pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
+pub fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
