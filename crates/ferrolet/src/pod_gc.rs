@@ -5,9 +5,9 @@ mod configz;
 mod deploy_tests;
 mod health;
 mod help;
+mod pages;
 mod parts;
 mod run;
-mod serve;
 pub(crate) mod why;
 
 use std::ffi::OsString;

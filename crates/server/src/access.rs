@@ -1,9 +1,9 @@
-//! Who may see the metrics: whoever the API server lets.
+//! Authentication and authorisation of callers by the API server (delegated, as upstream's).
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use config::pod_gc::Access as Settings;
 use model::chain::Chain;
 use model::cluster::User;
 use model::ports::cluster::{ApiError, Reviews};
@@ -14,71 +14,84 @@ use crate::recent::Recent;
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
-/// Who comes without any credentials.
+/// The user and the group of a caller without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Decides who may see what, with the API server's help. What that said is believed for a while. The
-/// locks are held for a look or a change.
+/// Which paths are open, and how long answers of the API server are cached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessSettings {
+    /// Paths that need no authorisation; a `*` at the end matches any end.
+    pub open_paths: Vec<String>,
+    /// How long the owner of a token is cached.
+    pub token_ttl: Duration,
+    /// How long a permission is cached.
+    pub allowed_ttl: Duration,
+    /// How long a refusal is cached.
+    pub denied_ttl: Duration,
+}
+
+/// Authenticates and authorises callers with token reviews and access reviews of the API server. The locks are held for
+/// a look-up or a change, never over an await.
 #[derive(Debug)]
 pub struct Access {
     reviews: Arc<dyn Reviews>,
-    settings: Settings,
-    /// For knowing a token again without keeping it.
+    settings: AccessSettings,
+    /// Hash tokens, so that the cache stores none.
     seeds: [RandomState; 2],
     owners: Mutex<Recent<[u64; 2], Option<User>>>,
     rights: Mutex<Recent<(User, String), bool>>,
 }
 
-/// Who asks, as far as the connection and the request tell.
+/// The credentials of a connection and its request.
 #[derive(Debug, Default)]
-pub struct Credentials {
-    /// By a certificate that somebody trusted vouches for.
-    pub certificate: Option<User>,
-    /// By a token.
-    pub token: Option<String>,
+pub(crate) struct Credentials {
+    /// The owner of a client certificate that was verified.
+    pub(crate) certificate: Option<User>,
+    /// A bearer token.
+    pub(crate) token: Option<String>,
 }
 
-/// Who calls.
+/// The caller of a request.
 #[derive(Debug)]
-pub struct Caller {
+pub(crate) struct Caller {
     user: User,
-    /// Whether they were authenticated: not anonymous.
-    pub is_known: bool,
+    /// Whether the caller was authenticated: not anonymous.
+    pub(crate) is_known: bool,
 }
 
-/// What is answered.
+/// Whether a caller may get a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Allowed,
-    /// Nobody knows who they are.
+    /// The credentials are not valid.
     Unauthenticated,
-    /// They may not.
+    /// The caller has no permission.
     Forbidden,
-    /// It could not be found out.
+    /// The API server did not answer.
     Unknown,
-    /// Too many others are being found out about.
+    /// Too many other callers are being reviewed.
     Busy,
 }
 
 impl Access {
     /// Access by these reviews.
-    pub fn new(reviews: Arc<dyn Reviews>, settings: Settings) -> Self {
+    pub fn new(reviews: Arc<dyn Reviews>, settings: AccessSettings) -> Self {
         let seeds = [RandomState::new(), RandomState::new()];
         Self { reviews, settings, seeds, owners: Mutex::default(), rights: Mutex::default() }
     }
 
-    /// Whether a path is open to everybody.
-    pub fn is_open(&self, path: &str) -> bool {
+    /// Whether a path needs no authorisation.
+    pub(crate) fn is_open(&self, path: &str) -> bool {
         self.settings.open_paths.iter().any(|open| match open.strip_suffix('*') {
             Some(beginning) => path.starts_with(beginning),
             None => path == open,
         })
     }
 
-    /// Finds out who calls.
-    pub async fn authenticate(&self, who: Credentials) -> Result<Caller, Verdict> {
-        match (who.certificate, who.token) {
+    /// Authenticates a caller: by certificate, else by token, else as anonymous.
+    pub(crate) async fn authenticate(&self, credentials: Credentials) -> Result<Caller, Verdict> {
+        match (credentials.certificate, credentials.token) {
             (Some(user), _) => Ok(Caller { user, is_known: true }),
             (None, None) => Ok(Caller { user: anonymous(), is_known: false }),
             (None, Some(token)) => match self.owner(&token).await {
@@ -92,8 +105,8 @@ impl Access {
         }
     }
 
-    /// Finds out whether they may get a path.
-    pub async fn authorize(&self, path: &str, caller: Caller) -> Verdict {
+    /// Authorises a caller to get a path.
+    pub(crate) async fn authorize(&self, path: &str, caller: Caller) -> Verdict {
         let user = caller.user;
         if user.groups.iter().any(|group| group == MASTERS) {
             return Verdict::Allowed;
@@ -131,7 +144,7 @@ impl Access {
             return Ok(allowed);
         }
         let allowed = self.reviews.may_get(&question.0, path).await?;
-        let Settings { allowed_ttl, denied_ttl, .. } = self.settings;
+        let AccessSettings { allowed_ttl, denied_ttl, .. } = self.settings;
         let now = Instant::now();
         let until = now + if allowed { allowed_ttl } else { denied_ttl };
         recent().keep(question, allowed, until, now);
@@ -146,15 +159,13 @@ fn anonymous() -> User {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use async_trait::async_trait;
 
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Knows some tokens, lets the owner of one see metrics, and notes what it was asked.
+    /// Accepts some tokens, allows the owner of one to get metrics, and records requests.
     #[derive(Debug, Default)]
     struct Server(Mutex<Vec<String>>);
 
@@ -183,7 +194,7 @@ mod tests {
 
     fn access(open_paths: &[&str]) -> (Arc<Server>, Access) {
         let server = Arc::new(Server::default());
-        let settings = Settings {
+        let settings = AccessSettings {
             open_paths: open_paths.iter().map(ToString::to_string).collect(),
             token_ttl: SECOND * 10,
             allowed_ttl: SECOND * 20,
@@ -193,8 +204,8 @@ mod tests {
     }
 
     impl Access {
-        async fn to(&self, path: &str, who: Credentials) -> Verdict {
-            match self.authenticate(who).await {
+        async fn to(&self, path: &str, credentials: Credentials) -> Verdict {
+            match self.authenticate(credentials).await {
                 Ok(caller) => self.authorize(path, caller).await,
                 Err(verdict) => verdict,
             }
@@ -207,7 +218,7 @@ mod tests {
 
     // behaviour: PGC-102
     #[tokio::test]
-    async fn only_those_see_metrics_whom_the_api_server_lets() {
+    async fn access_follows_the_reviews_of_the_api_server() {
         let (_, access) = access(&[]);
         let user = |name: &str, group: &str| User {
             name: name.to_owned(),
@@ -225,15 +236,15 @@ mod tests {
             (Some(user("admin", MASTERS)), None, Verdict::Allowed),
         ];
         for (certificate, token, expected) in rows {
-            let told = format!("{certificate:?} {token:?}");
-            let who = Credentials { certificate, token: token.map(str::to_owned) };
-            assert_eq!(access.to("/metrics", who).await, expected, "{told}");
+            let shown = format!("{certificate:?} {token:?}");
+            let credentials = Credentials { certificate, token: token.map(str::to_owned) };
+            assert_eq!(access.to("/metrics", credentials).await, expected, "{shown}");
         }
     }
 
     // behaviour: PGC-105
     #[tokio::test(start_paused = true)]
-    async fn what_the_api_server_said_is_believed_for_a_while() {
+    async fn reviews_are_cached_for_their_ttl() {
         let (server, access) = access(&[]);
         for _ in 0..3 {
             assert_eq!(access.to("/metrics", token("good")).await, Verdict::Allowed);
@@ -245,7 +256,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(access.to("/metrics", token("broken")).await, Verdict::Unknown);
         }
-        assert_eq!(server.asked(), ["token broken"; 2], "no answer is none to keep");
+        assert_eq!(server.asked(), ["token broken"; 2], "an error is not cached");
         tokio::time::sleep(SECOND * 6).await;
         assert_eq!(access.to("/metrics", Credentials::default()).await, Verdict::Forbidden);
         assert_eq!(access.to("/metrics", token("good")).await, Verdict::Allowed);
@@ -258,7 +269,7 @@ mod tests {
 
     // behaviour: PGC-105
     #[test]
-    fn paths_are_open_as_they_stand_or_from_a_beginning_on() {
+    fn open_paths_match_whole_or_by_prefix() {
         let (_, access) = access(&["/healthz", "/livez*"]);
         let open = ["/healthz", "/livez", "/livez/ping"].map(|path| access.is_open(path));
         assert_eq!(open, [true; 3]);

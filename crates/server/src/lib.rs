@@ -1,7 +1,17 @@
-//! What the agent answers on its own socket: pods, events, logs, garbage collection, health, metrics.
+//! The servers of the programs: the agent's own socket, its health port, and HTTPS ports ([`https`]).
 //!
 //! Inputs: requests in HTTP/1.1 from the owner of the socket, and narrow views of the agent
 //! ([`Parts`]) that it implements. Outputs: JSON, one line of JSON for each change, or text.
+//!
+//! An HTTPS port takes the files of its certificate, reviews of the API server ([`access`]) and the pages of a program.
+//!
+//! ```text
+//!  connection ──> slot ──> TLS ──> request ──> open path? ──yes──> page
+//!                           │                     └─no─> authenticate ──> authorise ──> page, 401, 403, 429 or 500
+//!                           └ certificates, reloaded when their files change
+//! ```
+//!
+//! The agent's own socket:
 //!
 //! ```text
 //!  GET /pods                      all pods, with their status and last event, and refused manifests
@@ -19,13 +29,15 @@
 //! - nothing is changed through it but the verbosity, and what a pass that is asked for removes, which is
 //!   what the next one would have; answers come from snapshots;
 //! - who reads slowly is told the latest state, never a growing queue of old ones;
-//! - requests, connections and kept events are bounded;
-//! - the mode of the socket is the access control: who can connect may ask anything.
+//! - requests, connections, reviews and kept events are bounded;
+//! - the mode of the socket is the access control: who can connect may ask anything;
+//! - on an HTTPS port, the API server authorises every request for a path that is not open.
 
 pub mod access;
 pub mod decide;
 mod event_book;
 mod garbage;
+pub mod https;
 mod logs;
 mod parts;
 mod pods;

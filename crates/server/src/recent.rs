@@ -1,11 +1,11 @@
-//! Answers that are believed for a while.
+//! A small cache of answers.
 
 use tokio::time::Instant;
 
-/// How many are kept; beyond that, the one that ends first goes.
+/// The most entries; beyond that, the one that expires first is replaced.
 const MOST: usize = 64;
 
-/// A few answers by their questions, each until its time is over.
+/// Answers by their questions, each until it expires.
 #[derive(Debug)]
 pub(crate) struct Recent<Q, A> {
     answers: Vec<(Q, A, Instant)>,
@@ -18,13 +18,13 @@ impl<Q, A> Default for Recent<Q, A> {
 }
 
 impl<Q: PartialEq, A: Clone> Recent<Q, A> {
-    /// The answer to a question, if there is one that still counts.
+    /// The answer to a question, if one is stored and has not expired.
     pub(crate) fn get(&self, question: &Q, now: Instant) -> Option<A> {
-        let mut counting = self.answers.iter().filter(|(_, _, until)| *until > now);
-        counting.find(|(asked, _, _)| asked == question).map(|(_, answer, _)| answer.clone())
+        let mut valid = self.answers.iter().filter(|(_, _, until)| *until > now);
+        valid.find(|(asked, _, _)| asked == question).map(|(_, answer, _)| answer.clone())
     }
 
-    /// Keeps an answer until then.
+    /// Stores an answer until a time.
     pub(crate) fn keep(&mut self, question: Q, answer: A, until: Instant, now: Instant) {
         self.answers.retain(|(asked, _, until)| *until > now && *asked != question);
         if until <= now {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_counts_until_its_time_is_over_and_there_are_few() {
+    async fn answers_expire_and_their_number_is_bounded() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let mut recent = Recent::default();
         recent.keep(0, "a", start + second, start);
@@ -57,7 +57,7 @@ mod tests {
         recent.keep(0, "b", start + second * 2, start);
         assert_eq!(recent.get(&0, start), Some("b"));
         recent.keep(1, "c", start, start);
-        assert_eq!(recent.get(&1, start), None, "no time at all");
+        assert_eq!(recent.get(&1, start), None, "expired at once");
         for question in 1..=MOST {
             recent.keep(question, "d", start + second * 9, start);
         }

@@ -1,12 +1,12 @@
-//! The certificate of the port, and who vouches for those who ask.
+//! The certificates of a port: read from files, reloaded when they change, or self-signed.
 
-use std::path::Path;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use config::pod_gc::Serving;
 use jiff::{SignedDuration, Span, Timestamp};
+use model::chain::Chain;
 use model::cluster::User;
 use model::ports::clock::WallClock;
 use model::ports::files::{FileVersion, HostFiles};
@@ -19,99 +19,156 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// No file with certificates is longer.
+/// The largest file of certificates.
 const LONGEST: u64 = 1 << 20;
-/// How long a certificate that is made here is good.
+/// The validity of a self-signed certificate.
 const DAYS: i64 = 365;
 
-/// How long a certificate that is made here is used; then another is made.
+/// The age at which a self-signed certificate is replaced.
 const RENEW: SignedDuration = SignedDuration::from_hours(24 * DAYS / 2);
-/// How often it is looked whether the files have changed.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How often the files are checked for changes.
+const CHECK_PERIOD: Duration = Duration::from_mins(1);
 
-/// Certificates that are read again when their files change.
+/// The TLS settings of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The certificate chain; self-signed without one.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+    /// The authorities whose client certificates are accepted.
+    pub client_ca_file: Option<PathBuf>,
+    /// Whether clients must use TLS 1.3.
+    pub newest_tls_only: bool,
+}
+
+/// Why a port has no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The file cannot be read or is no PEM file.
+    #[error("read certificates from {}", path.display())]
+    ReadCertificates {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The file is empty.
+    #[error("{} has no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    /// The file cannot be read or has no key.
+    #[error("read a key from {}", path.display())]
+    ReadKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A certificate of the file is no authority.
+    #[error("use {}", path.display())]
+    UseAuthorities {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The versions of TLS are not supported.
+    #[error("choose versions of TLS")]
+    Versions(#[source] rustls::Error),
+    /// The certificate and its key do not fit.
+    #[error("use the certificate")]
+    UseCertificate(#[source] rustls::Error),
+    /// A self-signed certificate cannot be generated.
+    #[error("make a certificate")]
+    Generate(#[source] rcgen::Error),
+    /// A key cannot be generated.
+    #[error("make a key")]
+    GenerateKey(#[source] rcgen::Error),
+}
+
+/// The certificates of a port, which are reloaded when their files change.
 #[derive(Debug)]
-pub struct Keys {
-    serving: Serving,
+pub struct Certificates {
+    settings: TlsSettings,
     host: String,
     files: Arc<dyn HostFiles>,
     clock: Arc<dyn WallClock>,
-    /// Held for a look or a change, never over an await.
-    used: Mutex<Used>,
+    /// Held for a look-up or a change, never over an await.
+    loaded: Mutex<Loaded>,
 }
 
-/// What is used now.
+/// The certificates in use.
 #[derive(Debug, Clone)]
-struct Used {
+struct Loaded {
     config: Arc<ServerConfig>,
     versions: Vec<Option<FileVersion>>,
-    made: Timestamp,
-    looked: Instant,
+    since: Timestamp,
+    checked: Instant,
 }
 
-impl Keys {
-    /// Reads them, or makes one.
+impl Certificates {
+    /// Reads the files, or generates a self-signed certificate for a host name.
     pub async fn read(
-        serving: &Serving,
+        settings: TlsSettings,
         host: &str,
         files: Arc<dyn HostFiles>,
         clock: Arc<dyn WallClock>,
-    ) -> Result<Self> {
-        let made = clock.now();
-        let versions = versions(serving, &*files).await;
-        let config = Arc::new(config(serving, host, &*files, made).await?);
-        let used = Mutex::new(Used { config, versions, made, looked: Instant::now() });
-        Ok(Self { serving: serving.clone(), host: host.to_owned(), files, clock, used })
+    ) -> Result<Self, TlsError> {
+        let since = clock.now();
+        let versions = versions(&settings, &*files).await;
+        let config = Arc::new(config(&settings, host, &*files, since).await?);
+        let loaded = Mutex::new(Loaded { config, versions, since, checked: Instant::now() });
+        Ok(Self { settings, host: host.to_owned(), files, clock, loaded })
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the next connection is made secure.
-    pub async fn current(&self) -> Arc<ServerConfig> {
-        let used = {
-            let mut used = self.used();
-            if used.looked.elapsed() < LOOK_AGAIN {
-                return Arc::clone(&used.config);
+    /// The configuration for the next connection.
+    pub(crate) async fn current(&self) -> Arc<ServerConfig> {
+        let loaded = {
+            let mut loaded = self.loaded();
+            if loaded.checked.elapsed() < CHECK_PERIOD {
+                return Arc::clone(&loaded.config);
             }
-            // Who comes while one looks gets the last one.
-            used.looked = Instant::now();
-            used.clone()
+            // Other connections use the last configuration meanwhile.
+            loaded.checked = Instant::now();
+            loaded.clone()
         };
-        if let Some(new) = self.look_again(&used).await {
-            *self.used() = new;
+        if let Some(new) = self.reload(&loaded).await {
+            *self.loaded() = new;
         }
-        Arc::clone(&self.used().config)
+        Arc::clone(&self.loaded().config)
     }
 
-    /// What is to be used instead. What cannot be used is told, and the last that could be is used on.
-    async fn look_again(&self, used: &Used) -> Option<Used> {
+    /// The certificates to use instead, if they changed. A failure is logged, and the last ones stay in use.
+    async fn reload(&self, loaded: &Loaded) -> Option<Loaded> {
         let now = self.clock.now();
-        let versions = versions(&self.serving, &*self.files).await;
-        let is_old = self.serving.cert_file.is_none() && now.duration_since(used.made) >= RENEW;
-        if versions == used.versions && !is_old {
+        let versions = versions(&self.settings, &*self.files).await;
+        let is_old = self.settings.cert_file.is_none() && now.duration_since(loaded.since) >= RENEW;
+        if versions == loaded.versions && !is_old {
             return None;
         }
-        match config(&self.serving, &self.host, &*self.files, now).await {
+        match config(&self.settings, &self.host, &*self.files, now).await {
             Ok(config) => {
                 info!("the certificates of the port are new");
                 let config = Arc::new(config);
-                Some(Used { config, versions, made: now, looked: used.looked })
+                Some(Loaded { config, versions, since: now, checked: loaded.checked })
             }
             Err(error) => {
-                let error = format!("{error:#}");
-                warn!(error, "the certificates of the port have changed and cannot be used");
+                let error = Chain(&error);
+                warn!(%error, "the certificates of the port have changed and cannot be used");
                 None
             }
         }
     }
 }
 
-/// Which versions of the files there are.
-async fn versions(serving: &Serving, files: &dyn HostFiles) -> Vec<Option<FileVersion>> {
+/// The versions of the files.
+async fn versions(settings: &TlsSettings, files: &dyn HostFiles) -> Vec<Option<FileVersion>> {
     let mut versions = Vec::new();
-    for path in [&serving.cert_file, &serving.key_file, &serving.client_ca_file] {
+    for path in [&settings.cert_file, &settings.key_file, &settings.client_ca_file] {
         let found = match path {
             Some(path) => files.look(path).await.ok().map(|found| found.version),
             None => None,
@@ -121,72 +178,88 @@ async fn versions(serving: &Serving, files: &dyn HostFiles) -> Vec<Option<FileVe
     versions
 }
 
-/// How connections are made secure.
+/// The TLS configuration for connections.
 async fn config(
-    serving: &Serving,
+    settings: &TlsSettings,
     host: &str,
     files: &dyn HostFiles,
     now: Timestamp,
-) -> Result<ServerConfig> {
+) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let (chain, key) = match (&serving.cert_file, &serving.key_file) {
+    let (chain, key) = match (&settings.cert_file, &settings.key_file) {
         (Some(cert), Some(key)) => {
             (certificates(files, cert).await?, private_key(files, key).await?)
         }
         _ => self_signed(host, now)?,
     };
-    let versions = if serving.newest_tls_only {
+    let versions = if settings.newest_tls_only {
         vec![&rustls::version::TLS13]
     } else {
         rustls::DEFAULT_VERSIONS.to_vec()
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions)
-        .context("choose versions of TLS")?;
-    let builder = match &serving.client_ca_file {
+        .map_err(TlsError::Versions)?;
+    let builder = match &settings.client_ca_file {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates(files, path).await? {
-                roots.add(certificate).with_context(|| format!("use {}", path.display()))?;
-            }
-            // Who has no certificate may have a token, or only ask for health.
+            let roots = authorities(files, path).await?;
+            // A client without a certificate may have a token, or get open paths only.
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                 .allow_unauthenticated()
                 .build()
-                .with_context(|| format!("use {}", path.display()))?;
+                .map_err(|error| unusable(path, error))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).context("use the certificate")?;
+    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::UseCertificate)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
 
-async fn certificates(files: &dyn HostFiles, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let named = || format!("read certificates from {}", path.display());
-    let pem = files.read(path, LONGEST).await.with_context(named)?;
-    let found: Vec<_> =
-        CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().with_context(named)?;
+async fn authorities(files: &dyn HostFiles, path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(files, path).await? {
+        roots.add(certificate).map_err(|error| unusable(path, error))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(path: &Path, error: impl Error + Send + Sync + 'static) -> TlsError {
+    TlsError::UseAuthorities { path: path.to_owned(), source: Box::new(error) }
+}
+
+async fn certificates(
+    files: &dyn HostFiles,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::ReadCertificates { path: path.to_owned(), source };
+    let pem = files.read(path, LONGEST).await.map_err(|error| failed(error.into()))?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| failed(error.into()))?;
     if found.is_empty() {
-        bail!("{} has no certificate", path.display());
+        return Err(TlsError::NoCertificate(path.to_owned()));
     }
     Ok(found)
 }
 
-async fn private_key(files: &dyn HostFiles, path: &Path) -> Result<PrivateKeyDer<'static>> {
-    let named = || format!("read a key from {}", path.display());
-    let pem = files.read(path, LONGEST).await.with_context(named)?;
-    PrivateKeyDer::from_pem_slice(&pem).with_context(named)
+async fn private_key(
+    files: &dyn HostFiles,
+    path: &Path,
+) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let failed = |source| TlsError::ReadKey { path: path.to_owned(), source };
+    let pem = files.read(path, LONGEST).await.map_err(|error| failed(error.into()))?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| failed(error.into()))
 }
 
-/// A certificate that nobody vouches for, as upstream makes one.
+/// A self-signed certificate, as upstream generates one.
 fn self_signed(
     host: &str,
     now: Timestamp,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let names = vec![host.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned()];
-    let mut params = CertificateParams::new(names).context("make a certificate")?;
+    let mut params = CertificateParams::new(names).map_err(TlsError::Generate)?;
     params.distinguished_name.push(DnType::CommonName, format!("{host}@{}", now.as_second()));
     let day = |days: i64| {
         let date = (now + Span::new().hours(days * 24)).to_zoned(jiff::tz::TimeZone::UTC).date();
@@ -195,14 +268,14 @@ fn self_signed(
     };
     params.not_before = day(-1);
     params.not_after = day(DAYS);
-    let key = KeyPair::generate().context("make a key")?;
-    let certificate = params.self_signed(&key).context("make a certificate")?;
+    let key = KeyPair::generate().map_err(TlsError::GenerateKey)?;
+    let certificate = params.self_signed(&key).map_err(TlsError::Generate)?;
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     Ok((vec![certificate.der().clone()], key))
 }
 
-/// Whose certificate it is: the common name, and an organisation for each group.
-pub fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
+/// The owner of a client certificate: the common name is the user, each organisation a group.
+pub(crate) fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -213,14 +286,13 @@ pub fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
 
 #[cfg(test)]
 mod tests {
-    use config::pod_gc::{Asked, parse};
     use testkit::clock::VirtualClock;
     use testkit::files::MemoryFiles;
 
     use super::*;
 
     #[test]
-    fn a_certificate_tells_its_owner() {
+    fn owner_is_read_from_the_subject() {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "prometheus");
@@ -232,7 +304,7 @@ mod tests {
         assert_eq!(owner.groups, ["monitoring", "system:authenticated"]);
     }
 
-    /// Puts a certificate and its key where they are served from.
+    /// Writes a certificate and its key to the files of the port.
     fn put(files: &MemoryFiles, name: &str) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -243,26 +315,29 @@ mod tests {
 
     // behaviour: PGC-104
     #[tokio::test(start_paused = true)]
-    async fn certificates_are_read_again_when_their_files_change() {
+    async fn certificates_are_reloaded_when_their_files_change() {
         let files = Arc::new(MemoryFiles::new());
         put(&files, "first");
-        let flags = ["--tls-cert-file=/tls/cert", "--tls-private-key-file=/tls/key"];
-        let Ok(Asked::Run(args)) = parse(flags) else { panic!("these flags mean to run") };
-        let clock = Arc::new(VirtualClock::new());
-        let keys = Keys::read(&args.serving, "host", Arc::clone(&files) as _, clock).await.unwrap();
-        let first = keys.current().await;
+        let settings = TlsSettings {
+            cert_file: Some("/tls/cert".into()),
+            key_file: Some("/tls/key".into()),
+            ..TlsSettings::default()
+        };
+        let (files_port, clock) = (Arc::clone(&files) as _, Arc::new(VirtualClock::new()));
+        let certificates = Certificates::read(settings, "host", files_port, clock).await.unwrap();
+        let first = certificates.current().await;
         put(&files, "second");
-        assert!(Arc::ptr_eq(&first, &keys.current().await), "not looked yet");
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let second = keys.current().await;
+        assert!(Arc::ptr_eq(&first, &certificates.current().await), "not checked yet");
+        tokio::time::sleep(CHECK_PERIOD).await;
+        let second = certificates.current().await;
         assert!(!Arc::ptr_eq(&first, &second));
         files.write("/tls/cert", "nonsense");
-        tokio::time::sleep(LOOK_AGAIN).await;
-        assert!(Arc::ptr_eq(&second, &keys.current().await), "the last that was good");
+        tokio::time::sleep(CHECK_PERIOD).await;
+        assert!(Arc::ptr_eq(&second, &certificates.current().await), "the last valid one");
     }
 
     #[test]
-    fn a_certificate_that_is_made_here_is_good_for_a_year() {
+    fn self_signed_certificate_is_valid_for_a_year() {
         let now: Timestamp = "2026-11-15T10:00:00Z".parse().unwrap();
         let (chain, _) = self_signed("host", now).unwrap();
         let (_, certificate) = X509Certificate::from_der(&chain[0]).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
-use config::pod_gc::PodGcArguments;
+use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
 use journal::RecordedPods;
 use model::chain::Chain;
@@ -19,16 +19,17 @@ use process::BLOCKING_THREADS;
 use process::clock::SystemClock;
 use process::signals::Signals;
 use process::tasks::Tasks;
-use server::access::Access;
-use server::tls::Keys;
+use server::access::{Access, AccessSettings};
+use server::https::{HttpsPort, listen, serve_https};
+use server::tls::{Certificates, TlsSettings};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::configz::configz;
 use super::health::Health;
+use super::pages::PodGcPages;
 use super::parts::{Parts, host_name};
-use super::serve::{Page, Reviewed, listen, serve};
 use crate::records::keep;
 
 /// How long it is waited at the start for the API server to be well, and how often it is asked.
@@ -139,20 +140,32 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
         return Ok(());
     }
     let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
-    let keys = Keys::read(serving, &host_name(), files, clock).await?;
+    let tls = TlsSettings {
+        cert_file: serving.cert_file.clone(),
+        key_file: serving.key_file.clone(),
+        client_ca_file: serving.client_ca_file.clone(),
+        newest_tls_only: serving.newest_tls_only,
+    };
+    let certificates = Certificates::read(tls, &host_name(), files, clock).await?;
     let listener = listen(&serving.address, serving.port).await;
     let listener = listener.with_context(|| {
         format!("listen on {} port {} (--secure-port)", serving.address, serving.port)
     })?;
-    let page = Arc::new(Page {
+    let pages = PodGcPages {
         health: Health { election: parts.election.clone(), cache: Arc::clone(&parts.cache) },
-        access: Access::new(Arc::clone(&parts.cluster) as _, serving.access.clone()),
-        reviewed: Reviewed::default(),
         registry: parts.registry.clone(),
         configz: configz(args).to_string(),
-    });
-    tasks.spawn("port", |stop| serve(page, listener, Arc::new(keys), stop));
+    };
+    let access = Access::new(Arc::clone(&parts.cluster) as _, access_settings(serving));
+    let port = Arc::new(HttpsPort::new(access, Arc::new(pages)));
+    tasks.spawn("port", |stop| serve_https(port, listener, Arc::new(certificates), stop));
     Ok(())
+}
+
+fn access_settings(serving: &Serving) -> AccessSettings {
+    let config::pod_gc::Access { open_paths, token_ttl, allowed_ttl, denied_ttl } =
+        serving.access.clone();
+    AccessSettings { open_paths, token_ttl, allowed_ttl, denied_ttl }
 }
 
 /// Starts all that only a leader does.

@@ -2,9 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use config::pod_gc::{Asked, parse};
 use model::ports::cluster::{ApiError, Reviews};
-use podgc::cache::{Cache, SharedCache};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair,
@@ -18,12 +16,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::access::AccessSettings;
+use crate::tls::TlsSettings;
 
-const CERT: &str = "--tls-cert-file=/tls/cert";
-const KEY: &str = "--tls-private-key-file=/tls/key";
-const CLIENT_CA: &str = "--client-ca-file=/tls/ca";
-
-/// Knows the tokens `good` and `poor`, and lets `good` see metrics and settings, whoever vouches for it.
+/// Accepts the tokens `good` and `poor`, and allows `good` to get metrics and settings, by token or certificate.
 #[derive(Debug)]
 struct Reviewer;
 
@@ -39,7 +35,23 @@ impl Reviews for Reviewer {
     }
 }
 
-/// Somebody who vouches for others.
+/// Some pages, of which one reports an error.
+#[derive(Debug)]
+struct TestPages;
+
+impl Pages for TestPages {
+    fn answer(&self, path: &str, _: Option<&str>) -> Page {
+        match path {
+            "/healthz" | "/livez" | "/healthz/ping" | "/livez/ping" | "/metrics" | "/configz" => {
+                text_page(StatusCode::OK, "ok")
+            }
+            "/readyz" => text_page(StatusCode::INTERNAL_SERVER_ERROR, "not ready"),
+            _ => text_page(StatusCode::NOT_FOUND, "404 page not found\n"),
+        }
+    }
+}
+
+/// A certificate authority.
 struct Authority {
     certificate: CertificateDer<'static>,
     pem: String,
@@ -59,22 +71,29 @@ impl Authority {
         Self { certificate: der, pem, issuer: Issuer::new(params, key) }
     }
 
-    fn vouch(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Identity {
+    fn issue(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Identity {
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().unwrap();
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// A client of that name.
+    /// A client certificate with this name.
     fn client(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
-        self.vouch(params, ExtendedKeyUsagePurpose::ClientAuth)
+        self.issue(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 }
 
-/// The port of a controller.
+/// How a port differs from the usual one.
+#[derive(Default)]
+struct Options {
+    open_paths: Option<Vec<String>>,
+    newest_tls_only: bool,
+}
+
+/// A port that is served.
 struct Port {
     address: SocketAddr,
     authority: Authority,
@@ -82,40 +101,44 @@ struct Port {
 }
 
 impl Port {
-    async fn open(more: &[&str]) -> Self {
-        Self::reviewed_by(Arc::new(Reviewer), more).await
+    async fn open(options: Options) -> Self {
+        Self::reviewed_by(Arc::new(Reviewer), options).await
     }
 
-    async fn reviewed_by(reviewer: Arc<dyn Reviews>, more: &[&str]) -> Self {
+    async fn reviewed_by(reviewer: Arc<dyn Reviews>, options: Options) -> Self {
         let authority = Authority::new();
         let files = Arc::new(MemoryFiles::new());
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        let (certificate, key) = authority.vouch(params, ExtendedKeyUsagePurpose::ServerAuth);
+        let (certificate, key) = authority.issue(params, ExtendedKeyUsagePurpose::ServerAuth);
         files.write("/tls/cert", certificate.pem());
         files.write("/tls/key", key.serialize_pem());
         files.write("/tls/ca", authority.pem.clone());
-        let flags = [&[CERT, KEY, CLIENT_CA], more].concat();
-        let Ok(Asked::Run(args)) = parse(flags) else { panic!("these flags mean to run") };
+        let tls = TlsSettings {
+            cert_file: Some("/tls/cert".into()),
+            key_file: Some("/tls/key".into()),
+            client_ca_file: Some("/tls/ca".into()),
+            newest_tls_only: options.newest_tls_only,
+        };
         let clock = Arc::new(VirtualClock::new());
-        let keys = Keys::read(&args.serving, "localhost", files, clock).await.unwrap();
-        let cache = Arc::new(SharedCache::new(Cache::default()));
-        let registry = Registry::new();
-        podgc::metrics::Metrics::new(&registry).unwrap();
-        let page = Arc::new(Page {
-            health: Health { election: None, cache },
-            access: Access::new(reviewer, args.serving.access.clone()),
-            reviewed: Reviewed::default(),
-            registry,
-            configz: super::super::configz::configz(&args).to_string(),
-        });
+        let certificates = Certificates::read(tls, "localhost", files, clock).await.unwrap();
+        let usual = || ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec();
+        let ttl = Duration::from_secs(10);
+        let settings = AccessSettings {
+            open_paths: options.open_paths.unwrap_or_else(usual),
+            token_ttl: ttl,
+            allowed_ttl: ttl,
+            denied_ttl: ttl,
+        };
+        let port = HttpsPort::new(Access::new(reviewer, settings), Arc::new(TestPages));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(page, listener, Arc::new(keys), CancellationToken::new()));
+        let (port, certificates) = (Arc::new(port), Arc::new(certificates));
+        tasks.spawn(serve_https(port, listener, certificates, CancellationToken::new()));
         Self { address, authority, _tasks: tasks }
     }
 
-    /// Sends a text and reads until the end.
+    /// Sends a text and reads the whole answer.
     async fn send(&self, who: Option<&Identity>, text: &str) -> Result<String, String> {
         self.send_by(rustls::DEFAULT_VERSIONS, who, text).await
     }
@@ -153,7 +176,7 @@ impl Port {
         answer.map_err(|error| error.to_string())
     }
 
-    /// Gets a path; the status and the whole answer.
+    /// Gets a path; returns the status and the whole answer.
     async fn get(&self, who: Who<'_>, path: &str) -> (u16, String) {
         let (identity, token) = match who {
             Who::Anonymous => (None, String::new()),
@@ -166,7 +189,7 @@ impl Port {
     }
 }
 
-/// With which credentials.
+/// The credentials of a caller.
 #[derive(Clone, Copy)]
 enum Who<'a> {
     Anonymous,
@@ -181,8 +204,8 @@ fn status(answer: &str) -> u16 {
 
 // behaviour: PGC-100, PGC-102
 #[tokio::test]
-async fn health_is_for_everybody_and_the_rest_for_whom_the_api_server_lets() {
-    let port = Port::open(&[]).await;
+async fn open_paths_are_public_and_other_paths_need_authorization() {
+    let port = Port::open(Options::default()).await;
     let good = port.authority.client("good");
     let poor = port.authority.client("poor");
     let whos = [
@@ -196,11 +219,10 @@ async fn health_is_for_everybody_and_the_rest_for_whom_the_api_server_lets() {
     for (path, expected) in [
         ("/healthz", [200; 6]),
         ("/livez", [200; 6]),
-        // Nothing is known of pods and nodes yet.
         ("/readyz", [500; 6]),
         ("/metrics", [403, 401, 403, 200, 403, 200]),
         ("/configz", [403, 401, 403, 200, 403, 200]),
-        // Only what is named is open.
+        // Only the named paths are open.
         ("/healthz/ping", [403, 401, 403, 200, 403, 200]),
         ("/secrets", [403, 401, 403, 403, 403, 403]),
     ] {
@@ -210,29 +232,25 @@ async fn health_is_for_everybody_and_the_rest_for_whom_the_api_server_lets() {
         }
         assert_eq!(seen, expected, "{path}");
     }
-    let (_, metrics) = port.get(Who::Token("good"), "/metrics").await;
-    assert!(metrics.contains("ferrolet_pod_gc_cycle_seconds_count 0"), "{metrics}");
-    assert!(metrics.contains("content-type: text/plain; version=0.0.4"), "{metrics}");
-    let (_, settings) = port.get(Who::Certificate(&good), "/configz").await;
-    assert!(settings.contains(r#""TerminatedPodGCThreshold":12500"#), "{settings}");
     let (_, refusal) = port.get(Who::Token("bad"), "/metrics").await;
     assert!(refusal.contains("www-authenticate: Bearer"), "{refusal}");
 }
 
 // behaviour: PGC-102
 #[tokio::test]
-async fn a_certificate_that_nobody_trusted_vouches_for_is_refused() {
-    let port = Port::open(&[]).await;
-    let stranger = Authority::new().client("good");
+async fn certificate_of_another_authority_is_refused() {
+    let port = Port::open(Options::default()).await;
+    let foreign = Authority::new().client("good");
     let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let error = port.send(Some(&stranger), request).await.unwrap_err();
+    let error = port.send(Some(&foreign), request).await.unwrap_err();
     assert!(error.contains("alert"), "{error}");
 }
 
 // behaviour: PGC-105
 #[tokio::test]
-async fn what_is_open_can_be_chosen() {
-    let port = Port::open(&["--authorization-always-allow-paths=/metrics,/livez*"]).await;
+async fn open_paths_can_be_set() {
+    let open_paths = Some(vec!["/metrics".to_owned(), "/livez*".to_owned()]);
+    let port = Port::open(Options { open_paths, ..Options::default() }).await;
     for (path, expected) in [("/metrics", 200), ("/livez/ping", 200), ("/healthz", 403)] {
         assert_eq!(port.get(Who::Anonymous, path).await.0, expected, "{path}");
     }
@@ -240,8 +258,8 @@ async fn what_is_open_can_be_chosen() {
 
 // behaviour: PGC-107
 #[tokio::test]
-async fn a_connection_has_one_request_of_8_kib_and_only_one_that_gets() {
-    let port = Port::open(&[]).await;
+async fn connection_has_one_get_request_of_at_most_8_kib() {
+    let port = Port::open(Options::default()).await;
     let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let twice = port.send(None, &request.repeat(2)).await.unwrap();
     assert_eq!(twice.matches("HTTP/1.1 200").count(), 1, "{twice}");
@@ -257,21 +275,21 @@ async fn a_connection_has_one_request_of_8_kib_and_only_one_that_gets() {
 
 // behaviour: PGC-107
 #[tokio::test]
-async fn an_older_tls_can_be_refused() {
+async fn older_tls_can_be_refused() {
     let request = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let older = &[&rustls::version::TLS12];
-    let any = Port::open(&["--tls-min-version=VersionTLS12"]).await;
+    let any = Port::open(Options::default()).await;
     assert_eq!(status(&any.send_by(older, None, request).await.unwrap()), 200);
-    let newest = Port::open(&["--tls-min-version=VersionTLS13"]).await;
+    let newest = Port::open(Options { newest_tls_only: true, ..Options::default() }).await;
     newest.send_by(older, None, request).await.unwrap_err();
     assert_eq!(status(&newest.send(None, request).await.unwrap()), 200);
 }
 
 // behaviour: PGC-141
 #[tokio::test]
-async fn all_addresses_are_those_of_both_versions_of_ip() {
+async fn unspecified_address_means_both_versions_of_ip() {
     let connects = async |host: &str, port: u16| TcpStream::connect((host, port)).await.is_ok();
-    // Not every machine that runs tests has the sixth.
+    // Not every machine that runs tests has version 6.
     let has_v6 = TcpListener::bind("[::1]:0").await.is_ok();
     for (address, v4, v6) in
         [("0.0.0.0", true, has_v6), ("::", true, has_v6), ("127.0.0.1", true, false)]
@@ -280,13 +298,13 @@ async fn all_addresses_are_those_of_both_versions_of_ip() {
         let port = listener.local_addr().unwrap().port();
         let seen = (connects("127.0.0.1", port).await, connects("::1", port).await);
         assert_eq!(seen, (v4, v6), "{address}");
-        // Taken is taken, by whichever version of IP.
+        // The port is in use, for either version of IP.
         let error = listen(address, port).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{address}");
     }
 }
 
-/// Never says whose a token is but that of `good`; counts the questions.
+/// Answers only about the token `good`; counts the other reviews, which never end.
 #[derive(Debug, Default)]
 struct Slow(tokio::sync::watch::Sender<usize>);
 
@@ -313,7 +331,7 @@ impl Reviews for Slow {
 #[tokio::test]
 async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
     let slow = Arc::new(Slow::default());
-    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, &[]).await);
+    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let mut asking = JoinSet::new();
     for number in 0..MOST_REVIEWED {
         let port = Arc::clone(&port);
@@ -331,17 +349,17 @@ async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
     }
     assert_eq!(port.get(Who::Anonymous, "/healthz").await.0, 200);
     let good = port.authority.client("good");
-    assert_eq!(port.get(Who::Certificate(&good), "/metrics").await.0, 200, "it needs no review");
+    assert_eq!(port.get(Who::Certificate(&good), "/metrics").await.0, 200, "it is not reviewed");
 }
 
 // behaviour: PGC-144
 #[tokio::test]
 async fn authenticated_connections_do_not_count() {
     let slow = Arc::new(Slow::default());
-    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, &[]).await);
+    let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let hung = Arc::new(port.authority.client("hung"));
     let mut asking = JoinSet::new();
-    // More than there are slots, one after the other: none has to give way before it is authenticated.
+    // More than the slots, one after the other: none is closed before it is authenticated.
     for number in 0..=MOST_CONNECTIONS {
         let (port, hung) = (Arc::clone(&port), Arc::clone(&hung));
         asking.spawn(async move { port.get(Who::Certificate(&hung), "/metrics").await.0 });
