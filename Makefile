@@ -23,7 +23,7 @@ cluster: ## set up and run a cluster of one node: etcd, API server, controllers,
 record: ## run it once more for the picture in the README (needs root)
 	@e2e/parts/build.sh containerd runc cni
 	@e2e/build-images.sh images
-	cargo build --locked --profile quick -p ferrolet -p testbed
+	cargo build --locked --profile quick -p cli -p testbed
 	cargo build --locked -p xtask --features picture
 	$(CARGO_TARGET_DIR)/debug/xtask picture
 

@@ -47,7 +47,7 @@ use_target
 make --no-print-directory testbed
 echo "building ferrolet and the benchmark (some minutes the first time)"
 # Separately, so that ferrolet is built with its own features of shared libraries.
-cargo build --quiet --locked --release -p ferrolet -p testbed
+cargo build --quiet --locked --release -p cli -p testbed
 cargo build --quiet --locked --release -p testkit -p bench
 commit=$(source_commit)
 binary=$(sha256sum "$CARGO_TARGET_DIR/release/ferrolet" | cut -c1-16)

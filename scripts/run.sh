@@ -115,7 +115,7 @@ if [ "${2:-}" != built ] && [ -z "${FERROLET_PROGRAMS:-}" ]; then
     [ -x "$ferrolet" ] || echo "Building ferrolet: about three minutes the first time."
     . scripts/checkout.sh
     use_target
-    cargo build --locked --profile quick -p ferrolet -p testbed
+    cargo build --locked --profile quick -p cli -p testbed
     leave_target
 fi
 [ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,FERROLET_PROGRAMS,FERROLET_NOTE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$mode" built

@@ -34,16 +34,16 @@ const WAITING: usize = 4;
 /// How long somebody who asks waits for a runtime that says nothing. Calls of passes have minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The runtime did not tell what it was asked for.
+/// A check of the runtime failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unheard {
-    /// It says nothing.
+pub enum RuntimeCheckError {
+    /// It does not answer.
     #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
     Silent {
-        /// What it was asked for.
+        /// What was requested.
         what: &'static str,
     },
-    /// It answered that it cannot.
+    /// It returned an error.
     #[error(transparent)]
     Failed(RuntimeError),
 }
@@ -52,22 +52,22 @@ pub(crate) enum Unheard {
 async fn answered<T>(
     what: &'static str,
     answer: impl Future<Output = Result<T, RuntimeError>>,
-) -> Result<(), Unheard> {
+) -> Result<(), RuntimeCheckError> {
     match timeout(PATIENCE, answer).await {
-        Ok(answer) => answer.map(drop).map_err(Unheard::Failed),
-        Err(_) => Err(Unheard::Silent { what }),
+        Ok(answer) => answer.map(drop).map_err(RuntimeCheckError::Failed),
+        Err(_) => Err(RuntimeCheckError::Silent { what }),
     }
 }
 
-/// Asks the runtime for what it always knows, so that nobody waits minutes for one that hangs. What a plan
-/// asks for after that may take its time: there may be very many containers.
-pub(crate) async fn heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+/// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan have
+/// longer limits, because lists may be long.
+pub async fn check_version(runtime: &dyn Runtime) -> Result<(), RuntimeCheckError> {
     answered("its version", runtime.version()).await
 }
 
-/// Asks the runtime for short lists, where one that tells its version may hang all the same. What fails at
-/// once is told with the plan.
-pub(crate) async fn lists_heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+/// Requests short lists of the runtime, which may hang although the version is returned. Only a missing answer is an
+/// error: a list that fails is a problem of the plan.
+pub async fn check_lists(runtime: &dyn Runtime) -> Result<(), RuntimeCheckError> {
     let ready = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
     let created =
         ContainerFilter { state: Some(ContainerState::Created), ..ContainerFilter::default() };
@@ -76,7 +76,9 @@ pub(crate) async fn lists_heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
         answered("its containers (ListContainers)", runtime.list_containers(&created)),
         answered("its images (ListImages)", runtime.list_images()),
     );
-    let is_silent = |answer: &Result<(), Unheard>| matches!(answer, Err(Unheard::Silent { .. }));
+    let is_silent = |answer: &Result<(), RuntimeCheckError>| {
+        matches!(answer, Err(RuntimeCheckError::Silent { .. }))
+    };
     [sandboxes, containers, images].into_iter().find(is_silent).unwrap_or(Ok(()))
 }
 
@@ -97,10 +99,12 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let policy = self.policy.clone();
-        let (items, warnings, problems) = match heard(&*self.runtime).await {
-            Err(silent @ Unheard::Silent { .. }) => (Vec::new(), Vec::new(), vec![chain(&silent)]),
+        let (items, warnings, problems) = match check_version(&*self.runtime).await {
+            Err(silent @ RuntimeCheckError::Silent { .. }) => {
+                (Vec::new(), Vec::new(), vec![chain(&silent)])
+            }
             // One that fails at once is told with all that it was asked for.
-            Ok(()) | Err(Unheard::Failed(_)) => {
+            Ok(()) | Err(RuntimeCheckError::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 planned(&plans.0, &plans.1)
             }
@@ -149,8 +153,8 @@ fn chain(error: &(impl std::error::Error + 'static)) -> String {
     Chain(error).to_string()
 }
 
-/// Both plans together: what goes first, what people would be told, and what could not be looked at.
-pub(crate) fn planned(
+/// The items of both plans, removals first, with the warnings that a pass would log and the problems of the lists.
+pub fn planned(
     containers: &Planned,
     images: &PassReport,
 ) -> (Vec<GcItem>, Vec<GcWarning>, Vec<String>) {
@@ -192,8 +196,8 @@ fn removal_item(verdict: Verdict) -> GcItem {
     plan_item(&Item { subject, name, owner, fate: Fate::Remove, rule, detail })
 }
 
-/// How much is kept, and for how long, as it is told. No limit is `null`.
-pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
+/// The limits of a policy as they are shown. No limit is `null`.
+pub fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
     let limit = |limit: Option<usize>| limit.map_or(Value::Null, Value::from);
     // Zero is for ever.
     let maximum_age = Some(images.maximum_age).filter(|age| !age.is_zero());
@@ -239,14 +243,14 @@ mod tests {
         ];
         for (method, what) in rows {
             let runtime = MemoryRuntime::new(Arc::new(VirtualClock::default()));
-            assert!(lists_heard(&runtime).await.is_ok(), "{what}");
+            assert!(check_lists(&runtime).await.is_ok(), "{what}");
             runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)).once());
-            assert!(lists_heard(&runtime).await.is_ok(), "the plan tells of it: {what}");
+            assert!(check_lists(&runtime).await.is_ok(), "the plan tells of it: {what}");
             runtime.inject(Rule::on(method, Fault::hang()));
-            assert!(heard(&runtime).await.is_ok(), "{what}");
+            assert!(check_version(&runtime).await.is_ok(), "{what}");
             let expected =
                 format!("the container runtime does not answer: it was asked for {what} 5s ago");
-            assert_eq!(lists_heard(&runtime).await.unwrap_err().to_string(), expected);
+            assert_eq!(check_lists(&runtime).await.unwrap_err().to_string(), expected);
         }
     }
 

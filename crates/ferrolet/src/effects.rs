@@ -181,7 +181,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Whether a flag has an effect, or some of what can be set with it has.
-pub(crate) fn has_effect(flag: &Flag) -> bool {
+pub fn has_effect(flag: &Flag) -> bool {
     match flag.target {
         Target::Field { path, .. } => FIELDS.iter().any(|field| {
             field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -223,7 +223,7 @@ pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String])
 }
 
 /// What an operator should know of a value that has no effect, or not its whole effect.
-pub(crate) fn remark(path: &str, value: &Value) -> Option<&'static str> {
+pub fn remark(path: &str, value: &Value) -> Option<&'static str> {
     if let Some((_, part)) = PARTLY.iter().find(|(field, _)| *field == path) {
         return Some(part);
     }

@@ -6,7 +6,7 @@ use config::CgroupVersion;
 const CGROUP2: u64 = 0x6367_7270;
 
 /// The version of the cgroup tree: 2 only when it is the whole tree.
-pub(crate) fn cgroup_version() -> CgroupVersion {
+pub fn cgroup_version() -> CgroupVersion {
     let unified = rustix::fs::statfs("/sys/fs/cgroup")
         .is_ok_and(|system| u64::try_from(system.f_type) == Ok(CGROUP2));
     if unified { CgroupVersion::V2 } else { CgroupVersion::V1 }

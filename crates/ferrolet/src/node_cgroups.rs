@@ -87,7 +87,7 @@ impl NodeCgroups {
 }
 
 /// The cgroups of this machine, for the driver that the runtime has too, and the threads that they take.
-pub(crate) fn open(driver: CgroupDriver) -> Result<(Arc<dyn Cgroups>, Pool)> {
+pub fn open(driver: CgroupDriver) -> Result<(Arc<dyn Cgroups>, Pool)> {
     let tree = Tree::of_machine().context("find the cgroups of this machine")?;
     match driver {
         CgroupDriver::Cgroupfs => {

@@ -63,13 +63,13 @@ const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// Where the journal of removals is, below the root directory.
-pub(crate) const JOURNAL: &str = "ferrolet/journal";
+pub const JOURNAL: &str = "ferrolet/journal";
 
 /// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
 const LAST_AGENT: Duration = Duration::from_secs(3);
 
 /// Runs the agent.
-pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
+pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
     args.warn_of_settings();
     let config = args.config;
     let watchdog = systemd::watchdog()?;
@@ -167,7 +167,7 @@ fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Re
 }
 
 /// The node's name: as asked for, else the machine's host name; lower case in any case.
-pub(crate) fn node_name(wanted: Option<&str>) -> Result<String> {
+pub fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {
         Some(name) => name,

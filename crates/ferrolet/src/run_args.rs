@@ -15,25 +15,25 @@ use crate::effects::{missed_at_default, without_effect};
 
 /// What the agent is told at its start.
 #[derive(Debug)]
-pub(crate) struct RunArgs {
+pub struct RunArgs {
     /// The configuration: file, drop-ins and flags together.
-    pub(crate) config: KubeletConfiguration,
+    pub config: KubeletConfiguration,
     /// The settings of our own.
-    pub(crate) own: FerroletConfiguration,
+    pub own: FerroletConfiguration,
     /// What an operator should look at.
-    pub(crate) warnings: Vec<Warning>,
+    pub warnings: Vec<Warning>,
     /// Drop-ins that were passed over for their names.
-    pub(crate) skipped: Vec<PathBuf>,
+    pub skipped: Vec<PathBuf>,
     /// Flags and fields that were set but have no effect yet.
-    pub(crate) without_effect: Vec<String>,
+    pub without_effect: Vec<String>,
     /// Settings without effect that matter at their defaults, with what is missing.
-    pub(crate) missed_at_default: Vec<String>,
+    pub missed_at_default: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
     /// Where it is said how the API server is reached; without, the node stands alone.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Name of this node instead of the machine's host name.
-    pub(crate) hostname_override: Option<String>,
+    pub hostname_override: Option<String>,
     /// The node's addresses; empty to find out.
     pub(crate) node_ip: String,
     /// The node's labels, besides those that every node has.
@@ -68,7 +68,7 @@ impl RunArgs {
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// To run.
     Run(Box<RunArgs>),
     /// To tell the flags.
@@ -79,7 +79,7 @@ pub(crate) enum Asked {
 
 /// Why the agent does not start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ArgsError {
+pub enum ArgsError {
     /// An argument is no text.
     #[error("argument {0:?} is not UTF-8")]
     NotText(OsString),
@@ -94,10 +94,10 @@ pub(crate) enum ArgsError {
 /// The files or flags cannot be used, each for its reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; "))]
-pub(crate) struct Refused(pub(crate) Vec<ConfigError>);
+pub struct Refused(pub Vec<ConfigError>);
 
 /// Reads the arguments behind `run`, and the files that they name.
-pub(crate) fn parse(
+pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     machine: CgroupVersion,
 ) -> Result<Asked, ArgsError> {
@@ -115,7 +115,7 @@ pub(crate) fn parse(
 }
 
 /// Reads the files that the flags name, and brings all together.
-pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
+pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
     let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
     let loaded = config::load_sources_for(machine, path("config"), path("config-dir"), flags);
     let read = |file: &Path| config::load_ferrolet(file, wrong_pins);

@@ -1,6 +1,7 @@
 //! What the parts of the controller share.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -16,13 +17,16 @@ use process::clock::SystemClock;
 use process::version::FERROLET;
 use prometheus::Registry;
 
-use super::why;
-
 /// How this program presents itself to the API server, which takes the part before the slash for the
 /// manager of the fields it writes.
 const USER_AGENT: &str = concat!("ferrolet-pod-gc/", env!("CARGO_PKG_VERSION"));
-/// Who writes events.
+/// The component that writes events.
 const COMPONENT: &str = "ferrolet-pod-gc";
+
+/// The journal in a state directory.
+pub fn journal_dir(state_dir: &Path) -> PathBuf {
+    state_dir.join("journal")
+}
 
 /// Everything that the parts share.
 pub(super) struct Parts {
@@ -43,7 +47,7 @@ impl Parts {
         let cluster = Arc::new(cluster(args, &registry).await?);
         let order = if args.terminated.by_finish { Order::Finish } else { Order::Creation };
         let cache = Arc::new(SharedCache::new(Cache::new(order, args.terminated.ttl.is_some())));
-        let segments = Arc::new(HostSegments::new(why::journal(&args.state_dir)));
+        let segments = Arc::new(HostSegments::new(journal_dir(&args.state_dir)));
         let clock = Arc::new(SystemClock);
         let journal = Arc::new(DiskJournal::new(segments, clock, FERROLET, args.journal_bytes));
         let ledger = Ledger::new(Arc::clone(&journal) as _, &registry);

@@ -7,7 +7,6 @@ mod allocations;
 mod calls;
 mod cgroups;
 mod cluster;
-mod commands;
 mod crash;
 mod directories;
 mod gc;

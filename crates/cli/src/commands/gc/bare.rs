@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use config::{GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
+use ferrolet::collection::{check_lists, check_version, planned, policy};
 use gc::containers::{ContainerGcParts, Removals, StopUnknown, container_gc};
 use gc::decide::NobodyToAsk;
 use gc::decide::images::{KeptImage, Pins, Policy};
@@ -23,8 +24,6 @@ use model::ports::events::{NodeEvent, NodeEvents};
 use process::clock::SystemClock;
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
-
-use crate::collection::{heard, lists_heard, planned, policy};
 
 /// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -99,8 +98,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         Deadlines { request: kubelet.runtime_request_timeout.to_std(), ..Deadlines::default() };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
     let asked = || format!("ask the container runtime at {}", endpoint.path().display());
-    heard(&*runtime).await.with_context(asked)?;
-    lists_heard(&*runtime).await.with_context(asked)?;
+    check_version(&*runtime).await.with_context(asked)?;
+    check_lists(&*runtime).await.with_context(asked)?;
     let images = Policy {
         minimum_age: kubelet.image_minimum_gc_age.to_std(),
         maximum_age: kubelet.image_maximum_gc_age.to_std(),

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ferrolet::cli::main()
+    cli::main()
 }

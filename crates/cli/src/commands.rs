@@ -1,7 +1,6 @@
-//! Commands that ask a running agent, and those that look after its node.
+//! The commands: those that query a running agent, and those that work without one.
 //!
-//! Each command is a function over its arguments and the place it writes to, and a thin `run` that
-//! gives it the real ones.
+//! Each command is a function of its arguments and its output, with a thin `run` that passes the real ones.
 
 pub mod agent;
 pub(crate) mod config_check;
@@ -12,6 +11,8 @@ pub mod get_pods;
 pub mod logs;
 mod marked_yaml;
 pub mod node_clean;
+pub(crate) mod pod_gc;
+mod pod_gc_why;
 pub mod pods_table;
 mod pulling;
 mod refused;
@@ -28,7 +29,7 @@ use anyhow::{Context, Result};
 
 use self::agent::AgentClient;
 
-/// Where the agent is.
+/// Where the agent's files are.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Place {
     /// Directory of the agent's files, as the agent was given it.

@@ -206,7 +206,7 @@ fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
     assert_eq!(json["errors"][1]["field"], "gc.images.pin[1]");
     assert_eq!(json["errors"][1]["source"], file.as_str());
     // The agent is refused by the same words.
-    let run = crate::run_args::parse(flags.iter().map(OsString::from), CgroupVersion::V2);
+    let run = ferrolet::run_args::parse(flags.iter().map(OsString::from), CgroupVersion::V2);
     let refused = run.unwrap_err().to_string();
     assert!(errors.iter().all(|error| refused.contains(error)), "{refused}");
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use ferrolet::run::JOURNAL;
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
 use journal::{Became, Entry, Query, Thing, find, went_along};
@@ -17,7 +18,6 @@ use super::words::{inputs, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::table::clean;
-use crate::run::JOURNAL;
 
 /// How moments are written for people.
 const MOMENT: &str = "%Y-%m-%d %H:%M:%S UTC";

@@ -12,6 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
+use ferrolet::node_cgroups;
+use ferrolet::run::JOURNAL;
+use ferrolet::runtime_note::{CgroupsNote, RuntimeNote};
 use hostfs::HostSegments;
 use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime, Witnesses};
 use model::cgroup::{CgroupDriver, CgroupName};
@@ -26,9 +29,6 @@ use runtime::LogLayout;
 
 use self::act::Cleaner;
 use super::Place;
-use crate::node_cgroups;
-use crate::run::JOURNAL;
-use crate::runtime_note::{CgroupsNote, RuntimeNote};
 
 /// The least that a call is given, as in `run`.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The commands that ask an agent, and a server that answers them, on a real socket.
+//! The commands that query an agent, with a server of the test on a real socket.
 #![allow(clippy::disallowed_methods, reason = "containers write their logs to real files")]
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser as _;
-use ferrolet::commands::display::TableLines;
-use ferrolet::commands::pods_table::Layout;
-use ferrolet::commands::{describe, gc, get_pods, logs, watch_pods};
+use cli::commands::display::TableLines;
+use cli::commands::pods_table::Layout;
+use cli::commands::{describe, gc, get_pods, logs, watch_pods};
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock as _;

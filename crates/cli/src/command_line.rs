@@ -7,12 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ferrolet::run_args::{self, Asked};
+use ferrolet::{machine, run};
 use process::traces::Traces;
 use process::{TraceSettings, klog, version};
 
-use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean};
-use crate::run_args::{self, Asked};
-use crate::{machine, pod_gc, run, run_help};
+use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean, pod_gc};
+use crate::run_help;
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
 const KUBELET: &str = "kubelet";
@@ -135,7 +136,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
     if let [_, command, rest @ ..] = args
         && command == "pod-gc"
     {
-        return pod_gc::dispatch(rest);
+        return pod_gc::run(rest);
     }
     match Cli::parse_from(args).command {
         Command::Run { flags } => run_agent(&flags),
@@ -146,7 +147,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
-        Command::PodGc { args } => pod_gc::dispatch(&args),
+        Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => tell_version(&args),
     }
@@ -190,7 +191,7 @@ fn tell_version(args: &VersionArgs) -> Result<()> {
     let text = match args.output {
         None => version::text(),
         Some(VersionOutput::Json) => {
-            let json = serde_json::to_string_pretty(&crate::version::version());
+            let json = serde_json::to_string_pretty(&ferrolet::version());
             json.context("write the version")? + "\n"
         }
     };

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use ferrolet::commands::agent::AgentClient;
+use cli::commands::agent::AgentClient;
 use hostfs::{HostLogs, Socket};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodName, PodUid};

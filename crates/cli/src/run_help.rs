@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use config::flags::{Flag, Target, known};
-
-use crate::effects::has_effect;
+use ferrolet::effects::has_effect;
 
 /// How wide a line of names may be.
 const WIDTH: usize = 96;

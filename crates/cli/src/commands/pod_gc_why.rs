@@ -4,16 +4,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use ferrolet::pod_gc::journal_dir;
 use journal::Found;
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 
-use crate::commands::gc::Output;
-use crate::commands::gc::why::{goes_back, read, tell_damage, told};
-
-/// Where the journal is, below the state directory.
-pub(super) const JOURNAL: &str = "journal";
+use super::gc::Output;
+use super::gc::why::{goes_back, read, tell_damage, told};
 
 /// Tell why a pod was deleted: which rule, when, with which numbers.
 #[derive(Debug, Clone, clap::Parser)]
@@ -39,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Writes what was deleted and why; an error if nothing is known.
 fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
-    let journal = journal(&args.state_dir);
+    let journal = journal_dir(&args.state_dir);
     let has =
         |path: &Path| path.try_exists().with_context(|| format!("look at {}", path.display()));
     // The journal begins with the first deletion, and each replica has its own.
@@ -66,11 +64,6 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         bail!("no pod called {:?} was deleted here, {}", args.what, goes_back(&answer));
     }
     Ok(())
-}
-
-/// The journal in a state directory.
-pub(super) fn journal(state_dir: &Path) -> PathBuf {
-    state_dir.join(JOURNAL)
 }
 
 #[cfg(test)]
@@ -114,10 +107,19 @@ mod tests {
     /// A journal with one deletion, and the time of it.
     fn written(place: &Path, outcome: Outcome<'_>) -> Timestamp {
         let clock = VirtualClock::new();
-        let segments = Arc::new(HostSegments::new(journal(place)));
+        let segments = Arc::new(HostSegments::new(journal_dir(place)));
         let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
         written.record(&verdict(), outcome);
         model::ports::clock::WallClock::now(&clock)
+    }
+
+    #[test]
+    fn default_state_directory_is_that_of_the_deployment() {
+        let deployment = include_str!("../../../../deploy/pod-gc/deployment.yaml");
+        let command = <Args as clap::CommandFactory>::command();
+        let flag = command.get_arguments().find(|arg| arg.get_id() == "state_dir").unwrap();
+        let default = flag.get_default_values()[0].to_str().unwrap();
+        assert!(deployment.contains(&format!("mountPath: {default}\n")), "{default}");
     }
 
     // behaviour: PGC-57
@@ -138,7 +140,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let clock = VirtualClock::new();
         let open = || {
-            let segments = Arc::new(HostSegments::new(journal(place.path())));
+            let segments = Arc::new(HostSegments::new(journal_dir(place.path())));
             Arc::new(DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20))
         };
         let killed = open();
@@ -158,7 +160,7 @@ mod tests {
         ::journal::Witnesses::default().settle(&next).await;
         drop(next);
         assert_eq!(ask(), before, "the next process has put it on record");
-        assert!(journal(place.path()).join("00000001.jsonl").is_file());
+        assert!(journal_dir(place.path()).join("00000001.jsonl").is_file());
     }
 
     // behaviour: PGC-99

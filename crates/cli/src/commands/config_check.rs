@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use anyhow::{Context, Result, bail};
 use config::flags::{FlagError, FlagSet, find};
 use config::{CgroupVersion, ConfigError, FieldError, Warning};
+use ferrolet::run_args::{RunArgs, load};
+use ferrolet::{effects, machine};
 use model::chain::Chain;
 use serde_json::{Value, json};
 
 use super::marked_yaml;
-use crate::run_args::{RunArgs, load};
-use crate::{effects, machine};
 
 /// What `--help` says.
 const HELP: &str = "\
