@@ -29,7 +29,6 @@ mod node_settings;
 mod node_view;
 mod panic_reports;
 mod pod_cidr;
-pub mod pod_gc;
 mod pod_metrics;
 mod pod_resources;
 mod pulse;

@@ -70,21 +70,10 @@ impl Records {
         }
     }
 
-    /// Sees to it that what is put on record is on disk, and that what an earlier agent was removing when it
-    /// was killed is put on record.
+    /// Syncs the journal, and records the removals that were in progress when an earlier agent was killed.
     pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
-        keep(Arc::clone(&self.journal), Arc::clone(&self.witnesses), stop)
+        Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop)
     }
-}
-
-/// The same of a journal for which these know what is there.
-pub(crate) async fn keep(
-    journal: Arc<DiskJournal>,
-    witnesses: Arc<Witnesses>,
-    stop: CancellationToken,
-) {
-    let settled = stop.run_until_cancelled(witnesses.settle(&journal));
-    tokio::join!(settled, Arc::clone(&journal).keep_synced(stop.clone()));
 }
 
 /// Answers from the journal, on threads that nothing else waits for.

@@ -10,6 +10,7 @@ use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::files::HostFiles;
 use model::ports::runtime::Runtime;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::entry::{Became, Entry};
 use crate::journal_thread::DiskJournal;
@@ -29,6 +30,13 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
+    /// Records the removals that were in progress when an earlier process was killed, and syncs the journal until it is
+    /// stopped.
+    pub async fn keep(self: Arc<Self>, journal: Arc<DiskJournal>, stop: CancellationToken) {
+        let settled = stop.run_until_cancelled(self.settle(&journal));
+        tokio::join!(settled, Arc::clone(&journal).keep_synced(stop.clone()));
+    }
+
     /// Puts on record what earlier processes were removing when they were killed: what is gone was removed,
     /// as far as anybody can tell; of what is not, or of which nobody knows, that is said.
     pub async fn settle(&self, journal: &DiskJournal) {

@@ -12,5 +12,5 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     if args.first().is_some_and(|first| first == "why") {
         return why::run(&why::Args::parse_from(args));
     }
-    ferrolet::pod_gc::dispatch(args)
+    podgc_main::dispatch(args)
 }

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use ferrolet::pod_gc::journal_dir;
 use journal::Found;
 use model::ports::clock::WallClock as _;
+use podgc_main::journal_dir;
 use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 

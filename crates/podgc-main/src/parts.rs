@@ -1,4 +1,4 @@
-//! What the parts of the controller share.
+//! The parts that the tasks of the program share.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,7 @@ use process::clock::SystemClock;
 use process::version::FERROLET;
 use prometheus::Registry;
 
-/// How this program presents itself to the API server, which takes the part before the slash for the
-/// manager of the fields it writes.
+/// The user agent. The API server uses the part before the slash as the manager of the fields that are written.
 const USER_AGENT: &str = concat!("ferrolet-pod-gc/", env!("CARGO_PKG_VERSION"));
 /// The component that writes events.
 const COMPONENT: &str = "ferrolet-pod-gc";
@@ -28,20 +27,20 @@ pub fn journal_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("journal")
 }
 
-/// Everything that the parts share.
-pub(super) struct Parts {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) cache: Arc<SharedCache>,
-    pub(super) registry: Registry,
-    pub(super) metrics: Metrics,
-    pub(super) journal: Arc<DiskJournal>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) election: Option<Arc<Election>>,
+/// The shared parts.
+pub(crate) struct Parts {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) cache: Arc<SharedCache>,
+    pub(crate) registry: Registry,
+    pub(crate) metrics: Metrics,
+    pub(crate) journal: Arc<DiskJournal>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) election: Option<Arc<Election>>,
 }
 
 impl Parts {
-    /// Finds the API server, and makes what nobody has to be asked for.
-    pub(super) async fn new(args: &PodGcArguments) -> Result<Self> {
+    /// Connects to the API server and builds the parts.
+    pub(crate) async fn new(args: &PodGcArguments) -> Result<Self> {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).context("count deletions")?;
         let cluster = Arc::new(cluster(args, &registry).await?);
@@ -83,12 +82,12 @@ fn election_of(elected: &Elected, cluster: &Arc<Cluster>, metrics: &Metrics) -> 
 }
 
 /// The name of this machine.
-pub(super) fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase();
     if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
-/// So that no two processes are the same, not even two in a row on one machine.
+/// Distinguishes processes, also two in a row on one machine.
 fn random_uuid() -> String {
     let half = || RandomState::new().hash_one(std::process::id());
     let (first, second) = (half(), half());

@@ -8,10 +8,10 @@ use podgc::cache::{Cache, SharedCache};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::health::Health;
+use crate::health::Health;
 
-const RBAC: &str = include_str!("../../../../deploy/pod-gc/rbac.yaml");
-const DEPLOYMENT: &str = include_str!("../../../../deploy/pod-gc/deployment.yaml");
+const RBAC: &str = include_str!("../../../deploy/pod-gc/rbac.yaml");
+const DEPLOYMENT: &str = include_str!("../../../deploy/pod-gc/deployment.yaml");
 
 /// The package that is built, and the program that it has.
 const PACKAGE: &str = "cli";
@@ -19,11 +19,11 @@ const PROGRAM: &str = "ferrolet";
 
 /// The root of the sources, from which the image is made.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
-const DOCKERFILE: &str = include_str!("../../../../deploy/pod-gc/Dockerfile");
-const IGNORED: &str = include_str!("../../../../deploy/pod-gc/Dockerfile.dockerignore");
-const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
-const DOCS: &str = include_str!("../../../../docs/pod-gc.md");
+const WORKSPACE: &str = include_str!("../../../Cargo.toml");
+const DOCKERFILE: &str = include_str!("../../../deploy/pod-gc/Dockerfile");
+const IGNORED: &str = include_str!("../../../deploy/pod-gc/Dockerfile.dockerignore");
+const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
+const DOCS: &str = include_str!("../../../docs/pod-gc.md");
 
 #[derive(Debug, Deserialize)]
 struct Role {

@@ -5,7 +5,7 @@ use hyper::header::HeaderValue;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use server::https::{Page, Pages, page, text_page};
 
-use super::health::Health;
+use crate::health::Health;
 
 /// What the port shows.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ mod tests {
     use podgc::cache::{Cache, SharedCache};
     use podgc::metrics::Metrics;
 
-    use super::super::configz::configz;
     use super::*;
+    use crate::configz::configz;
 
     // behaviour: PGC-100, PGC-101, PGC-106
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! What the controller was told, in the form that upstream's controller manager shows.
+//! The settings in the form that upstream's controller manager shows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const GROUP: &str = "kubecontrollermanager.config.k8s.io";
 const OURS: &str = "ferrolet";
 
 /// The settings in effect, as JSON.
-pub(super) fn configz(args: &PodGcArguments) -> Value {
+pub(crate) fn configz(args: &PodGcArguments) -> Value {
     let PodGcArguments { server, terminated, serving, .. } = args;
     let kubeconfig = server.kubeconfig.as_ref().map(|path| path.display().to_string());
     json!({

@@ -1,4 +1,4 @@
-//! Runs the controller: finds the API server, waits for the lease, and works until told to stop.
+//! Runs the controller: connects to the API server, waits for the lease, and works until it is stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
 use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
-use journal::RecordedPods;
+use journal::{RecordedPods, Witnesses};
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
@@ -26,23 +26,22 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::configz::configz;
-use super::health::Health;
-use super::pages::PodGcPages;
-use super::parts::{Parts, host_name};
-use crate::records::keep;
+use crate::configz::configz;
+use crate::health::Health;
+use crate::pages::PodGcPages;
+use crate::parts::{Parts, host_name};
 
-/// How long it is waited at the start for the API server to be well, and how often it is asked.
+/// How long the start waits for the API server to be healthy, and how often it checks.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
 const HEALTH_PAUSE: Duration = Duration::from_secs(1);
-/// How long beyond their time those who tell may take to stop.
+/// How long beyond the flush the event writer may take to stop.
 const AFTER_FLUSH: Duration = Duration::from_secs(1);
-/// How long after all pods were told memory is given back, and how often again.
+/// How long after the first lists memory is returned, and how often.
 const TRIM_AFTER: Duration = Duration::from_secs(2);
 const TRIM_PERIOD: Duration = Duration::from_mins(5);
 
 /// Runs the controller.
-pub(super) fn run(args: &PodGcArguments) -> Result<()> {
+pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
     if !args.without_effect.is_empty() {
         let flags = args.without_effect.join(", ");
         warn!(flags, "these flags have no effect");
@@ -69,21 +68,21 @@ pub(super) fn run(args: &PodGcArguments) -> Result<()> {
 async fn work(args: &PodGcArguments) -> Result<()> {
     let mut signals = Signals::listen()?;
     let parts = Parts::new(args).await?;
-    // What was done is told when nothing is done any more: those who tell it stop last.
-    let (mut tasks, mut tellers) = (Tasks::default(), Tasks::default());
+    // The event writer stops last, so that it writes the events of all deletions.
+    let (mut tasks, mut writers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
-    // Whether pods are still there is not asked: whoever leads decides anew about those that are.
-    tasks.spawn("journal", |stop| keep(journal, Arc::default(), stop));
+    // Without witnesses: the leader decides again about pods that still exist.
+    tasks.spawn("journal", |stop| Arc::new(Witnesses::default()).keep(journal, stop));
     open_port(args, &parts, &mut tasks).await?;
     // Biased: a signal comes once and ends the program.
     tokio::select! {
         biased;
         name = signals.received() => info!(signal = name, "Received signal, stopping"),
-        error = lead(args, &parts, (&mut tasks, &mut tellers)) => {
-            // Nothing may be done from now on; what is under way ends here.
+        error = lead(args, &parts, (&mut tasks, &mut writers)) => {
+            // Nothing may be deleted from now on; requests in progress are aborted.
             tasks.abort().await;
             parts.journal.sync();
-            tellers.stop_within(FLUSH + AFTER_FLUSH).await;
+            writers.stop_within(FLUSH + AFTER_FLUSH).await;
             if let Some(election) = &parts.election {
                 election.tell_end().await;
             }
@@ -92,21 +91,21 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     }
     tasks.stop_within(args.shutdown_timeout).await;
     parts.journal.sync();
-    // Nothing of ours is under way any more, so that whoever waits may begin.
+    // No deletion is in progress, so the next leader may start.
     let give_back = async {
         if let Some(election) = &parts.election {
             election.give_back().await;
         }
     };
-    tokio::join!(give_back, tellers.stop_within(FLUSH + AFTER_FLUSH));
+    tokio::join!(give_back, writers.stop_within(FLUSH + AFTER_FLUSH));
     Ok(())
 }
 
-/// Waits for its turn and then works, for as long as it may; why it may not any more.
+/// Waits for the lease and works until it is lost; returns why it ended.
 async fn lead(
     args: &PodGcArguments,
     parts: &Parts,
-    (tasks, tellers): (&mut Tasks, &mut Tasks),
+    (tasks, writers): (&mut Tasks, &mut Tasks),
 ) -> Error {
     if let Err(error) = wait_for_server(&parts.cluster).await {
         return error;
@@ -117,7 +116,7 @@ async fn lead(
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     let (cluster, metrics) = (Arc::clone(&parts.cluster), parts.metrics.clone());
-    tellers.spawn("events", |stop| write_events(cluster, receiver, metrics, stop));
+    writers.spawn("events", |stop| write_events(cluster, receiver, metrics, stop));
     start(args, parts, args.events.then_some(sender), tasks);
     let lost = async {
         match &parts.election {
@@ -125,12 +124,12 @@ async fn lead(
             None => std::future::pending().await,
         }
     };
-    // Biased: a lost lease counts for more than whatever else ends.
+    // Biased: a lost lease is reported before any other end.
     tokio::select! {
         biased;
         () = lost => anyhow!("leader election lost"),
         ended = tasks.first_ended() => ended.into(),
-        ended = tellers.first_ended() => ended.into(),
+        ended = writers.first_ended() => ended.into(),
     }
 }
 
@@ -168,7 +167,7 @@ fn access_settings(serving: &Serving) -> AccessSettings {
     AccessSettings { open_paths, token_ttl, allowed_ttl, denied_ttl }
 }
 
-/// Starts all that only a leader does.
+/// Starts the tasks of a leader.
 fn start(
     args: &PodGcArguments,
     parts: &Parts,
@@ -218,7 +217,7 @@ fn settings(args: &PodGcArguments) -> PodGcSettings {
     }
 }
 
-/// A list of all pods leaves much behind that nobody needs.
+/// Returns memory to the kernel: a list of all pods allocates much that is freed soon.
 async fn give_back(cache: &SharedCache) {
     cache.synced().await;
     sleep(TRIM_AFTER).await;
@@ -228,7 +227,7 @@ async fn give_back(cache: &SharedCache) {
     }
 }
 
-/// Waits until the API server is well, though not for long: whoever started this starts it again.
+/// Waits until the API server is healthy, but not for long: the supervisor starts the program again.
 async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     let server = cluster.address();
     let ask = async {

@@ -1,4 +1,4 @@
-//! Whether the controller is well, and whether it is ready.
+//! Health and readiness of the controller.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use podgc::cache::SharedCache;
 use podgc::election::Election;
 
-/// What health depends on.
+/// The inputs of the checks.
 #[derive(Debug, Clone)]
-pub(super) struct Health {
-    pub(super) election: Option<Arc<Election>>,
-    pub(super) cache: Arc<SharedCache>,
+pub(crate) struct Health {
+    pub(crate) election: Option<Arc<Election>>,
+    pub(crate) cache: Arc<SharedCache>,
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Check {
     name: &'static str,
@@ -33,7 +33,7 @@ impl Health {
         ]
     }
 
-    /// One that waits for its turn is ready; one that leads is when it knows all pods and nodes.
+    /// A candidate is ready; a leader is ready when its cache has all pods and nodes.
     fn ready(&self) -> Vec<Check> {
         let mut checks = self.alive();
         let waits = self.election.as_ref().is_some_and(|election| !election.leads());
@@ -43,8 +43,8 @@ impl Health {
         checks
     }
 
-    /// The answer for a path, if it is one of ours: whether all is well, and the text.
-    pub(super) fn answer(&self, path: &str, verbose: bool) -> Option<(bool, String)> {
+    /// The result for a path of health: whether all checks pass, and the text.
+    pub(crate) fn answer(&self, path: &str, verbose: bool) -> Option<(bool, String)> {
         let (root, name) = match path.trim_start_matches('/').split_once('/') {
             Some((root, name)) => (root, Some(name)),
             None => (path.trim_start_matches('/'), None),

@@ -1,4 +1,17 @@
-//! `ferrolet pod-gc`: the Pod GC controller of a cluster.
+//! The Pod GC program, `ferrolet pod-gc`: the Pod GC controller of a cluster as a process.
+//!
+//! Inputs: the flags, the API server, and signals. Outputs: deletions of pods, a journal of them in the state directory,
+//! events, and an HTTPS port with health, metrics and settings.
+//!
+//! ```text
+//!  flags ──> connection ──> HTTPS port ──> API server is healthy ──> lease ──> controller (crate `podgc`)
+//!                                                                     └ lost: ends with code 1
+//! ```
+//!
+//! Invariants:
+//! - this crate only wires: the controller decides in `podgc`;
+//! - no pod is deleted before the lease is held or after it is lost;
+//! - a signal stops the controller first; then events are written and the lease is released.
 
 mod configz;
 #[cfg(test)]
@@ -9,14 +22,14 @@ mod pages;
 mod parts;
 mod run;
 
-pub use parts::journal_dir;
-
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use anyhow::{Result, anyhow};
 use config::pod_gc::{Asked, parse};
 use process::{klog, version};
+
+pub use parts::journal_dir;
 
 /// Runs the controller with the arguments behind `pod-gc`, or prints help or the version.
 pub fn dispatch(args: &[OsString]) -> Result<()> {

@@ -6,7 +6,7 @@ use config::flags::{Flag, Target};
 use config::pod_gc::{Told, flags, told};
 
 /// The flags: upstream's, ours, and those that are accepted.
-pub(super) fn help() -> String {
+pub(crate) fn help() -> String {
     let mut text = String::from(
         "Run the Pod GC controller: delete pods that nobody else will. Those are terminated pods beyond a\n\
          threshold, terminating pods of nodes out of service, pods of nodes that do not exist, and\n\
