@@ -1,6 +1,8 @@
 //! The node agent: wires all parts together and runs them.
 //!
-//! Inputs: the command line and the configuration file. Output: pods that run.
+//! Inputs: the kubelet's flags and configuration ([`run_args`]), and the ports of the machine. Outputs: pods that run,
+//! their status and that of the node, and the agent's socket. Commands that work without a running agent use some
+//! of its parts ([`collection`], [`node_cgroups`], [`runtime_note`]).
 //!
 //! Invariants:
 //! - only [`wiring`] knows all parts;
