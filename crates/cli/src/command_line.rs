@@ -113,12 +113,12 @@ enum VersionOutput {
     Json,
 }
 
-/// Reads the command line and does what it says.
+/// Runs the command of the command line.
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough.
+        // The reader of the output closed it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
@@ -128,7 +128,7 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(args: &[OsString]) -> Result<()> {
-    // The kubelet's flags have rules of their own.
+    // The kubelet's flags have their own rules.
     if let Some(flags) = kubelet_flags(args) {
         return run_agent(flags);
     }
@@ -149,7 +149,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
-        Command::Version(args) => tell_version(&args),
+        Command::Version(args) => print_version(&args),
     }
 }
 
@@ -164,7 +164,7 @@ fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
 }
 
 fn run_agent(flags: &[OsString]) -> Result<()> {
-    let told = match run_args::parse(flags.iter().cloned(), machine::cgroup_version())? {
+    let text = match run_args::parse(flags.iter().cloned(), machine::cgroup_version())? {
         Asked::Run(args) => {
             let logging = &args.config.logging;
             let format = match logging.format.as_str() {
@@ -184,10 +184,10 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
         Asked::Help => run_help::help(),
         Asked::Version => version::text(),
     };
-    Ok(io::stdout().write_all(told.as_bytes())?)
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-fn tell_version(args: &VersionArgs) -> Result<()> {
+fn print_version(args: &VersionArgs) -> Result<()> {
     let text = match args.output {
         None => version::text(),
         Some(VersionOutput::Json) => {

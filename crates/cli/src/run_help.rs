@@ -1,4 +1,4 @@
-//! What `ferrolet run --help` says.
+//! The text of `ferrolet run --help`.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,7 @@ pub(crate) fn help() -> String {
     text
 }
 
-/// Flags that set a field, and which; `-v` is told above.
+/// Flags that set a field, with the field; `-v` is listed above.
 fn fields() -> impl Iterator<Item = (&'static Flag, &'static str)> {
     known().iter().filter_map(|flag| match flag.target {
         Target::Field { path, .. } if flag.name != "v" => Some((flag, path)),
@@ -77,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_told_once_and_with_whether_it_has_an_effect() {
+    fn every_flag_is_listed_by_whether_it_has_an_effect() {
         let text = help();
         let (with, without) = text.split_once("have no effect yet").unwrap();
         for flag in known() {
             let name = format!("--{}", flag.name);
-            let told = |part: &str| part.split_whitespace().filter(|word| *word == name).count();
-            assert_eq!(told(with) > 0, has_effect(flag), "{name}");
-            assert_eq!(told(without) > 0, !has_effect(flag), "{name}");
+            let count = |part: &str| part.split_whitespace().filter(|word| *word == name).count();
+            assert_eq!(count(with) > 0, has_effect(flag), "{name}");
+            assert_eq!(count(without) > 0, !has_effect(flag), "{name}");
         }
         for name in ["--pod-manifest-path", "--container-runtime-endpoint", "--feature-gates"] {
             assert!(with.contains(name), "{name}");
@@ -92,8 +92,8 @@ mod tests {
         assert!(without.split_whitespace().any(|word| word == "--lock-file"), "{without}");
         assert!(text.lines().all(|line| line.len() <= 110), "{text}");
         let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
-        let told: Vec<&str> = own.filter(|flag| has_effect(flag)).map(|flag| flag.name).collect();
+        let listed: Vec<&str> = own.filter(|flag| has_effect(flag)).map(|flag| flag.name).collect();
         let explained: Vec<&str> = OWN.iter().map(|(name, ..)| *name).chain(["help"]).collect();
-        assert!(told.iter().all(|name| explained.contains(name)), "{told:?} {explained:?}");
+        assert!(listed.iter().all(|name| explained.contains(name)), "{listed:?} {explained:?}");
     }
 }

@@ -21,7 +21,7 @@ const NEWEST_TLS: &str = "VersionTLS13";
 
 /// A flag and what it means.
 #[derive(Debug, Clone, Copy)]
-pub struct Told {
+pub struct FlagHelp {
     /// Its name.
     pub name: &'static str,
     /// What stands behind it; empty for a yes-or-no flag.
@@ -33,8 +33,8 @@ pub struct Told {
 }
 
 /// Every flag with what it means, by name.
-pub fn told() -> &'static [Told] {
-    table::TOLD
+pub fn flag_help() -> &'static [FlagHelp] {
+    table::HELP
 }
 
 /// Every flag, by name.
@@ -42,7 +42,7 @@ pub fn flags() -> &'static [Flag] {
     table::FLAGS
 }
 
-/// What the controller is told.
+/// The settings of the controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodGcArguments {
     /// How to reach the API server.
@@ -61,13 +61,13 @@ pub struct PodGcArguments {
     pub max_deletion_percent: Option<f64>,
     /// How many deletions may be under way at a time.
     pub concurrency: usize,
-    /// Whether deletions are only told.
+    /// Whether deletions are only logged.
     pub dry_run: bool,
     /// Whether each deletion gets an event.
     pub events: bool,
     /// Who leads; nothing when whoever runs does.
     pub election: Option<Election>,
-    /// Where health and metrics are told.
+    /// The port of health and metrics.
     pub serving: Serving,
     /// Where the journal is.
     pub state_dir: PathBuf,
@@ -148,7 +148,7 @@ impl Default for Election {
     }
 }
 
-/// Where health and metrics are told.
+/// The port of health and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
     /// On which address.
@@ -232,8 +232,8 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
     let span = |name: &str| span(flags, name);
     let text = |name: &str| flags.text(name).to_owned();
     let selector = |name: &str| flags.text(name).parse::<Selector>().unwrap_or_default();
-    let without_effect = told().iter().filter(|told| told.meaning.is_empty());
-    let without_effect = without_effect.map(|told| told.name).filter(|name| flags.is_given(name));
+    let without_effect = flag_help().iter().filter(|flag| flag.meaning.is_empty());
+    let without_effect = without_effect.map(|flag| flag.name).filter(|name| flags.is_given(name));
     PodGcArguments {
         server: Server {
             kubeconfig: path("kubeconfig"),

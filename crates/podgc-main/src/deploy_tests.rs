@@ -63,7 +63,7 @@ impl Reference {
     }
 }
 
-/// The Deployment, and what its containers are told.
+/// The Deployment, and the settings of its container.
 fn deployed() -> (Value, PodGcArguments) {
     let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
@@ -148,7 +148,7 @@ fn the_rights_are_those_of_the_account_that_the_pods_have() {
             let [subject] = &binding.subjects[..] else { panic!("{:?}", binding.subjects) };
             assert_eq!((&*subject.kind, subject.place()), ("ServiceAccount", account));
         }
-        assert_eq!(unbound, BTreeSet::new(), "nobody has these");
+        assert_eq!(unbound, BTreeSet::new(), "roles without a binding");
     }
 }
 

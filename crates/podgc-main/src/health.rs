@@ -21,8 +21,7 @@ struct Check {
 }
 
 impl Health {
-    /// A leader that is far behind its lease is not well; the controller itself always is while it runs,
-    /// as upstream says.
+    /// A leader far behind its lease is unhealthy. The controller itself is healthy while it runs, as upstream's.
     fn alive(&self) -> Vec<Check> {
         let overdue = self.election.as_ref().is_some_and(|election| election.is_overdue());
         let problem = overdue.then_some("the lease was not renewed in time");
@@ -56,13 +55,14 @@ impl Health {
         };
         if let Some(name) = name {
             let check = checks.into_iter().find(|check| check.name == name)?;
-            return Some(told(&[check], root, false));
+            return Some(report(&[check], root, false));
         }
-        Some(told(&checks, root, verbose))
+        Some(report(&checks, root, verbose))
     }
 }
 
-fn told(checks: &[Check], root: &str, verbose: bool) -> (bool, String) {
+/// Whether all checks pass, and the text of the page.
+fn report(checks: &[Check], root: &str, verbose: bool) -> (bool, String) {
     let well = checks.iter().all(|check| check.problem.is_none());
     if well && !verbose {
         return (true, "ok".to_owned());
@@ -99,7 +99,7 @@ mod tests {
         Health { election: None, cache }
     }
 
-    /// The health of somebody who takes part in an election.
+    /// The health of a candidate in an election.
     fn candidate(cluster: &MemoryCluster, identity: &str) -> Health {
         let settings = ElectionSettings::new(&config::pod_gc::Election::default(), identity);
         let clock = Arc::new(cluster.clock());
@@ -115,12 +115,12 @@ mod tests {
 
     // behaviour: PGC-100
     #[tokio::test(start_paused = true)]
-    async fn a_leader_twenty_seconds_behind_its_lease_is_not_well() {
+    async fn leader_twenty_seconds_behind_its_lease_is_unhealthy() {
         let health = candidate(&MemoryCluster::default(), "a");
         tokio::time::advance(SECOND * 100).await;
-        assert!(is_well(&health, "/healthz"), "who never led owes nothing");
+        assert!(is_well(&health, "/healthz"), "it never led");
         health.election.as_ref().unwrap().win().await;
-        // The lease is for 15 seconds, and nobody renews it.
+        // The lease is for 15 seconds, and is not renewed.
         tokio::time::advance(SECOND * 35).await;
         assert!(is_well(&health, "/healthz"));
         tokio::time::advance(SECOND).await;
@@ -134,7 +134,7 @@ mod tests {
 
     // behaviour: PGC-101
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_the_lease_is_ready_and_who_has_it_once_all_is_known() {
+    async fn candidate_is_ready_and_leader_is_ready_when_synced() {
         let cluster = MemoryCluster::default();
         let (leader, waits) = (candidate(&cluster, "a"), candidate(&cluster, "b"));
         leader.election.as_ref().unwrap().win().await;
@@ -146,7 +146,7 @@ mod tests {
 
     // behaviour: PGC-100
     #[test]
-    fn health_is_told_in_whole_and_by_its_parts() {
+    fn health_is_answered_as_a_whole_and_by_check() {
         let health = health();
         let ok = Some((true, "ok".to_owned()));
         assert_eq!(health.answer("/healthz", false), ok);
@@ -160,7 +160,7 @@ mod tests {
 
     // behaviour: PGC-101
     #[test]
-    fn it_is_ready_once_all_is_known() {
+    fn controller_is_ready_when_synced() {
         use model::ports::cluster::{Change, Sink};
         let health = health();
         let (ready, text) = health.answer("/readyz", false).unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use config::flags::{Flag, Target};
-use config::pod_gc::{Told, flags, told};
+use config::pod_gc::{FlagHelp, flag_help, flags};
 
 /// The flags: upstream's, ours, and those that are accepted.
 pub(crate) fn help() -> String {
@@ -18,28 +18,28 @@ pub(crate) fn help() -> String {
          switched off: --controllers=*,-pod-garbage-collector-controller\n\n\
          As in the controller manager:\n\n",
     );
-    let with_effect = || told().iter().filter(|told| !told.meaning.is_empty());
-    for told in with_effect().filter(|told| told.is_upstreams) {
-        line(&mut text, told);
+    let with_effect = || flag_help().iter().filter(|help| !help.meaning.is_empty());
+    for help in with_effect().filter(|help| help.is_upstreams) {
+        line(&mut text, help);
     }
     text.push_str("\nOur own:\n\n");
-    for told in with_effect().filter(|told| !told.is_upstreams) {
-        line(&mut text, told);
+    for help in with_effect().filter(|help| !help.is_upstreams) {
+        line(&mut text, help);
     }
     text.push_str("\nThese are accepted, and have no effect:\n\n     ");
-    for told in told().iter().filter(|told| told.meaning.is_empty()) {
-        write!(text, " --{}", told.name).expect("a string takes every text");
+    for help in flag_help().iter().filter(|help| help.meaning.is_empty()) {
+        write!(text, " --{}", help.name).expect("a string takes every text");
     }
     text.push('\n');
     text
 }
 
-fn line(text: &mut String, told: &Told) {
-    let usage = format!("--{} {}", told.name, told.value);
-    let default = flags().iter().find(|flag| flag.name == told.name).map(default_of);
+fn line(text: &mut String, help: &FlagHelp) {
+    let usage = format!("--{} {}", help.name, help.value);
+    let default = flags().iter().find(|flag| flag.name == help.name).map(default_of);
     let default = default.filter(|default| !["", "false", "0", "0s"].contains(default));
     let default = default.map(|default| format!(" (default {default})")).unwrap_or_default();
-    writeln!(text, "      {usage:<44} {}{default}", told.meaning)
+    writeln!(text, "      {usage:<44} {}{default}", help.meaning)
         .expect("a string takes every text");
 }
 
@@ -55,10 +55,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_told_once() {
+    fn every_flag_is_listed_once() {
         let text = help();
-        for told in told() {
-            let name = format!("--{} ", told.name);
+        for help in flag_help() {
+            let name = format!("--{} ", help.name);
             let lines = text.replace('\n', " \n");
             let usage = lines.split("As in the controller manager:").nth(1).unwrap();
             assert_eq!(usage.matches(&name).count(), 1, "{name}");

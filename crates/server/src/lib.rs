@@ -16,7 +16,7 @@
 //! ```text
 //!  GET /pods                      all pods, with their status and last event, and refused manifests
 //!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED, REFUSED as it happens
-//!  GET /events[?pod=NS/NAME]      what was told about pods
+//!  GET /events[?pod=NS/NAME]      the last events of pods
 //!  GET /logs/{namespace}/{pod}/{container}?follow=&previous=&tailLines=&sinceSeconds=&timestamps=
 //!  GET /healthz[?verbose]   GET /metrics   GET /version
 //!  GET /gc/plan                   what the next pass of garbage collection would remove and keep, and why
@@ -28,7 +28,7 @@
 //! Invariants:
 //! - nothing is changed through it but the verbosity, and what a pass that is asked for removes, which is
 //!   what the next one would have; answers come from snapshots;
-//! - who reads slowly is told the latest state, never a growing queue of old ones;
+//! - a slow reader receives the latest state, never a growing queue of old ones;
 //! - requests, connections, reviews and kept events are bounded;
 //! - the mode of the socket is the access control: who can connect may ask anything;
 //! - on an HTTPS port, the API server authorises every request for a path that is not open.

@@ -77,7 +77,7 @@ pub trait MetricsText: Debug + Send + Sync {
 /// The record of what was removed.
 #[async_trait]
 pub trait Removals: Debug + Send + Sync {
-    /// The newest entries that are meant; the error says why nobody knows.
+    /// The newest entries that are meant; the error says why they are unknown.
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String>;
 }
 
@@ -87,7 +87,7 @@ pub trait Collector: Debug + Send + Sync {
     /// What the next pass would remove and keep. Changes nothing.
     async fn plan(&self) -> GcPlan;
 
-    /// Makes a pass now, and tells it step by step. The pass goes on when nobody listens any more.
+    /// Makes a pass now and streams its steps. The pass continues without a reader.
     async fn run(&self) -> BoxStream<'static, GcLine>;
 }
 
@@ -96,7 +96,7 @@ pub trait Collector: Debug + Send + Sync {
 pub struct Parts {
     /// The pods.
     pub pods: Arc<dyn PodView>,
-    /// What was told about them.
+    /// Their last events.
     pub events: Arc<EventBook>,
     /// Where their logs are.
     pub log_paths: Arc<dyn LogPaths>,

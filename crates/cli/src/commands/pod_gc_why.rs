@@ -11,7 +11,7 @@ use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 
 use super::gc::Output;
-use super::gc::why::{goes_back, read, tell_damage, told};
+use super::gc::why::{answer_text, goes_back, read, tell_damage};
 
 /// Tell why a pod was deleted: which rule, when, with which numbers.
 #[derive(Debug, Clone, clap::Parser)]
@@ -55,7 +55,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
-        out.write_all(told(&answer, now).as_bytes())?;
+        out.write_all(answer_text(&answer, now).as_bytes())?;
     }
     if !has_deleted {
         bail!("this replica has deleted nothing yet; other replicas have journals of their own");
@@ -124,7 +124,7 @@ mod tests {
 
     // behaviour: PGC-57
     #[tokio::test(start_paused = true)]
-    async fn a_pod_that_was_held_by_finalizers_is_not_said_to_be_removed() {
+    async fn pod_held_by_finalizers_is_not_shown_as_removed() {
         let place = tempfile::tempdir().unwrap();
         let then = written(place.path(), Outcome::Held);
         let mut out = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
 
     // behaviour: PGC-115
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_that_was_under_way_when_the_process_was_killed_is_told() {
+    async fn deletion_in_progress_at_a_kill_is_shown() {
         let place = tempfile::tempdir().unwrap();
         let clock = VirtualClock::new();
         let open = || {
@@ -165,7 +165,7 @@ mod tests {
 
     // behaviour: PGC-99
     #[test]
-    fn a_replica_that_deleted_nothing_says_so() {
+    fn replica_without_deletions_is_reported() {
         let place = tempfile::tempdir().unwrap();
         let ask = |dir: &Path, more: &[&str]| {
             let flags = ["why", "web", "--state-dir", dir.to_str().unwrap()];
@@ -188,7 +188,7 @@ mod tests {
 
     // behaviour: PGC-99
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_told_with_its_rule_and_numbers() {
+    async fn deletion_is_shown_with_its_rule_and_numbers() {
         let place = tempfile::tempdir().unwrap();
         let now = written(place.path(), Outcome::Removed) + Duration::from_secs(90);
         for what in ["default/web", "web", UID, "00112233"] {

@@ -1,6 +1,6 @@
 //! The flags, by name.
 
-use super::Told;
+use super::FlagHelp;
 use crate::flags::{Flag, Syntax, Target};
 use Syntax::{Bool, Duration, Gates, Integer, List, Number, Text, Version};
 
@@ -64,16 +64,16 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("version", Version, "false"),
 ];
 
-const fn upstreams(name: &'static str, value: &'static str, meaning: &'static str) -> Told {
-    Told { name, value, meaning, is_upstreams: true }
+const fn upstreams(name: &'static str, value: &'static str, meaning: &'static str) -> FlagHelp {
+    FlagHelp { name, value, meaning, is_upstreams: true }
 }
 
-const fn ours(name: &'static str, value: &'static str, meaning: &'static str) -> Told {
-    Told { name, value, meaning, is_upstreams: false }
+const fn ours(name: &'static str, value: &'static str, meaning: &'static str) -> FlagHelp {
+    FlagHelp { name, value, meaning, is_upstreams: false }
 }
 
 #[rustfmt::skip]
-pub(super) const TOLD: &[Told] = &[
+pub(super) const HELP: &[FlagHelp] = &[
     upstreams("authentication-kubeconfig", "FILE", ""),
     upstreams("authentication-skip-lookup", "", ""),
     upstreams("authentication-token-webhook-cache-ttl", "TIME", "how long it is believed whose token it is"),
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_told_in_the_order_of_their_names() {
+    fn every_flag_has_help_in_the_order_of_names() {
         let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
-        assert_eq!(names, TOLD.iter().map(|told| told.name).collect::<Vec<_>>());
+        assert_eq!(names, HELP.iter().map(|help| help.name).collect::<Vec<_>>());
         assert!(names.is_sorted());
-        for (flag, told) in FLAGS.iter().zip(TOLD) {
-            assert_eq!(flag.syntax.is_switch(), told.value.is_empty(), "{}", flag.name);
+        for (flag, help) in FLAGS.iter().zip(HELP) {
+            assert_eq!(flag.syntax.is_switch(), help.value.is_empty(), "{}", flag.name);
         }
     }
 }

@@ -78,7 +78,7 @@ pub async fn why(
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
-        out.write_all(told(&answer, now).as_bytes())?;
+        out.write_all(answer_text(&answer, now).as_bytes())?;
     }
     if found {
         return Ok(());
@@ -209,7 +209,7 @@ fn named(kind: &str, name: &str, id: &str) -> String {
 }
 
 /// The answer for people.
-pub(crate) fn told(answer: &WhyAnswer, now: Timestamp) -> String {
+pub(crate) fn answer_text(answer: &WhyAnswer, now: Timestamp) -> String {
     let mut text = String::new();
     for removal in together(&answer.found.entries) {
         text.push_str(&sentence(&removal, now));

@@ -43,9 +43,9 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
         entry(Subject::LogLink(link.clone().into()), Outcome::Removed, 1000),
         entry(Subject::ContainerLog(log.into()), Outcome::Removed, 999),
     ];
-    let told = told(&answer(entries), Timestamp::from_second(1180).unwrap());
+    let text = answer_text(&answer(entries), Timestamp::from_second(1180).unwrap());
     assert_eq!(
-        told,
+        text,
         format!(
             "container main (4f6c0e1d2a3b4) of pod default/web-node was removed 3m ago, at 1970-01-01 00:16:40 UTC: \
              dead instance 2 of 2 of its container, counted from the newest, and 1 may stay.\n\
@@ -60,8 +60,8 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
 #[test]
 fn what_was_removed_before_the_clock_was_set_back_was_removed_just_now() {
     let entries = vec![entry(Subject::Container(ID.into()), Outcome::Removed, 1_000_000)];
-    let told = told(&answer(entries), Timestamp::from_second(1180).unwrap());
-    assert!(told.contains(" was removed 0s ago, at 1970-01-12 13:46:40 UTC: "), "{told}");
+    let text = answer_text(&answer(entries), Timestamp::from_second(1180).unwrap());
+    assert!(text.contains(" was removed 0s ago, at 1970-01-12 13:46:40 UTC: "), "{text}");
 }
 
 #[test]
@@ -79,7 +79,8 @@ fn what_was_being_removed_when_the_agent_was_killed_is_told() {
     drop(killed.begun(&verdict(Subject::Container(ID.into()))));
     killed.sync();
     std::mem::forget(killed);
-    let ask = || told(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
+    let ask =
+        || answer_text(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
     let text = ask();
     let expected = " of pod default/web-node was being removed, and is not known to be gone, ";
     assert!(text.contains(expected), "{text}");
@@ -103,11 +104,11 @@ fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
         entry(Subject::Container(ID.into()), Outcome::Failed("busy\u{1b}[2J"), 1000),
         entry(Subject::LogLink(link.into()), Outcome::Removed, 1000),
     ];
-    let told = told(&answer(entries), Timestamp::from_second(1001).unwrap());
-    assert_eq!(told.matches("\n  id:").count(), 2, "{told}");
-    assert!(told.contains("could not be removed 1s ago"), "{told}");
-    assert!(told.contains(": it was to go: "), "why it was to go is not why it stayed: {told}");
-    assert!(told.contains("  error: busy [2J\n"), "{told}");
+    let text = answer_text(&answer(entries), Timestamp::from_second(1001).unwrap());
+    assert_eq!(text.matches("\n  id:").count(), 2, "{text}");
+    assert!(text.contains("could not be removed 1s ago"), "{text}");
+    assert!(text.contains(": it was to go: "), "why it was to go is not why it stayed: {text}");
+    assert!(text.contains("  error: busy [2J\n"), "{text}");
 }
 
 #[test]
