@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testbed::{ControlPlaneOptions, Options, User};
+use testbed::{ControlPlaneOptions, Options, User, wait};
 
 use crate::agent::Agent;
 use crate::api_proxy::ApiProxy;
@@ -300,6 +300,20 @@ impl ClusterNode {
         let lines = self.node.read(&file)?;
         let text = lines.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
         Ok(text.flat_map(|line| [line, "\n"]).collect())
+    }
+
+    /// Waits until a container has printed something. The runtime may report its end before it has written the last lines.
+    pub fn wait_log(
+        &self,
+        pod: &Value,
+        container: &str,
+        is_complete: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let what = format!("{} has printed all", pod["metadata"]["name"]);
+        self.node.explained(wait::until(&what, PATIENCE, || {
+            let printed = self.log(pod, container)?;
+            Ok(if is_complete(&printed) { Ok(()) } else { Err(printed) })
+        }))
     }
 
     /// The containers of a pod in the runtime, sandboxes aside.

@@ -88,13 +88,14 @@ pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
     for waiting in all() {
         let pod = cluster.wait_over(&ClusterNode::pod_path(waiting.name))?;
         ensure!(pod["status"]["phase"] == "Succeeded", "{pod}");
-        let printed = cluster.log(&pod, "main")?;
-        for line in waiting.prints {
-            ensure!(printed.lines().any(|printed| printed == *line), "no {line}:\n{printed}");
-        }
+        cluster.wait_log(&pod, "main", |printed| has_lines(printed, waiting.prints))?;
         cluster.remove_pod(waiting.name)?;
     }
     Ok(())
+}
+
+fn has_lines(printed: &str, wanted: &[&str]) -> bool {
+    wanted.iter().all(|wanted| printed.lines().any(|line| line == *wanted))
 }
 
 /// Waits until the process of a container has these variables, which it has from its first moment on.
@@ -137,10 +138,7 @@ pub(super) fn another(cluster: &ClusterNode) -> Result<()> {
     once["spec"]["restartPolicy"] = "Never".into();
     api.create(PODS, &once)?;
     let over = cluster.wait_over(&ClusterNode::pod_path("reads-once"))?;
-    let printed = cluster.log(&over, "main")?;
-    for line in ["SKY=grey", "word=sesame"] {
-        ensure!(printed.lines().any(|printed| printed == line), "no {line}:\n{printed}");
-    }
+    cluster.wait_log(&over, "main", |printed| has_lines(printed, &["SKY=grey", "word=sesame"]))?;
     ensure!(cluster.running("reads-twice")? == first, "a change restarted it");
     cluster.node().run("kill", &["-9", &first.pid.to_string()])?;
     cluster.wait_for(&path, "it runs again", |pod| {

@@ -165,7 +165,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
         let reason = if code == 0 { "Completed" } else { "Error" };
         ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
-        ensure!(cluster.log(&pod, "main")? == printed, "{name} printed something else");
+        cluster.wait_log(&pod, "main", |text| text == printed)?;
         cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
         // The pod goes with its job, and its logs with the pod.
         delete(cluster, &path)?;
