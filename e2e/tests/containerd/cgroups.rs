@@ -57,8 +57,12 @@ pub(crate) fn wait_for_none(node: &Node) -> Result<()> {
 
 /// The cgroup of a pod that runs, by its container's process.
 pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
-    let pid = node.wait_running(pod)?.pid;
-    let memberships = node.run("cat", &[&format!("/proc/{pid}/cgroup")])?;
+    // Its process may end while it is being read, and then another one starts.
+    let memberships = node.explained(wait::until("its process is there", PATIENCE, || {
+        let pid = node.wait_running(pod)?.pid;
+        let read = node.run("cat", &[&format!("/proc/{pid}/cgroup")]);
+        Ok(read.map_err(|error| format!("{error:#}")))
+    }))?;
     let mut paths = memberships.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let path = paths.find(|path| path.contains("/kubepods/"));
     let path = path.with_context(|| format!("{pod} is not in kubepods: {memberships}"))?;
