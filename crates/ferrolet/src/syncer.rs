@@ -21,7 +21,7 @@ use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
-use runtime::decide::{ProbeResults, Progress, Situation};
+use runtime::decide::{ProbeResults, Progress, SyncContext};
 use runtime::{Lacking, PodRuntime, SyncError};
 use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
@@ -239,7 +239,7 @@ impl PodSyncer for Syncer {
             return Synced { outcome: again(retry), acted: false };
         }
         let sizes = self.pod_runtime.sizes().await;
-        let situation = Situation {
+        let context = SyncContext {
             pod,
             status,
             probes: &ProbeResults::default(),
@@ -247,11 +247,11 @@ impl PodSyncer for Syncer {
             sizes: &sizes,
         };
         let has_new_sandbox = AtomicBool::new(false);
-        let has_home = || {
+        let on_sandbox_ready = || {
             has_new_sandbox.store(true, Ordering::Relaxed);
             self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
         };
-        match self.pod_runtime.sync(&situation, cancel, &has_home).await {
+        match self.pod_runtime.sync(&context, cancel, &on_sandbox_ready).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");

@@ -1,7 +1,7 @@
 //! What to do with a pod. Pure.
 //!
 //! ```text
-//!  situation ──> sandbox_plan ──> new sandbox: what starts in it
+//!  context ──> sandbox_plan ──> new sandbox: what starts in it
 //!                    └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains
 //! ```
 
@@ -84,7 +84,7 @@ pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file}
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
 pub use node::NodeSettings;
 pub use orphans::orphaned_directories;
-pub use pod_actions::{Situation, pod_actions};
+pub use pod_actions::{SyncContext, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};

@@ -18,9 +18,9 @@ use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
 use runtime::decide::Progress;
-use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
+use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodRuntime, RuntimeParts, SyncError, TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodRuntime, PodRuntimeParts, SyncError, TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -113,7 +113,7 @@ impl World {
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
         let (registry, claims) = (prometheus::Registry::new(), ImageClaims::default());
-        let pods = PodRuntime::new(RuntimeParts {
+        let pods = PodRuntime::new(PodRuntimeParts {
             metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
@@ -196,8 +196,8 @@ impl World {
         let restart_all = self.restart_all.load(Ordering::Relaxed);
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let situation = Situation { pod, status: &status, probes, restart_all, sizes };
-        self.pods.sync(&situation, cancel, &|| {}).await
+        let context = SyncContext { pod, status: &status, probes, restart_all, sizes };
+        self.pods.sync(&context, cancel, &|| {}).await
     }
 
     /// A sync on what an earlier look showed.
@@ -208,8 +208,8 @@ impl World {
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let situation = Situation { pod, status, probes, restart_all: false, sizes };
-        self.pods.sync(&situation, &CancellationToken::new(), &|| {}).await
+        let context = SyncContext { pod, status, probes, restart_all: false, sizes };
+        self.pods.sync(&context, &CancellationToken::new(), &|| {}).await
     }
 
     /// Marks pods to start over, or not any more.

@@ -1,0 +1,309 @@
+//! Executes the actions that were computed for a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::cgroup::CgroupValues;
+use model::ids::{ContainerId, PodUid};
+use model::observed::{ContainerState, PodStatus};
+use model::ports::events::EventType::Normal;
+use model::ports::events::Events;
+use model::ports::files::FileError;
+use podspec::view;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::cgroups::PodCgroups;
+use crate::decide::{PodActions, Progress, SandboxPlan, Sizes, SyncContext, pod_actions};
+use crate::error::{ReleaseError, SyncError};
+use crate::killer::PodKiller;
+use crate::metrics::Metrics;
+use crate::parts::{PodRuntimeParts, SharedParts};
+use crate::remover::ContainerRemover;
+use crate::report::Reporter;
+use crate::resizer::{Lacking, PodResizer};
+use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
+use crate::setup::PodSetup;
+use crate::starter::{ContainerStarter, StartRequest};
+
+/// How a sync meets the cgroup of its pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// This agent saw to it before.
+    Before,
+    /// It was seen to just now.
+    SeenTo,
+    /// What ran outside of it was ended.
+    Ended,
+}
+
+/// Makes the runtime match pods. One for the node; the workers of pods use it concurrently.
+#[derive(Debug)]
+pub struct PodRuntime {
+    sandboxes: Sandboxes,
+    starter: ContainerStarter,
+    killer: Arc<PodKiller>,
+    remover: Arc<ContainerRemover>,
+    resizer: PodResizer,
+    setup: PodSetup,
+    cgroups: Option<Arc<PodCgroups>>,
+    events: Arc<dyn Events>,
+    metrics: Metrics,
+}
+
+impl PodRuntime {
+    /// A runtime without back-off and without reserved user ids.
+    pub fn new(parts: PodRuntimeParts) -> Self {
+        let node = Arc::new(parts.node.clone());
+        let (hooks, killer) = parts.killer();
+        let remover = parts.remover();
+        let shared =
+            SharedParts { hooks, killer: Arc::clone(&killer), remover: Arc::clone(&remover) };
+        Self {
+            sandboxes: parts.sandboxes(&node),
+            resizer: parts.resizer(&node),
+            setup: parts.setup(),
+            cgroups: parts.cgroups.clone(),
+            events: Arc::clone(&parts.events),
+            metrics: parts.metrics.clone(),
+            starter: parts.starter(node, shared),
+            killer,
+            remover,
+        }
+    }
+
+    /// The pods' cgroups; none if pods have none of their own.
+    pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
+        self.cgroups.clone()
+    }
+
+    /// Ends pods and containers.
+    pub fn killer(&self) -> Arc<PodKiller> {
+        Arc::clone(&self.killer)
+    }
+
+    /// Ends the wait for the hook of a container that has ended.
+    pub fn container_died(&self, id: &ContainerId) {
+        self.starter.start_watch.ended(id);
+    }
+
+    /// Records an event if pods cannot use the node's resolver file. Called when the agent starts.
+    pub async fn check_resolver_file(&self) {
+        self.sandboxes.check_resolver_file().await;
+    }
+
+    /// Whether the runtime can make the mounts below a read-only mount of the pod read-only too.
+    pub async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
+        self.sandboxes.mounts_recursively_read_only(pod).await
+    }
+
+    /// Reads the sizes that earlier agents gave to containers. The agent does not start without them.
+    pub async fn load_sizes(&self) -> Result<(), FileError> {
+        self.resizer.load().await
+    }
+
+    /// The sizes that containers were given since they were created.
+    pub async fn sizes(&self) -> Arc<Sizes> {
+        self.resizer.sizes().await
+    }
+
+    /// Forgets the sizes of containers of other pods.
+    pub async fn keep_sizes_of(&self, pods: &BTreeSet<PodUid>) {
+        self.resizer.keep_only_of(pods).await;
+    }
+
+    /// The values of the cgroup of a pod, if this agent knows them.
+    pub fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
+        self.resizer.cgroup_values(uid)
+    }
+
+    /// Bytes of memory that running containers of a pod were given, by their names.
+    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+        self.resizer.memory_requests(status)
+    }
+
+    /// The parts of a pod that do not have yet what the pod was given.
+    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+        self.resizer.missing(pod, status).await
+    }
+
+    /// Ends everything of a pod that may run. `grace` overrides the pod's own grace period.
+    pub async fn kill(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        grace: Option<Duration>,
+    ) -> Result<(), SyncError> {
+        self.killer.pod(pod, status, grace).await
+    }
+
+    /// Releases what the node holds for a pod of which nothing is left in the runtime.
+    pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
+        self.resizer.forget(pod).await;
+        self.setup.unregister_objects(pod);
+        self.setup.release_cgroup(pod).await?;
+        self.sandboxes.release_users(pod).await
+    }
+
+    /// Does what the pod needs. `cancel` says that the pod is to end: then nothing is waited for that
+    /// may take for ever. `on_sandbox_ready` is called when a new sandbox is ready, before anything
+    /// starts in it.
+    pub async fn sync(
+        &self,
+        context: &SyncContext<'_>,
+        cancel: &CancellationToken,
+        on_sandbox_ready: &(dyn Fn() + Sync),
+    ) -> Result<Progress, SyncError> {
+        let SyncContext { pod, status, .. } = *context;
+        let met = self.meet_cgroup(pod, status).await?;
+        if met == Met::Ended {
+            return Ok(Progress::Again);
+        }
+        self.resizer.actuated.catch_up().await;
+        let mut actions = pod_actions(context);
+        let kept = match &actions.sandbox {
+            SandboxPlan::Keep(id) => Some(id.clone()),
+            SandboxPlan::Create { .. } | SandboxPlan::None => None,
+        };
+        let is_kept = kept.is_some();
+        if let (SandboxPlan::None, Some(cgroups)) = (&actions.sandbox, &self.cgroups) {
+            cgroups.counted(pod).await;
+        }
+        if actions.is_nothing() && (!is_kept || self.resizer.is_sized(pod)) {
+            return Ok(Progress::Nothing);
+        }
+        // Nothing ends to start anew where it would not be let use what it is to have.
+        let mut raised = Ok(());
+        if is_kept && actions.restarts_for_size() {
+            raised = self.resizer.raise(pod, kept.as_ref()).await;
+        }
+        if raised.is_err() {
+            actions.leave_sizes();
+        }
+        self.make_way(context, &actions).await?;
+        if !actions.reset.is_empty() {
+            return Ok(Progress::Again);
+        }
+        if actions.sandbox == SandboxPlan::None {
+            return Ok(Progress::Done);
+        }
+        // It may have gone with the last process in it.
+        if !is_kept && (met != Met::SeenTo || actions.kill_pod.is_some()) {
+            self.setup.cgroup(pod).await?;
+        }
+        // What fails here does not keep containers from starting.
+        let resized = match raised {
+            Ok(()) => self.resizer.apply(pod, status, kept.as_ref(), &actions.resize).await,
+            Err(error) => Err(error),
+        };
+        if !(is_kept && actions.start.is_empty()) {
+            let started = self.start_due(context, &actions, cancel, on_sandbox_ready).await;
+            if started.is_err() && !is_kept && has_own_users(pod) && !cancel.is_cancelled() {
+                self.metrics.attempts.pod_with_own_users_did_not_start();
+            }
+            started?;
+        }
+        let resized = resized.map_err(SyncError::Resize)?;
+        Ok(if resized { Progress::Resized } else { Progress::Done })
+    }
+
+    /// Sees to a pod's cgroup when this agent meets the pod first. What runs without one is ended, to
+    /// run in it.
+    async fn meet_cgroup(&self, pod: &Pod, status: &PodStatus) -> Result<Met, SyncError> {
+        let Some(cgroups) = &self.cgroups else { return Ok(Met::Before) };
+        if cgroups.knows(&status.uid) {
+            return Ok(Met::Before);
+        }
+        let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
+        if runs && !cgroups.is_there(pod).await.map_err(SyncError::Cgroup)? {
+            let name = view::pod_name(pod);
+            info!(pod = %name, uid = %status.uid, "pod runs outside of its cgroup; stopping it");
+            self.killer.pod(pod, status, None).await?;
+            return Ok(Met::Ended);
+        }
+        self.setup.cgroup(pod).await?;
+        Ok(Met::SeenTo)
+    }
+
+    /// Starts what is to start, where that is.
+    async fn start_due(
+        &self,
+        context: &SyncContext<'_>,
+        actions: &PodActions,
+        cancel: &CancellationToken,
+        on_sandbox_ready: &(dyn Fn() + Sync),
+    ) -> Result<(), SyncError> {
+        let mut early = self.starter.early_look(context.pod, actions);
+        // Boxed, so that it takes its room once, however it is waited for.
+        let sandbox = Box::pin(self.sandbox(context, &actions.sandbox, cancel));
+        // If it fails, the result of the look is not needed.
+        let sandbox = match &mut early {
+            Some(early) => early.beside(sandbox).await?,
+            None => sandbox.await?,
+        };
+        if !matches!(actions.sandbox, SandboxPlan::Keep(_)) {
+            on_sandbox_ready();
+        }
+        let request = StartRequest { sandbox: &sandbox, starts: &actions.start, early, cancel };
+        self.starter.start_all(context, request).await
+    }
+
+    /// The sandbox in which containers are started; created if it is not there.
+    async fn sandbox(
+        &self,
+        context: &SyncContext<'_>,
+        plan: &SandboxPlan,
+        cancel: &CancellationToken,
+    ) -> Result<SandboxContext, SyncError> {
+        let SyncContext { pod, status, .. } = *context;
+        let last = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
+        self.setup.register_objects(pod);
+        self.setup.directories(pod).await?;
+        match plan {
+            SandboxPlan::Keep(id) => self.sandboxes.reuse(pod, status, id.clone()).await,
+            SandboxPlan::Create { attempt, .. } => {
+                self.sandboxes.create(pod, *attempt, cancel).await
+            }
+            SandboxPlan::None => self.sandboxes.create(pod, last, cancel).await,
+        }
+    }
+
+    /// Ends and removes what is in the way of the pod's containers.
+    async fn make_way(
+        &self,
+        context: &SyncContext<'_>,
+        actions: &PodActions,
+    ) -> Result<(), SyncError> {
+        let SyncContext { pod, status, .. } = *context;
+        if let SandboxPlan::Create { replaces: true, .. } = actions.sandbox {
+            let message = "Pod sandbox changed, it will be killed and re-created.";
+            let reporter = Reporter::of_pod(&*self.events, pod);
+            reporter.event(Normal, "SandboxChanged", message.to_owned());
+        }
+        if let Some(why) = actions.kill_pod {
+            info!(pod = %view::pod_name(pod), uid = %status.uid, %why, "stopping what is left of a pod");
+            self.killer.pod(pod, status, None).await?;
+        }
+        for kill in &actions.kill {
+            self.killer.container(pod, status, kill).await?;
+        }
+        for reset in &actions.reset {
+            if reset.kill {
+                self.killer.for_reset(pod, status, reset).await?;
+            }
+            self.remover.reset(pod, status, reset).await?;
+        }
+        for removal in &actions.remove {
+            // They are in nobody's way; garbage collection gets another chance.
+            if let Err(error) = self.remover.leftovers(pod, status, removal).await {
+                warn!(uid = %status.uid, %error, "cannot remove what is left of a container");
+            }
+        }
+        for sandbox in &actions.remove_sandboxes {
+            self.sandboxes.remove_late(&status.uid, sandbox).await?;
+        }
+        Ok(())
+    }
+}
