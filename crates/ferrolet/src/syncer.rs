@@ -185,6 +185,26 @@ impl Syncer {
         Synced { outcome, acted }
     }
 
+    /// Makes the runtime match the pod.
+    async fn act(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        cancel: &CancellationToken,
+        on_sandbox_ready: &(dyn Fn() + Sync),
+    ) -> Result<Progress, SyncError> {
+        let sizes = self.pod_runtime.sizes().await;
+        let context = SyncContext {
+            pod,
+            status,
+            probes: &ProbeResults::default(),
+            restart_all: self.view.is_restarting_all(&status.uid),
+            sizes: &sizes,
+            cgroup: self.pod_runtime.cgroup_facts(pod, status).await?,
+        };
+        self.pod_runtime.sync(&context, cancel, on_sandbox_ready).await
+    }
+
     /// When to try again after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
@@ -238,20 +258,12 @@ impl PodSyncer for Syncer {
         if let Some(retry) = self.hold_up(pod, status) {
             return Synced { outcome: again(retry), acted: false };
         }
-        let sizes = self.pod_runtime.sizes().await;
-        let context = SyncContext {
-            pod,
-            status,
-            probes: &ProbeResults::default(),
-            restart_all: self.view.is_restarting_all(&status.uid),
-            sizes: &sizes,
-        };
         let has_new_sandbox = AtomicBool::new(false);
         let on_sandbox_ready = || {
             has_new_sandbox.store(true, Ordering::Relaxed);
             self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
         };
-        match self.pod_runtime.sync(&context, cancel, &on_sandbox_ready).await {
+        match self.act(pod, status, cancel, &on_sandbox_ready).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");

@@ -1,12 +1,14 @@
 //! What to do with a pod. Pure.
 //!
 //! ```text
-//!  context ──> sandbox_plan ──> new sandbox: what starts in it
-//!                    └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains
+//!  context ──> runs outside of its cgroup: kill
+//!     └──> sandbox_plan ──> new sandbox: what starts in it                                    ──> cgroup_plan
+//!              └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains ──┘
 //! ```
 
 mod actions;
 mod backoff;
+mod cgroup_plan;
 mod cgroups;
 mod config_error;
 mod dns;
@@ -66,6 +68,7 @@ pub use actions::{
     SandboxPlan,
 };
 pub use backoff::{Backoff, BackoffLimits, Turn};
+pub use cgroup_plan::{CgroupFacts, CgroupPlan};
 pub use cgroups::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
     pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodUid};
-use model::observed::{ContainerState, PodStatus};
+use model::observed::PodStatus;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
 use model::ports::files::FileError;
@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::cgroups::PodCgroups;
-use crate::decide::{PodActions, Progress, SandboxPlan, Sizes, SyncContext, pod_actions};
+use crate::decide::{
+    CgroupFacts, CgroupPlan, PodActions, Progress, SandboxPlan, Sizes, SyncContext, pod_actions,
+};
 use crate::error::{ReleaseError, SyncError};
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
@@ -27,17 +29,6 @@ use crate::resizer::{Lacking, PodResizer};
 use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
 use crate::setup::PodSetup;
 use crate::starter::{ContainerStarter, StartRequest};
-
-/// How a sync meets the cgroup of its pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Met {
-    /// This agent saw to it before.
-    Before,
-    /// It was seen to just now.
-    SeenTo,
-    /// What ran outside of it was ended.
-    Ended,
-}
 
 /// Makes the runtime match pods. One for the node; the workers of pods use it concurrently.
 #[derive(Debug)]
@@ -129,6 +120,18 @@ impl PodRuntime {
         self.resizer.missing(pod, status).await
     }
 
+    /// Looks at the pod's cgroup, before the actions of a sync are computed.
+    pub async fn cgroup_facts(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+    ) -> Result<CgroupFacts, SyncError> {
+        match &self.cgroups {
+            Some(cgroups) => cgroups.facts(pod, status).await.map_err(SyncError::Cgroup),
+            None => Ok(CgroupFacts::Unmanaged),
+        }
+    }
+
     /// Ends everything of a pod that may run. `grace` overrides the pod's own grace period.
     pub async fn kill(
         &self,
@@ -157,10 +160,6 @@ impl PodRuntime {
         on_sandbox_ready: &(dyn Fn() + Sync),
     ) -> Result<Progress, SyncError> {
         let SyncContext { pod, status, .. } = *context;
-        let met = self.meet_cgroup(pod, status).await?;
-        if met == Met::Ended {
-            return Ok(Progress::Again);
-        }
         self.resizer.actuated.catch_up().await;
         let mut actions = pod_actions(context);
         let kept = match &actions.sandbox {
@@ -168,10 +167,10 @@ impl PodRuntime {
             SandboxPlan::Create { .. } | SandboxPlan::None => None,
         };
         let is_kept = kept.is_some();
-        if let (SandboxPlan::None, Some(cgroups)) = (&actions.sandbox, &self.cgroups) {
+        if let (CgroupPlan::Recount, Some(cgroups)) = (actions.cgroup, &self.cgroups) {
             cgroups.counted(pod).await;
         }
-        if actions.is_nothing() && (!is_kept || self.resizer.is_sized(pod)) {
+        if actions.is_nothing() {
             return Ok(Progress::Nothing);
         }
         // Nothing ends to start anew where it would not be let use what it is to have.
@@ -183,15 +182,15 @@ impl PodRuntime {
             actions.leave_sizes();
         }
         self.make_way(context, &actions).await?;
-        if !actions.reset.is_empty() {
+        if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Progress::Again);
         }
-        if actions.sandbox == SandboxPlan::None {
-            return Ok(Progress::Done);
-        }
-        // It may have gone with the last process in it.
-        if !is_kept && (met != Met::SeenTo || actions.kill_pod.is_some()) {
+        if actions.cgroup == CgroupPlan::Ensure {
             self.setup.cgroup(pod).await?;
+        }
+        let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
+        if actions.sandbox == SandboxPlan::None {
+            return Ok(done);
         }
         // What fails here does not keep containers from starting.
         let resized = match raised {
@@ -206,25 +205,7 @@ impl PodRuntime {
             started?;
         }
         let resized = resized.map_err(SyncError::Resize)?;
-        Ok(if resized { Progress::Resized } else { Progress::Done })
-    }
-
-    /// Sees to a pod's cgroup when this agent meets the pod first. What runs without one is ended, to
-    /// run in it.
-    async fn meet_cgroup(&self, pod: &Pod, status: &PodStatus) -> Result<Met, SyncError> {
-        let Some(cgroups) = &self.cgroups else { return Ok(Met::Before) };
-        if cgroups.knows(&status.uid) {
-            return Ok(Met::Before);
-        }
-        let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
-        if runs && !cgroups.is_there(pod).await.map_err(SyncError::Cgroup)? {
-            let name = view::pod_name(pod);
-            info!(pod = %name, uid = %status.uid, "pod runs outside of its cgroup; stopping it");
-            self.killer.pod(pod, status, None).await?;
-            return Ok(Met::Ended);
-        }
-        self.setup.cgroup(pod).await?;
-        Ok(Met::SeenTo)
+        Ok(if resized { Progress::Resized } else { done })
     }
 
     /// Starts what is to start, where that is.

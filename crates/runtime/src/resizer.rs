@@ -108,7 +108,7 @@ impl PodResizer {
     }
 
     /// Whether the pod's cgroup has what it should, as far as it was seen.
-    pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
+    fn is_sized(&self, pod: &Pod) -> bool {
         self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
     }
 

@@ -2,11 +2,12 @@
 
 use model::ids::{ContainerId, SandboxId};
 
+use super::cgroup_plan::CgroupPlan;
 use super::reasons::{KillPod, KillReason, StartReason};
 use super::resize::ContainerResize;
 
 /// What must happen, in this order: kill the pod, or single containers and what is reset; remove
-/// remains; make a sandbox; change the resources of containers; start containers.
+/// remains; ensure the cgroup; create a sandbox; change the resources of containers; start containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodActions {
     /// Everything of the pod that still runs ends first.
@@ -19,6 +20,8 @@ pub struct PodActions {
     pub remove: Vec<ContainerRemoval>,
     /// Sandboxes that came too late to be used: stopped and removed.
     pub remove_sandboxes: Vec<SandboxId>,
+    /// What happens to the pod's cgroup.
+    pub cgroup: CgroupPlan,
     /// Containers that get other resources as they run, in this order.
     pub resize: Vec<ContainerResize>,
     /// Where containers are started.
@@ -37,6 +40,7 @@ impl PodActions {
             reset: Vec::new(),
             remove: Vec::new(),
             remove_sandboxes: Vec::new(),
+            cgroup: CgroupPlan::Keep,
             resize: Vec::new(),
             sandbox,
             start: Vec::new(),
@@ -58,6 +62,11 @@ impl PodActions {
 
     /// Whether the pod is as specified.
     pub fn is_nothing(&self) -> bool {
+        self.is_at_most_cgroup() && matches!(self.cgroup, CgroupPlan::Keep | CgroupPlan::Recount)
+    }
+
+    /// Whether nothing happens but to the pod's cgroup.
+    pub fn is_at_most_cgroup(&self) -> bool {
         self.kill_pod.is_none()
             && self.kill.is_empty()
             && self.reset.is_empty()

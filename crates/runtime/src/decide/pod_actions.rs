@@ -5,6 +5,7 @@ use model::ids::SandboxId;
 use model::observed::PodStatus;
 
 use super::actions::{PodActions, SandboxPlan};
+use super::cgroup_plan::{CgroupFacts, CgroupPlan, cgroup_plan, runs_outside};
 use super::ephemeral_containers::ephemeral_starts;
 use super::init_containers::init_actions;
 use super::probe_results::ProbeResults;
@@ -28,10 +29,20 @@ pub struct SyncContext<'a> {
     pub restart_all: bool,
     /// What containers were given since they were made.
     pub sizes: &'a Sizes,
+    /// The pod's cgroup, as it was seen.
+    pub cgroup: CgroupFacts,
 }
 
 /// Compares a pod with what was observed of it; upstream's `computePodActions`.
 pub fn pod_actions(context: &SyncContext<'_>) -> PodActions {
+    if runs_outside(context.cgroup, context.status) {
+        return PodActions { cgroup: CgroupPlan::RestartInside, ..ended(KillPod::OutsideCgroup) };
+    }
+    let actions = container_actions(context);
+    PodActions { cgroup: cgroup_plan(context.cgroup, &actions.sandbox), ..actions }
+}
+
+fn container_actions(context: &SyncContext<'_>) -> PodActions {
     if context.restart_all {
         let reset = resets(context.pod, context.status);
         return PodActions { reset, ..PodActions::none(SandboxPlan::None) };

@@ -196,7 +196,8 @@ impl World {
         let restart_all = self.restart_all.load(Ordering::Relaxed);
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let context = SyncContext { pod, status: &status, probes, restart_all, sizes };
+        let cgroup = self.pods.cgroup_facts(pod, &status).await?;
+        let context = SyncContext { pod, status: &status, probes, restart_all, sizes, cgroup };
         self.pods.sync(&context, cancel, &|| {}).await
     }
 
@@ -208,7 +209,8 @@ impl World {
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let context = SyncContext { pod, status, probes, restart_all: false, sizes };
+        let cgroup = self.pods.cgroup_facts(pod, status).await?;
+        let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
         self.pods.sync(&context, &CancellationToken::new(), &|| {}).await
     }
 

@@ -24,6 +24,7 @@ fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
         probes: &probes,
         restart_all: false,
         sizes: &Sizes::new(),
+        cgroup: CgroupFacts::Unmanaged,
     })
 }
 

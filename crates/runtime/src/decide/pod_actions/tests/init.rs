@@ -231,6 +231,7 @@ fn a_sidecar_with_a_startup_probe_is_waited_for_and_started_anew_when_that_fails
             probes: &probes,
             restart_all: false,
             sizes: &Sizes::new(),
+            cgroup: CgroupFacts::Unmanaged,
         };
         let actions = pod_actions(&context);
         assert_eq!(started(&actions), expected, "{result:?}");
@@ -261,6 +262,7 @@ fn a_changed_or_unhealthy_sidecar_is_started_anew_after_it_let_the_next_one_star
                 probes: &failed,
                 restart_all: false,
                 sizes: &Sizes::new(),
+                cgroup: CgroupFacts::Unmanaged,
             };
             let actions = pod_actions(&context);
             assert_eq!(started(&actions), [(Role::Sidecar, 0), next], "{why:?}");

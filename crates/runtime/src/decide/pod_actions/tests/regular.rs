@@ -129,6 +129,7 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
                 probes,
                 restart_all: false,
                 sizes: &Sizes::new(),
+                cgroup: CgroupFacts::Unmanaged,
             };
             let actions = pod_actions(&context);
             assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
@@ -220,6 +221,7 @@ fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
         probes: &probes,
         restart_all: true,
         sizes: &Sizes::new(),
+        cgroup: CgroupFacts::Unmanaged,
     })
 }
 
