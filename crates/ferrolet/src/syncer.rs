@@ -1,7 +1,6 @@
 //! What is done for a pod: the pod workers' side of the runtime.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Progress, SyncContext};
-use runtime::{Lacking, PodRuntime, SyncError};
+use runtime::{Applied, Lacking, PodRuntime, SyncError};
 use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -61,6 +60,19 @@ pub(crate) struct Syncer {
     pub(crate) resizes: Arc<Resizes>,
     /// Why containers did not start at the last attempt. Never held across an await.
     pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
+}
+
+/// Why a pod does not match its specification after a sync.
+struct NotDone {
+    error: SyncError,
+    /// Whether a new sandbox is ready nevertheless.
+    has_new_sandbox: bool,
+}
+
+impl From<SyncError> for NotDone {
+    fn from(error: SyncError) -> Self {
+        Self { error, has_new_sandbox: false }
+    }
 }
 
 impl Syncer {
@@ -185,14 +197,14 @@ impl Syncer {
         Synced { outcome, acted }
     }
 
-    /// Makes the runtime match the pod.
+    /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
     async fn act(
         &self,
         pod: &Pod,
         status: &PodStatus,
+        outlook: Outlook<'_>,
         cancel: &CancellationToken,
-        on_sandbox_ready: &(dyn Fn() + Sync),
-    ) -> Result<Progress, SyncError> {
+    ) -> Result<Progress, NotDone> {
         let sizes = self.pod_runtime.sizes().await;
         let context = SyncContext {
             pod,
@@ -202,7 +214,14 @@ impl Syncer {
             sizes: &sizes,
             cgroup: self.pod_runtime.cgroup_facts(pod, status).await?,
         };
-        self.pod_runtime.sync(&context, cancel, on_sandbox_ready).await
+        match self.pod_runtime.apply(&context, cancel).await? {
+            Applied::Done(progress) => Ok(progress),
+            Applied::SandboxReady(pending) => {
+                self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
+                let started = self.pod_runtime.start(&context, *pending, cancel).await;
+                started.map_err(|error| NotDone { error, has_new_sandbox: true })
+            }
+        }
     }
 
     /// When to try again after a failure.
@@ -258,18 +277,12 @@ impl PodSyncer for Syncer {
         if let Some(retry) = self.hold_up(pod, status) {
             return Synced { outcome: again(retry), acted: false };
         }
-        let has_new_sandbox = AtomicBool::new(false);
-        let on_sandbox_ready = || {
-            has_new_sandbox.store(true, Ordering::Relaxed);
-            self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
-        };
-        match self.act(pod, status, cancel, &on_sandbox_ready).await {
+        match self.act(pod, status, outlook, cancel).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
-            Err(error) => {
+            Err(NotDone { error, has_new_sandbox }) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                let has_new_sandbox = has_new_sandbox.into_inner();
                 self.publish(pod, status, Outlook { has_new_sandbox, ..outlook });
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: again(retry), acted: true }

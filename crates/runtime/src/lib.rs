@@ -55,7 +55,7 @@ pub use metrics::Metrics;
 pub use model::log_layout::LogLayout;
 pub use parts::PodRuntimeParts;
 pub use pod_directories::PodDirectories;
-pub use pod_runtime::PodRuntime;
+pub use pod_runtime::{Applied, PendingStart, PodRuntime};
 pub use resizer::Lacking;
 pub use termination_message::TerminationMessages;
 pub use user_namespaces::UserNamespaceError;

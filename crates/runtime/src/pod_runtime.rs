@@ -17,9 +17,11 @@ use tracing::{info, warn};
 
 use crate::cgroups::PodCgroups;
 use crate::decide::{
-    CgroupFacts, CgroupPlan, PodActions, Progress, SandboxPlan, Sizes, SyncContext, pod_actions,
+    CgroupFacts, CgroupPlan, ContainerStart, PodActions, Progress, SandboxPlan, Sizes, SyncContext,
+    pod_actions,
 };
-use crate::error::{ReleaseError, SyncError};
+use crate::error::{ReleaseError, ResizeError, SyncError};
+use crate::image::EarlyLook;
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
 use crate::parts::{PodRuntimeParts, SharedParts};
@@ -29,6 +31,28 @@ use crate::resizer::{Lacking, PodResizer};
 use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
 use crate::setup::PodSetup;
 use crate::starter::{ContainerStarter, StartRequest};
+
+/// How far the actions of a pod were executed.
+#[derive(Debug)]
+pub enum Applied {
+    /// All of them.
+    Done(Progress),
+    /// A new sandbox is ready. The caller publishes that, and then calls [`PodRuntime::start`].
+    SandboxReady(Box<PendingStart>),
+}
+
+/// Containers that are about to start in a sandbox that is ready.
+#[derive(Debug)]
+pub struct PendingStart {
+    sandbox: SandboxContext,
+    /// Whether the sandbox was just created.
+    is_new: bool,
+    starts: Vec<ContainerStart>,
+    /// A look at the image of the first container.
+    early: Option<EarlyLook>,
+    /// Whether the pod was resized; reported after the containers have started.
+    resized: Result<bool, ResizeError>,
+}
 
 /// Makes the runtime match pods. One for the node; the workers of pods use it concurrently.
 #[derive(Debug)]
@@ -150,32 +174,26 @@ impl PodRuntime {
         self.sandboxes.release_users(pod).await
     }
 
-    /// Does what the pod needs. `cancel` says that the pod is to end: then nothing is waited for that
-    /// may take for ever. `on_sandbox_ready` is called when a new sandbox is ready, before anything
-    /// starts in it.
-    pub async fn sync(
+    /// Executes the actions that the pod needs, up to a new sandbox. `cancel` says that the pod is to
+    /// end: then nothing is waited for that may take for ever.
+    pub async fn apply(
         &self,
         context: &SyncContext<'_>,
         cancel: &CancellationToken,
-        on_sandbox_ready: &(dyn Fn() + Sync),
-    ) -> Result<Progress, SyncError> {
+    ) -> Result<Applied, SyncError> {
         let SyncContext { pod, status, .. } = *context;
         self.resizer.actuated.catch_up().await;
         let mut actions = pod_actions(context);
-        let kept = match &actions.sandbox {
-            SandboxPlan::Keep(id) => Some(id.clone()),
-            SandboxPlan::Create { .. } | SandboxPlan::None => None,
-        };
-        let is_kept = kept.is_some();
         if let (CgroupPlan::Recount, Some(cgroups)) = (actions.cgroup, &self.cgroups) {
             cgroups.counted(pod).await;
         }
         if actions.is_nothing() {
-            return Ok(Progress::Nothing);
+            return Ok(Applied::Done(Progress::Nothing));
         }
-        // Nothing ends to start anew where it would not be let use what it is to have.
+        let kept = actions.sandbox.kept().cloned();
+        // A container is not restarted for a size that the pod's cgroup would not let it use.
         let mut raised = Ok(());
-        if is_kept && actions.restarts_for_size() {
+        if kept.is_some() && actions.restarts_for_size() {
             raised = self.resizer.raise(pod, kept.as_ref()).await;
         }
         if raised.is_err() {
@@ -183,40 +201,65 @@ impl PodRuntime {
         }
         self.make_way(context, &actions).await?;
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
-            return Ok(Progress::Again);
+            return Ok(Applied::Done(Progress::Again));
         }
         if actions.cgroup == CgroupPlan::Ensure {
             self.setup.cgroup(pod).await?;
         }
         let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
         if actions.sandbox == SandboxPlan::None {
-            return Ok(done);
+            return Ok(Applied::Done(done));
         }
-        // What fails here does not keep containers from starting.
+        // A resize that fails does not keep containers from starting.
         let resized = match raised {
             Ok(()) => self.resizer.apply(pod, status, kept.as_ref(), &actions.resize).await,
             Err(error) => Err(error),
         };
-        if !(is_kept && actions.start.is_empty()) {
-            let started = self.start_due(context, &actions, cancel, on_sandbox_ready).await;
-            if started.is_err() && !is_kept && has_own_users(pod) && !cancel.is_cancelled() {
-                self.metrics.attempts.pod_with_own_users_did_not_start();
-            }
-            started?;
+        if kept.is_some() && actions.start.is_empty() {
+            return Ok(Applied::Done(progress(resized, done)?));
         }
-        let resized = resized.map_err(SyncError::Resize)?;
-        Ok(if resized { Progress::Resized } else { done })
+        let pending = self.pending_start(context, actions, cancel).await;
+        if pending.is_err() && kept.is_none() {
+            self.count_failed_start(pod, cancel);
+        }
+        let pending = PendingStart { resized, ..pending? };
+        match kept {
+            Some(_) => self.start(context, pending, cancel).await.map(Applied::Done),
+            None => Ok(Applied::SandboxReady(Box::new(pending))),
+        }
     }
 
-    /// Starts what is to start, where that is.
-    async fn start_due(
+    /// Starts containers in a sandbox that is ready.
+    pub async fn start(
         &self,
         context: &SyncContext<'_>,
-        actions: &PodActions,
+        pending: PendingStart,
         cancel: &CancellationToken,
-        on_sandbox_ready: &(dyn Fn() + Sync),
-    ) -> Result<(), SyncError> {
-        let mut early = self.starter.early_look(context.pod, actions);
+    ) -> Result<Progress, SyncError> {
+        let PendingStart { sandbox, is_new, starts, early, resized } = pending;
+        let request = StartRequest { sandbox: &sandbox, starts: &starts, early, cancel };
+        let started = self.starter.start_all(context, request).await;
+        if started.is_err() && is_new {
+            self.count_failed_start(context.pod, cancel);
+        }
+        started?;
+        progress(resized, Progress::Done)
+    }
+
+    fn count_failed_start(&self, pod: &Pod, cancel: &CancellationToken) {
+        if has_own_users(pod) && !cancel.is_cancelled() {
+            self.metrics.attempts.pod_with_own_users_did_not_start();
+        }
+    }
+
+    /// Reuses or creates the sandbox, and looks at the image of the first container meanwhile.
+    async fn pending_start(
+        &self,
+        context: &SyncContext<'_>,
+        actions: PodActions,
+        cancel: &CancellationToken,
+    ) -> Result<PendingStart, SyncError> {
+        let mut early = self.starter.early_look(context.pod, &actions);
         // Boxed, so that it takes its room once, however it is waited for.
         let sandbox = Box::pin(self.sandbox(context, &actions.sandbox, cancel));
         // If it fails, the result of the look is not needed.
@@ -224,11 +267,8 @@ impl PodRuntime {
             Some(early) => early.beside(sandbox).await?,
             None => sandbox.await?,
         };
-        if !matches!(actions.sandbox, SandboxPlan::Keep(_)) {
-            on_sandbox_ready();
-        }
-        let request = StartRequest { sandbox: &sandbox, starts: &actions.start, early, cancel };
-        self.starter.start_all(context, request).await
+        let is_new = actions.sandbox.kept().is_none();
+        Ok(PendingStart { sandbox, is_new, starts: actions.start, early, resized: Ok(false) })
     }
 
     /// The sandbox in which containers are started; created if it is not there.
@@ -287,4 +327,13 @@ impl PodRuntime {
         }
         Ok(())
     }
+}
+
+/// The progress of a sync after a resize.
+fn progress(
+    resized: Result<bool, ResizeError>,
+    otherwise: Progress,
+) -> Result<Progress, SyncError> {
+    let resized = resized.map_err(SyncError::Resize)?;
+    Ok(if resized { Progress::Resized } else { otherwise })
 }

@@ -94,6 +94,16 @@ pub enum SandboxPlan {
     None,
 }
 
+impl SandboxPlan {
+    /// The sandbox that is kept.
+    pub fn kept(&self) -> Option<&SandboxId> {
+        match self {
+            Self::Keep(id) => Some(id),
+            Self::Create { .. } | Self::None => None,
+        }
+    }
+}
+
 /// What a container is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {

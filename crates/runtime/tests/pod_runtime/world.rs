@@ -20,7 +20,8 @@ use podspec::view;
 use runtime::decide::Progress;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodRuntime, PodRuntimeParts, SyncError, TerminationMessages,
+    ApiParts, Applied, LogLayout, PodCgroups, PodRuntime, PodRuntimeParts, SyncError,
+    TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -198,7 +199,7 @@ impl World {
         let sizes = &self.pods.sizes().await;
         let cgroup = self.pods.cgroup_facts(pod, &status).await?;
         let context = SyncContext { pod, status: &status, probes, restart_all, sizes, cgroup };
-        self.pods.sync(&context, cancel, &|| {}).await
+        self.act(&context, cancel).await
     }
 
     /// A sync on what an earlier look showed.
@@ -211,7 +212,18 @@ impl World {
         let sizes = &self.pods.sizes().await;
         let cgroup = self.pods.cgroup_facts(pod, status).await?;
         let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
-        self.pods.sync(&context, &CancellationToken::new(), &|| {}).await
+        self.act(&context, &CancellationToken::new()).await
+    }
+
+    async fn act(
+        &self,
+        context: &SyncContext<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, SyncError> {
+        match self.pods.apply(context, cancel).await? {
+            Applied::Done(progress) => Ok(progress),
+            Applied::SandboxReady(pending) => self.pods.start(context, *pending, cancel).await,
+        }
     }
 
     /// Marks pods to start over, or not any more.
