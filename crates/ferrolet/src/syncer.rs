@@ -14,6 +14,7 @@ use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
+use model::wait::Wait;
 use node::NodeHandle;
 use pods::decide::deadline::{deadline, outlasted};
 use pods::decide::requeue::{Retry, no_later};
@@ -63,15 +64,20 @@ pub(crate) struct Syncer {
 }
 
 /// Why a pod does not match its specification after a sync.
-struct NotDone {
-    error: SyncError,
-    /// Whether a new sandbox is ready nevertheless.
-    has_new_sandbox: bool,
+enum NotDone {
+    /// Its containers wait for something.
+    NotReady { wait: Wait, acted: bool },
+    /// An action failed.
+    Failed {
+        error: SyncError,
+        /// Whether a new sandbox is ready nevertheless.
+        has_new_sandbox: bool,
+    },
 }
 
 impl From<SyncError> for NotDone {
     fn from(error: SyncError) -> Self {
-        Self { error, has_new_sandbox: false }
+        Self::Failed { error, has_new_sandbox: false }
     }
 }
 
@@ -216,10 +222,11 @@ impl Syncer {
         };
         match self.pod_runtime.apply(&context, cancel).await? {
             Applied::Done(progress) => Ok(progress),
+            Applied::NotReady { wait, acted } => Err(NotDone::NotReady { wait, acted }),
             Applied::SandboxReady(pending) => {
                 self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
                 let started = self.pod_runtime.start(&context, *pending, cancel).await;
-                started.map_err(|error| NotDone { error, has_new_sandbox: true })
+                started.map_err(|error| NotDone::Failed { error, has_new_sandbox: true })
             }
         }
     }
@@ -279,7 +286,12 @@ impl PodSyncer for Syncer {
         }
         match self.act(pod, status, outlook, cancel).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
-            Err(NotDone { error, has_new_sandbox }) => {
+            Err(NotDone::NotReady { wait, acted }) => {
+                info!(pod = %name, uid = %status.uid, on = ?wait.on, "Pod is not ready to start");
+                wait.event.into_iter().for_each(|event| self.events.record(event));
+                Synced { outcome: again(wait.at_latest), acted }
+            }
+            Err(NotDone::Failed { error, has_new_sandbox }) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);

@@ -502,6 +502,7 @@ fn pod_runtime(
         node: settings.node.clone(),
         host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
+        prerequisites: Vec::new(),
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, node, tasks),

@@ -57,5 +57,6 @@ pub use parts::PodRuntimeParts;
 pub use pod_directories::PodDirectories;
 pub use pod_runtime::{Applied, PendingStart, PodRuntime};
 pub use resizer::Lacking;
+pub use setup::Prerequisite;
 pub use termination_message::TerminationMessages;
 pub use user_namespaces::UserNamespaceError;

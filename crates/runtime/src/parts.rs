@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::remover::ContainerRemover;
 use crate::resizer::PodResizer;
 use crate::sandboxes::Sandboxes;
-use crate::setup::PodSetup;
+use crate::setup::{PodSetup, Prerequisite};
 use crate::start_watch::StartWatch;
 use crate::starter::ContainerStarter;
 use crate::user_namespaces::UserNamespaces;
@@ -57,6 +57,8 @@ pub struct PodRuntimeParts {
     pub restart_backoff: BackoffLimits,
     /// The pods' cgroups; none if pods have none of their own.
     pub cgroups: Option<Arc<PodCgroups>>,
+    /// What containers wait for before they start.
+    pub prerequisites: Vec<Arc<dyn Prerequisite>>,
     /// Claims on images from which containers are about to be created.
     pub claims: ImageClaims,
     /// The API; none for an agent that stands alone.
@@ -99,6 +101,7 @@ impl PodRuntimeParts {
             pods_dir: self.pods.clone(),
             objects: self.api.as_ref().map(|api| Arc::clone(&api.objects)),
             cgroups: self.cgroups.clone(),
+            prerequisites: self.prerequisites.clone(),
             events: Arc::clone(&self.events),
         }
     }

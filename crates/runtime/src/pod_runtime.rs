@@ -11,6 +11,7 @@ use model::observed::PodStatus;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
 use model::ports::files::FileError;
+use model::wait::Wait;
 use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -29,7 +30,7 @@ use crate::remover::ContainerRemover;
 use crate::report::Reporter;
 use crate::resizer::{Lacking, PodResizer};
 use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
-use crate::setup::PodSetup;
+use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
 /// How far the actions of a pod were executed.
@@ -39,6 +40,13 @@ pub enum Applied {
     Done(Progress),
     /// A new sandbox is ready. The caller publishes that, and then calls [`PodRuntime::start`].
     SandboxReady(Box<PendingStart>),
+    /// Those that end and remove something. Containers cannot start yet.
+    NotReady {
+        /// What they wait for.
+        wait: Wait,
+        /// Whether anything ended or was removed.
+        acted: bool,
+    },
 }
 
 /// Containers that are about to start in a sandbox that is ready.
@@ -203,9 +211,12 @@ impl PodRuntime {
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Applied::Done(Progress::Again));
         }
-        if actions.cgroup == CgroupPlan::Ensure {
-            self.setup.cgroup(pod).await?;
-        }
+        let prepared = match self.setup.prepare(pod, needs(&actions)).await? {
+            Preparation::Ready(prepared) => prepared,
+            Preparation::NotReady(wait) => {
+                return Ok(Applied::NotReady { wait, acted: actions.makes_way() });
+            }
+        };
         let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
         if actions.sandbox == SandboxPlan::None {
             return Ok(Applied::Done(done));
@@ -218,7 +229,7 @@ impl PodRuntime {
         if kept.is_some() && actions.start.is_empty() {
             return Ok(Applied::Done(progress(resized, done)?));
         }
-        let pending = self.pending_start(context, actions, cancel).await;
+        let pending = self.pending_start(context, actions, prepared, cancel).await;
         if pending.is_err() && kept.is_none() {
             self.count_failed_start(pod, cancel);
         }
@@ -257,6 +268,7 @@ impl PodRuntime {
         &self,
         context: &SyncContext<'_>,
         actions: PodActions,
+        _prepared: PreparedPod,
         cancel: &CancellationToken,
     ) -> Result<PendingStart, SyncError> {
         let mut early = self.starter.early_look(context.pod, &actions);
@@ -280,8 +292,6 @@ impl PodRuntime {
     ) -> Result<SandboxContext, SyncError> {
         let SyncContext { pod, status, .. } = *context;
         let last = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
-        self.setup.register_objects(pod);
-        self.setup.directories(pod).await?;
         match plan {
             SandboxPlan::Keep(id) => self.sandboxes.reuse(pod, status, id.clone()).await,
             SandboxPlan::Create { attempt, .. } => {

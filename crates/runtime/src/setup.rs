@@ -1,5 +1,6 @@
 //! Resources that the node holds for a pod: its directories, its cgroup, and the objects it refers to.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +11,34 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::Events;
 use model::ports::files::HostFiles;
 use model::ports::objects::PodObjects;
+use model::wait::Wait;
 use podspec::objects::pod_objects;
 use podspec::view;
 
 use crate::cgroups::PodCgroups;
-use crate::decide::go_text;
+use crate::decide::{Needs, go_text};
 use crate::error::{ReleaseError, SyncError};
 use crate::report::Reporter;
+
+/// Something that containers of a pod wait for before they start: volumes, images.
+pub trait Prerequisite: Debug + Send + Sync {
+    /// Why the containers of a pod cannot start yet; `None` if they can. Returns at once: the pod is
+    /// marked when that has changed.
+    fn wait(&self, pod: &Pod) -> Option<Wait>;
+}
+
+/// A pod for which the node has made ready what its actions need.
+#[derive(Debug)]
+pub(crate) struct PreparedPod {
+    _prepared: (),
+}
+
+/// Whether the actions of a pod can go on.
+#[derive(Debug)]
+pub(crate) enum Preparation {
+    Ready(PreparedPod),
+    NotReady(Wait),
+}
 
 /// Makes ready what a pod needs on the node, and releases it.
 #[derive(Debug)]
@@ -28,12 +50,28 @@ pub(crate) struct PodSetup {
     pub(crate) objects: Option<Arc<dyn PodObjects>>,
     /// The pods' cgroups; none if pods have none of their own.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
+    pub(crate) prerequisites: Vec<Arc<dyn Prerequisite>>,
     pub(crate) events: Arc<dyn Events>,
 }
 
 impl PodSetup {
+    /// Makes ready what the pod needs. Kills and removals come before this, so that they never wait.
+    pub(crate) async fn prepare(&self, pod: &Pod, needs: Needs) -> Result<Preparation, SyncError> {
+        if needs.cgroup {
+            self.cgroup(pod).await?;
+        }
+        if needs.start {
+            self.register_objects(pod);
+            self.directories(pod).await?;
+            if let Some(wait) = self.prerequisites.iter().find_map(|one| one.wait(pod)) {
+                return Ok(Preparation::NotReady(wait));
+            }
+        }
+        Ok(Preparation::Ready(PreparedPod { _prepared: () }))
+    }
+
     /// Registers the objects that the pod refers to, so that they are watched.
-    pub(crate) fn register_objects(&self, pod: &Pod) {
+    fn register_objects(&self, pod: &Pod) {
         if let Some(objects) = &self.objects {
             objects.register(&view::uid(pod), pod_objects(pod));
         }
@@ -55,7 +93,7 @@ impl PodSetup {
     }
 
     /// Makes the pod's directories, side by side.
-    pub(crate) async fn directories(&self, pod: &Pod) -> Result<(), SyncError> {
+    async fn directories(&self, pod: &Pod) -> Result<(), SyncError> {
         let (files, root, uid) = (&self.files, &self.pods_dir, view::uid(pod));
         let [volumes, plugins] =
             ["volumes", "plugins"].map(|name| Path::new(uid.as_str()).join(name));
@@ -73,7 +111,7 @@ impl PodSetup {
     }
 
     /// Creates the pod's cgroup, if it is missing.
-    pub(crate) async fn cgroup(&self, pod: &Pod) -> Result<(), SyncError> {
+    async fn cgroup(&self, pod: &Pod) -> Result<(), SyncError> {
         let Some(cgroups) = &self.cgroups else { return Ok(()) };
         cgroups.ensure(pod).await.map_err(|error| {
             let message = format!("unable to ensure pod container exists: {}", Chain(&error));

@@ -65,13 +65,18 @@ impl PodActions {
         self.is_at_most_cgroup() && matches!(self.cgroup, CgroupPlan::Keep | CgroupPlan::Recount)
     }
 
+    /// Whether anything ends or is removed.
+    pub fn makes_way(&self) -> bool {
+        self.kill_pod.is_some()
+            || !self.kill.is_empty()
+            || !self.reset.is_empty()
+            || !self.remove.is_empty()
+            || !self.remove_sandboxes.is_empty()
+    }
+
     /// Whether nothing happens but to the pod's cgroup.
     pub fn is_at_most_cgroup(&self) -> bool {
-        self.kill_pod.is_none()
-            && self.kill.is_empty()
-            && self.reset.is_empty()
-            && self.remove.is_empty()
-            && self.remove_sandboxes.is_empty()
+        !self.makes_way()
             && self.resize.is_empty()
             && self.start.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })

@@ -8,6 +8,7 @@ mod images;
 mod init;
 mod kill;
 mod late;
+mod prepare;
 mod resize;
 mod restart;
 mod restart_all;
