@@ -17,7 +17,7 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use pods::WorkerStates;
 use podspec::view;
-use runtime::PodRuntime;
+use runtime::PodKiller;
 
 use crate::cgroup_sweep::CgroupSweep;
 
@@ -225,12 +225,12 @@ impl Remains {
 
 /// Ends containers of which nothing is known as pods' own are ended.
 #[derive(Debug)]
-pub(crate) struct StopThroughRuntime(pub(crate) Arc<PodRuntime>);
+pub(crate) struct StopThroughRuntime(pub(crate) Arc<PodKiller>);
 
 #[async_trait]
 impl StopUnknown for StopThroughRuntime {
     async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String> {
-        let stopped = self.0.kill_unspecified((&container.pod_uid, &container.pod), status).await;
+        let stopped = self.0.without_spec(&container.pod_uid, &container.pod, status).await;
         stopped.map_err(|error| Chain(&error).to_string())
     }
 }

@@ -1,7 +1,6 @@
 //! What is done for a pod: the pod workers' side of the runtime.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,14 +14,15 @@ use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
+use model::wait::Wait;
 use node::NodeHandle;
 use pods::decide::deadline::{deadline, outlasted};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
-use runtime::decide::{ProbeResults, Progress, Situation};
-use runtime::{Lacking, PodRuntime, SyncError};
+use runtime::decide::{ProbeResults, Progress, SyncContext};
+use runtime::{Applied, Lacking, PodRuntime, SyncError};
 use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -61,6 +61,24 @@ pub(crate) struct Syncer {
     pub(crate) resizes: Arc<Resizes>,
     /// Why containers did not start at the last attempt. Never held across an await.
     pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
+}
+
+/// Why a pod does not match its specification after a sync.
+enum NotDone {
+    /// Its containers wait for something.
+    NotReady { wait: Wait, acted: bool },
+    /// An action failed.
+    Failed {
+        error: SyncError,
+        /// Whether a new sandbox is ready nevertheless.
+        has_new_sandbox: bool,
+    },
+}
+
+impl From<SyncError> for NotDone {
+    fn from(error: SyncError) -> Self {
+        Self::Failed { error, has_new_sandbox: false }
+    }
 }
 
 impl Syncer {
@@ -185,6 +203,34 @@ impl Syncer {
         Synced { outcome, acted }
     }
 
+    /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
+    async fn act(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        outlook: Outlook<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, NotDone> {
+        let sizes = self.pod_runtime.sizes().await;
+        let context = SyncContext {
+            pod,
+            status,
+            probes: &ProbeResults::default(),
+            restart_all: self.view.is_restarting_all(&status.uid),
+            sizes: &sizes,
+            cgroup: self.pod_runtime.cgroup_facts(pod, status).await?,
+        };
+        match self.pod_runtime.apply(&context, cancel).await? {
+            Applied::Done(progress) => Ok(progress),
+            Applied::NotReady { wait, acted } => Err(NotDone::NotReady { wait, acted }),
+            Applied::SandboxReady(pending) => {
+                self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
+                let started = self.pod_runtime.start(&context, *pending, cancel).await;
+                started.map_err(|error| NotDone::Failed { error, has_new_sandbox: true })
+            }
+        }
+    }
+
     /// When to try again after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
@@ -238,26 +284,17 @@ impl PodSyncer for Syncer {
         if let Some(retry) = self.hold_up(pod, status) {
             return Synced { outcome: again(retry), acted: false };
         }
-        let sizes = self.pod_runtime.sizes().await;
-        let situation = Situation {
-            pod,
-            status,
-            probes: &ProbeResults::default(),
-            restart_all: self.view.is_restarting_all(&status.uid),
-            sizes: &sizes,
-        };
-        let has_new_sandbox = AtomicBool::new(false);
-        let has_home = || {
-            has_new_sandbox.store(true, Ordering::Relaxed);
-            self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
-        };
-        match self.pod_runtime.sync(&situation, cancel, &has_home).await {
+        match self.act(pod, status, outlook, cancel).await {
             Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
-            Err(error) => {
+            Err(NotDone::NotReady { wait, acted }) => {
+                info!(pod = %name, uid = %status.uid, on = ?wait.on, "Pod is not ready to start");
+                wait.event.into_iter().for_each(|event| self.events.record(event));
+                Synced { outcome: again(wait.at_latest), acted }
+            }
+            Err(NotDone::Failed { error, has_new_sandbox }) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                let has_new_sandbox = has_new_sandbox.into_inner();
                 self.publish(pod, status, Outlook { has_new_sandbox, ..outlook });
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: again(retry), acted: true }

@@ -25,7 +25,7 @@ use process::tasks::Tasks;
 pub use prometheus::Registry;
 use runtime::decide::AllowedSysctls;
 use runtime::{
-    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+    LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, TerminationMessages,
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
@@ -288,7 +288,8 @@ fn collect_containers(
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
-    let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)), panics.clone());
+    let (stops, stop) =
+        background_stops(Arc::new(StopThroughRuntime(pod_runtime.killer())), panics.clone());
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());
@@ -489,7 +490,7 @@ fn pod_runtime(
     (images, node): (&ImageCollection, Option<&NodeHandle>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
-    Arc::new(PodRuntime::new(RuntimeParts {
+    Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
@@ -501,6 +502,7 @@ fn pod_runtime(
         node: settings.node.clone(),
         host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
+        prerequisites: Vec::new(),
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, node, tasks),

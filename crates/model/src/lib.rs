@@ -47,4 +47,5 @@ pub mod sysctl;
 pub mod tokens;
 pub mod trouble;
 pub mod verdict;
+pub mod wait;
 pub mod wanted;

@@ -11,18 +11,19 @@ use model::cgroup::CgroupValues;
 use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
 use model::ports::files::FileError;
-use model::ports::runtime::RuntimeError;
+use model::ports::runtime::{Runtime, RuntimeError};
 use podspec::view;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::act::PodRuntime;
+use crate::actuated::Actuated;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
-    ContainerResize, MemoryUse, Sizes, actual, below_usage, container_resources, is_resizing,
-    overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
+    ContainerResize, MemoryUse, NodeSettings, Sizes, actual, below_usage, container_resources,
+    is_resizing, overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
 };
 use crate::error::ResizeError;
+use crate::metrics::Metrics;
 
 /// What of a pod that runs has not what the pod was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,29 +37,52 @@ pub enum Lacking {
     Containers,
 }
 
-impl PodRuntime {
-    /// Reads what containers were given by earlier agents. Without that none goes on.
-    pub async fn load_sizes(&self) -> Result<(), FileError> {
+/// A write to the cgroup of a pod.
+struct CgroupChange<'a> {
+    /// The values before.
+    had: &'a CgroupValues,
+    /// The values that are written.
+    values: &'a CgroupValues,
+    /// The values after.
+    has: CgroupValues,
+}
+
+/// Changes the resources of pods that run.
+#[derive(Debug)]
+pub(crate) struct PodResizer {
+    pub(crate) sandboxes: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn Runtime>,
+    /// The pods' cgroups; none if pods have none of their own.
+    pub(crate) cgroups: Option<Arc<PodCgroups>>,
+    /// The sizes that containers were given since they were created.
+    pub(crate) actuated: Actuated,
+    pub(crate) node: Arc<NodeSettings>,
+    pub(crate) metrics: Metrics,
+}
+
+impl PodResizer {
+    /// Reads the sizes that earlier agents gave to containers. The agent does not start without them.
+    pub(crate) async fn load(&self) -> Result<(), FileError> {
         self.actuated.load().await
     }
 
-    /// What containers were given since they were made.
-    pub async fn sizes(&self) -> Arc<Sizes> {
+    /// The sizes that containers were given since they were created.
+    pub(crate) async fn sizes(&self) -> Arc<Sizes> {
         self.actuated.sizes().await
     }
 
-    /// Forgets what containers of other pods were given.
-    pub async fn keep_sizes_of(&self, pods: &BTreeSet<PodUid>) {
+    /// Forgets the sizes of containers of other pods.
+    pub(crate) async fn keep_only_of(&self, pods: &BTreeSet<PodUid>) {
         self.actuated.keep_only_of(pods).await;
     }
 
     /// What the cgroup of a pod has, as far as this agent knows.
-    pub fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
-        self.parts.cgroups.as_ref()?.known_values(uid)
+    pub(crate) fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
+        self.cgroups.as_ref()?.known_values(uid)
     }
 
     /// Bytes of memory that running containers of a pod were given, by their names.
-    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    pub(crate) fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
         let sizes = self.actuated.known_sizes();
         let all = status.running().filter_map(|one| {
             let has = actual(one, &sizes)?;
@@ -67,8 +91,8 @@ impl PodRuntime {
         all.collect()
     }
 
-    /// What of a pod has not yet what the pod was given.
-    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    /// The parts of a pod that do not have yet what the pod was given.
+    pub(crate) async fn missing(&self, pod: &Pod, status: &PodStatus) -> Lacking {
         let sizes = self.sizes().await;
         if is_resizing(pod, status, &sizes) {
             Lacking::Containers
@@ -80,16 +104,16 @@ impl PodRuntime {
     }
 
     fn runs(&self, status: &PodStatus) -> bool {
-        self.parts.cgroups.is_some() && status.running().next().is_some()
+        self.cgroups.is_some() && status.running().next().is_some()
     }
 
     /// Whether the pod's cgroup has what it should, as far as it was seen.
-    pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
-        self.parts.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
+    fn is_sized(&self, pod: &Pod) -> bool {
+        self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
     }
 
     /// Gives the pod's cgroup and these containers what they should have; whether they had not.
-    pub(crate) async fn resize(
+    pub(crate) async fn apply(
         &self,
         pod: &Pod,
         status: &PodStatus,
@@ -101,7 +125,7 @@ impl PodRuntime {
         }
         let began = Instant::now();
         let resized = self.resize_all(pod, status, sandbox, changes).await;
-        self.parts.metrics.resized(began.elapsed(), resized.is_ok());
+        self.metrics.resized(began.elapsed(), resized.is_ok());
         resized.map(|()| true)
     }
 
@@ -112,7 +136,7 @@ impl PodRuntime {
         sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<(), ResizeError> {
-        if let Some(cgroups) = self.parts.cgroups.as_deref() {
+        if let Some(cgroups) = self.cgroups.as_deref() {
             check_memory(cgroups, pod, changes).await?;
         }
         self.raise(pod, sandbox).await?;
@@ -132,7 +156,7 @@ impl PodRuntime {
         pod: &Pod,
         sandbox: Option<&SandboxId>,
     ) -> Result<(), ResizeError> {
-        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
         let had = had.map_err(ResizeError::Cgroup)?;
         let between = raised(&had, &wanted);
@@ -140,17 +164,17 @@ impl PodRuntime {
         if has == had {
             return Ok(());
         }
-        self.limit(pod, sandbox, (&had, &between, has)).await
+        self.limit(pod, sandbox, CgroupChange { had: &had, values: &between, has }).await
     }
 
     /// Gives the cgroup of a pod just what the pod was given.
     async fn settle(&self, pod: &Pod, sandbox: Option<&SandboxId>) -> Result<(), ResizeError> {
-        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
         let had = had.map_err(ResizeError::Cgroup)?;
         let has = had.with(&wanted);
         if has != had {
-            self.limit(pod, sandbox, (&had, &wanted, has)).await?;
+            self.limit(pod, sandbox, CgroupChange { had: &had, values: &wanted, has }).await?;
         }
         cgroups.settled(pod).await;
         Ok(())
@@ -161,9 +185,10 @@ impl PodRuntime {
         &self,
         pod: &Pod,
         sandbox: Option<&SandboxId>,
-        (had, values, has): (&CgroupValues, &CgroupValues, CgroupValues),
+        change: CgroupChange<'_>,
     ) -> Result<(), ResizeError> {
-        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        let CgroupChange { had, values, has } = change;
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         if let Some(id) = sandbox {
             let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
             let told = self.tell_sandbox(pod, id, &has).await;
@@ -185,11 +210,11 @@ impl PodRuntime {
         sandbox: &SandboxId,
         values: &CgroupValues,
     ) -> Result<(), RuntimeError> {
-        let node = &self.parts.node;
+        let node = &self.node;
         let overhead = overhead_resources(pod, &node.limits, &node.machine);
         let resources = told_to_sandbox(pod, values);
-        let runtime = &self.parts.runtime;
-        let told = runtime.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
+        let told =
+            self.sandboxes.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
         match told {
             // It sizes nothing by it then.
             Err(error) if error.is_unimplemented() => {
@@ -208,17 +233,17 @@ impl PodRuntime {
     ) -> Result<(), ResizeError> {
         let ContainerResize { id, name, .. } = change;
         let Some(container) = container(pod, name) else { return Ok(()) };
-        let node = &self.parts.node;
+        let node = &self.node;
         let resources = container_resources(pod, container, &node.limits, &node.machine);
         info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "changing the resources of a container");
-        let updated = self.parts.runtime.update_container_resources(id, &resources).await;
+        let updated = self.containers.update_container_resources(id, &resources).await;
         updated.map_err(|source| ResizeError::Container { name: name.clone(), source })?;
         self.actuated.done(&status.uid, id, change.to);
         Ok(())
     }
 
-    /// Forgets what containers of a pod were given of which nothing is left.
-    pub(crate) async fn forget_sizes(&self, pod: &Pod) {
+    /// Forgets the sizes of the containers of a pod that is gone.
+    pub(crate) async fn forget(&self, pod: &Pod) {
         self.actuated.keep_only(&view::uid(pod), &<_>::default()).await;
     }
 }

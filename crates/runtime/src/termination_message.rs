@@ -1,4 +1,4 @@
-//! The last words of containers: where they are put, and reading them.
+//! Termination messages of containers: the files they are written to, and reading them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +16,7 @@ use model::ports::logs::{ContainerLogs, LogRequest};
 use model::wanted::Mount;
 use tracing::warn;
 
-use crate::act::{PodRuntime, RuntimeParts};
+use crate::container_files::ContainerFiles;
 use crate::decide::{
     MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_last_words,
 };
@@ -26,8 +26,8 @@ const DIRECTORY_MODE: u32 = 0o750;
 /// Whoever the container runs as writes here.
 const FILE_MODE: u32 = 0o666;
 
-impl PodRuntime {
-    /// A directory for the last words of a container, if it wants to have any, below those of all pods.
+impl ContainerFiles {
+    /// A directory for the termination messages of a container that has any, below those of all pods.
     pub(crate) async fn message_directory(
         &self,
         uid: &PodUid,
@@ -37,13 +37,13 @@ impl PodRuntime {
         match self.make_message_directory(uid, &container.name).await {
             Ok(directory) => Some(directory),
             Err(error) => {
-                no_place(container, &error);
+                report_missing_file(container, &error);
                 None
             }
         }
     }
 
-    /// A file of its own for an instance's last words, mounted where the container expects it.
+    /// A file for the termination message of an instance, mounted where the container expects it.
     /// Without one the container runs all the same.
     pub(crate) async fn message_mount(
         &self,
@@ -55,18 +55,18 @@ impl PodRuntime {
             Ok(file) => Some(Mount {
                 host_path: file.to_string_lossy().into_owned(),
                 container_path: path,
-                relabel: self.parts.node.machine.selinux,
+                relabel: self.node.machine.selinux,
                 ..Mount::default()
             }),
             Err(error) => {
-                no_place(container, &error);
+                report_missing_file(container, &error);
                 None
             }
         }
     }
 
     async fn make_message_directory(&self, uid: &PodUid, name: &str) -> Result<PathBuf, FileError> {
-        let pods = &self.parts.pods;
+        let pods = &self.pods_dir;
         let directory = Path::new(uid.as_str()).join("containers").join(name);
         let mut names = directory.components();
         if names.clone().count() != 3 || !names.all(|name| matches!(name, Component::Normal(_))) {
@@ -77,12 +77,12 @@ impl PodRuntime {
                 source: std::io::ErrorKind::InvalidInput.into(),
             });
         }
-        self.parts.files.create_directory(pods, &directory, DIRECTORY_MODE).await?;
+        self.files.create_directory(pods, &directory, DIRECTORY_MODE).await?;
         Ok(directory)
     }
 
     async fn message_file(&self, directory: &Path) -> Result<PathBuf, FileError> {
-        let RuntimeParts { pods, files, clock, .. } = &self.parts;
+        let Self { pods_dir: pods, files, clock, .. } = self;
         // Eight digits that no earlier instance has, as good as random ones and the same in every run
         // of a test.
         let mut hasher = DefaultHasher::new();
@@ -101,12 +101,12 @@ impl PodRuntime {
     }
 }
 
-fn no_place(container: &Container, error: &FileError) {
+fn report_missing_file(container: &Container, error: &FileError) {
     let container = &container.name;
-    warn!(container, error = %Chain(error), "no place for the last words of a container");
+    warn!(container, error = %Chain(error), "Cannot create termination message file");
 }
 
-/// Reads the last words of ended containers.
+/// Reads the termination messages of containers that have ended.
 #[derive(Debug)]
 pub struct TerminationMessages {
     /// The host's files.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
@@ -12,19 +13,21 @@ use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerStatus, PodStatus};
+use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
+use model::ports::events::Events;
+use model::ports::runtime::Runtime;
 use podspec::view;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::act::PodRuntime;
 use crate::decide::{
     ContainerKill, ContainerReset, GraceBudget, KillReason, sleeps, stop_grace, termination_order,
 };
 use crate::error::SyncError;
-use crate::hooks::Hooked;
-use crate::report::role;
+use crate::hooks::{HookRunner, Hooked};
+use crate::report::{Reporter, role};
 
 /// How long a hook that has outlived its container may take to say what became of it.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
@@ -79,11 +82,22 @@ fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container>
     })
 }
 
-impl PodRuntime {
+/// Ends pods and containers.
+#[derive(Debug)]
+pub struct PodKiller {
+    pub(crate) sandboxes: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn Runtime>,
+    /// Runs hooks before containers end.
+    pub(crate) hooks: Arc<HookRunner>,
+    pub(crate) host_ips: Arc<dyn HostIps>,
+    pub(crate) events: Arc<dyn Events>,
+}
+
+impl PodKiller {
     /// Ends everything of a pod that may run: its containers side by side, sidecars after those they
     /// serve; then its sandboxes, so that the network is there until the last process is gone. `grace`
     /// is what whoever kills the pod asks for; else the pod says.
-    pub async fn kill(
+    pub async fn pod(
         &self,
         pod: &Pod,
         status: &PodStatus,
@@ -94,7 +108,7 @@ impl PodRuntime {
         let mut failures = self.kill_containers(pod, status, grace).await;
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
-            match self.parts.runtime.stop_pod_sandbox(&sandbox.id).await {
+            match self.sandboxes.stop_pod_sandbox(&sandbox.id).await {
                 Err(source) if !source.is_not_found() => {
                     failures.push(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
                 }
@@ -136,7 +150,7 @@ impl PodRuntime {
     }
 
     /// Ends one container, so that it can be started anew.
-    pub(crate) async fn kill_container(
+    pub(crate) async fn container(
         &self,
         pod: &Pod,
         status: &PodStatus,
@@ -154,7 +168,7 @@ impl PodRuntime {
     }
 
     /// Ends an instance without grace, because all start over.
-    pub(crate) async fn kill_for_reset(
+    pub(crate) async fn for_reset(
         &self,
         pod: &Pod,
         status: &PodStatus,
@@ -171,7 +185,7 @@ impl PodRuntime {
     }
 
     /// Ends a container whose postStart hook failed; that it failed is what is told.
-    pub(crate) async fn kill_after_post_start(&self, hooked: &Hooked<'_>) {
+    pub(crate) async fn after_post_start(&self, hooked: &Hooked<'_>) {
         let doomed = Doomed {
             pod: hooked.pod,
             id: hooked.id,
@@ -187,11 +201,12 @@ impl PodRuntime {
         }
     }
 
-    /// Ends a container of whose pod nothing is known but what is written on the container itself: its
-    /// hook runs, within the grace that was noted. Nobody is told: there is no pod to tell it of.
-    pub async fn kill_unspecified(
+    /// Ends a container whose pod has no specification any more. Its hook and its grace are read from
+    /// its annotations. There is no event, because there is no pod that it could be about.
+    pub async fn without_spec(
         &self,
-        (uid, name): (&PodUid, &PodName),
+        uid: &PodUid,
+        name: &PodName,
         instance: &ContainerStatus,
     ) -> Result<(), SyncError> {
         let noted = |label| instance.annotations.get(label)?.parse::<i64>().ok();
@@ -218,7 +233,8 @@ impl PodRuntime {
     ) -> Result<(), SyncError> {
         let name = doomed.container.name.as_str();
         if let Some(message) = doomed.message.clone() {
-            self.reporter(doomed.pod, name).event(Normal, "Killing", message);
+            Reporter::of_container(&*self.events, doomed.pod, name)
+                .event(Normal, "Killing", message);
         }
         let grace = stop_grace(doomed.pod, Some(&doomed.container), doomed.why, doomed.grace);
         let mut budget = GraceBudget::new(grace);
@@ -255,7 +271,7 @@ impl PodRuntime {
     /// changes nothing.
     async fn pre_stop(&self, doomed: &Doomed<'_>, grace: Duration) {
         let Some(handler) = doomed.pre_stop().filter(|_| !grace.is_zero()) else { return };
-        let on_host = view::host_network(doomed.pod).then(|| self.parts.host_ips.host_ips());
+        let on_host = view::host_network(doomed.pod).then(|| self.host_ips.host_ips());
         let hooked = Hooked {
             pod: doomed.pod,
             container: &doomed.container,
@@ -263,17 +279,21 @@ impl PodRuntime {
             ips: on_host.as_deref().unwrap_or(doomed.ips),
             sandbox: None,
         };
-        if let Err(failure) = self.run_hook(&hooked, handler).await {
+        if let Err(failure) = self.hooks.run(&hooked, handler).await {
             let container = &doomed.container.name;
             warn!(container, error = %Chain(&failure), "a preStop hook failed");
             // What the hook said may hold secrets, so the event does not repeat it.
             let message = "PreStopHook failed".to_owned();
-            self.reporter(doomed.pod, container).event(Warning, "FailedPreStopHook", message);
+            Reporter::of_container(&*self.events, doomed.pod, container).event(
+                Warning,
+                "FailedPreStopHook",
+                message,
+            );
         }
     }
 
     async fn stop(&self, id: &ContainerId, name: &str, grace: Duration) -> Result<(), SyncError> {
-        match self.parts.runtime.stop_container(id, grace).await {
+        match self.containers.stop_container(id, grace).await {
             Err(source) if !source.is_not_found() => {
                 Err(SyncError::KillContainer { name: name.to_owned(), source })
             }

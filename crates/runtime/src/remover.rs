@@ -5,17 +5,28 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
+use model::log_layout::LogLayout;
 use model::observed::{ContainerState, PodStatus};
-use model::ports::runtime::RuntimeError;
+use model::ports::clock::WallClock;
+use model::ports::files::HostFiles;
+use model::ports::runtime::{Runtime, RuntimeError};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
 
-use crate::act::PodRuntime;
 use crate::decide::{ContainerRemoval, ContainerReset};
 use crate::error::{RemoveError, RemoveUnused, SyncError};
-use crate::start::Starting;
+use crate::start_context::StartContext;
 
-impl PodRuntime {
+/// Removes containers, and with some their logs.
+#[derive(Debug)]
+pub(crate) struct ContainerRemover {
+    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) files: Arc<dyn HostFiles>,
+    pub(crate) logs: LogLayout,
+    pub(crate) clock: Arc<dyn WallClock>,
+}
+
+impl ContainerRemover {
     fn verdict(
         &self,
         subject: Subject,
@@ -23,20 +34,18 @@ impl PodRuntime {
         name: &str,
         owner: Option<Owner>,
     ) -> Verdict {
-        let (name, at) = (name.into(), self.parts.clock.now());
+        let (name, at) = (name.into(), self.clock.now());
         Verdict { subject, name, owner, rule, detail: Detail::default(), at }
     }
 
-    /// Ends an instance without grace and removes it. Its log stays until the pod is gone.
+    /// Removes an instance that has ended, because all containers start over. Its log stays until the
+    /// pod is gone.
     pub(crate) async fn reset(
         &self,
         pod: &Pod,
         status: &PodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
-        if reset.kill {
-            self.kill_for_reset(pod, status, reset).await?;
-        }
         let subject = Subject::Container(reset.id.clone());
         let owner = Some(owner(pod, status));
         let verdict = self.verdict(subject, "restart-all-containers", &reset.name, owner);
@@ -47,7 +56,7 @@ impl PodRuntime {
 
     /// Removes an instance with its log and the link to that. The log goes first: once the container
     /// is gone, nobody knows of it.
-    pub(crate) async fn remove_remains(
+    pub(crate) async fn leftovers(
         &self,
         pod: &Pod,
         status: &PodStatus,
@@ -56,7 +65,7 @@ impl PodRuntime {
         let ContainerRemoval { id, name, rule } = removal;
         let instance = status.containers.iter().find(|instance| instance.id == *id);
         let unused = instance.is_some_and(|instance| instance.state == ContainerState::Created);
-        if unused && !self.never_started(id).await? {
+        if unused && !self.is_never_started(id).await? {
             return Ok(());
         }
         let log_path = match instance {
@@ -65,7 +74,7 @@ impl PodRuntime {
             None => self.log_path(id).await?,
         };
         let log = log_path.as_deref().map(Path::new);
-        let logs = &self.parts.logs;
+        let logs = &self.logs;
         for subject in logs.remains(&view::pod_name(pod), (name, id), log) {
             let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
             match verdict.subject {
@@ -81,7 +90,7 @@ impl PodRuntime {
 
     /// Where the log of an instance is; nowhere if the instance is gone.
     async fn log_path(&self, id: &ContainerId) -> Result<Option<Arc<str>>, RemoveError> {
-        match self.parts.runtime.container_status(id).await {
+        match self.containers.container_status(id).await {
             Ok(status) => Ok(Some(status.log_path)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(RemoveError::Container(error)),
@@ -89,26 +98,26 @@ impl PodRuntime {
     }
 
     async fn remove_file(&self, root: &Path, verdict: &Verdict) -> Result<(), RemoveError> {
-        self.parts.files.remove(root, verdict).await.map(drop).map_err(RemoveError::File)
+        self.files.remove(root, verdict).await.map(drop).map_err(RemoveError::File)
     }
 
     /// Removes a container that was seen as never started, unless a call that was given up has started
     /// it since: a process that runs is ended in order, by whoever sees it next.
-    pub(crate) async fn remove_never_started(
+    pub(crate) async fn never_started(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         id: &ContainerId,
         rule: &'static str,
     ) -> Result<(), RemoveUnused> {
-        if self.never_started(id).await? {
-            self.remove_unused(starting, id, rule).await?;
+        if self.is_never_started(id).await? {
+            self.unused(starting, id, rule).await?;
         }
         Ok(())
     }
 
     /// Whether a container is there and still has not been started.
-    async fn never_started(&self, id: &ContainerId) -> Result<bool, RemoveUnused> {
-        match self.parts.runtime.container_status(id).await {
+    async fn is_never_started(&self, id: &ContainerId) -> Result<bool, RemoveUnused> {
+        match self.containers.container_status(id).await {
             Ok(status) if status.state == ContainerState::Created => Ok(true),
             Ok(_) => Err(RemoveUnused::Started),
             Err(error) if error.is_not_found() => Ok(false),
@@ -117,9 +126,9 @@ impl PodRuntime {
     }
 
     /// Removes a container that was just seen not to run and has no log.
-    pub(crate) async fn remove_unused(
+    pub(crate) async fn unused(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         id: &ContainerId,
         rule: &'static str,
     ) -> Result<(), RuntimeError> {
@@ -129,7 +138,7 @@ impl PodRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        match self.parts.runtime.remove_container(verdict).await {
+        match self.containers.remove_container(verdict).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }

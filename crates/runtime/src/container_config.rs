@@ -14,7 +14,7 @@ use crate::decide::{
     container_security, handler_json, ports_json,
 };
 use crate::layout::seccomp_profiles;
-use crate::sandbox;
+use crate::sandbox_config;
 use model::log_layout::LogLayout;
 
 /// What an instance of a container has besides its specification.
@@ -65,7 +65,7 @@ pub(crate) fn container_config(
         tty: container.tty.unwrap_or(false),
         security,
         resources: container_resources(pod, container, &node.limits, &node.machine),
-        pid: sandbox::pid_mode(pod),
+        pid: sandbox_config::pid_mode(pod),
         pid_target: None,
         stop_signal: stop_signal(container).filter(|_| node.stop_signals),
     })
@@ -94,7 +94,7 @@ fn stop_signal(container: &Container) -> Option<String> {
 }
 
 fn container_labels(pod: &Pod, container: &Container) -> BTreeMap<String, String> {
-    let mut labels = sandbox::pod_labels(pod);
+    let mut labels = sandbox_config::pod_labels(pod);
     labels.insert(labels::CONTAINER_NAME.to_owned(), container.name.clone());
     labels
 }
