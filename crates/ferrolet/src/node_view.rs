@@ -1,7 +1,6 @@
 //! What is known of the pods of this node, for whoever asks.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,27 +8,23 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::cgroup::CgroupValues;
-use model::ids::{ContainerId, PodName, PodUid};
+use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use pods::source::Refusal;
 use podspec::view;
-use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
-use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
+use server::{PodAndStatus, PodView};
 use status::decide::{
     Failure, NodeFacts, Phase, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
     terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::pod_metrics::PodMetrics;
-use crate::pulse::Pulse;
 use crate::resizes::Resizes;
-use crate::stuck_calls::{self, StuckCalls};
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.
@@ -301,65 +296,5 @@ impl PodView for NodeView {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
-    }
-}
-
-/// Where the runtime says that logs are.
-#[derive(Debug)]
-pub(crate) struct RuntimeLogs(pub(crate) pleg::cache::Reader);
-
-impl LogPaths for RuntimeLogs {
-    fn log_path(&self, pod: &PodUid, container: &ContainerId) -> Option<PathBuf> {
-        let status = self.0.get(pod).ok()?;
-        let instance = status.containers.iter().find(|instance| instance.id == *container)?;
-        (!instance.log_path.is_empty()).then(|| PathBuf::from(&*instance.log_path))
-    }
-}
-
-/// The checks of the agent itself. Restarting it mends what fails here, so the systemd watchdog uses these, as
-/// upstream: trouble of the runtime or the PLEG is not among them.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentHealth {
-    pub(crate) sync_loop: Pulse,
-}
-
-impl HealthChecks for AgentHealth {
-    fn checks(&self) -> Vec<Check> {
-        vec![
-            Check { name: "ping", result: Ok(()) },
-            Check { name: "syncloop", result: self.sync_loop.check(Instant::now()) },
-        ]
-    }
-}
-
-/// The checks that the agent's own socket shows: also whether the PLEG still relists, which a node outside a cluster
-/// has no Ready condition for.
-#[derive(Debug)]
-pub(crate) struct NodeHealth {
-    pub(crate) agent: AgentHealth,
-    pub(crate) pleg: pleg::Health,
-    pub(crate) stuck: StuckCalls,
-}
-
-impl HealthChecks for NodeHealth {
-    fn checks(&self) -> Vec<Check> {
-        let mut checks = self.agent.checks();
-        let now = Instant::now();
-        let result = self.pleg.check(now).map_err(|unhealthy| unhealthy.to_string());
-        checks.push(Check { name: "PLEG", result });
-        checks.push(Check { name: stuck_calls::CHECK, result: self.stuck.check(now) });
-        checks
-    }
-}
-
-/// The agent's metrics as text.
-#[derive(Debug)]
-pub(crate) struct Metrics(pub(crate) Registry);
-
-impl MetricsText for Metrics {
-    fn text(&self) -> String {
-        // Only a metric with labels of different kinds under one name cannot be written, and the
-        // registry has refused those.
-        TextEncoder::new().encode_to_string(&self.0.gather()).unwrap_or_default()
     }
 }

@@ -45,11 +45,13 @@ use crate::cluster_mode::{
     follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
 use crate::collection::Collection;
+use crate::health_checks::{AgentHealth, NodeHealth};
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
+use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
-use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
+use crate::node_view::NodeView;
 use crate::panic_reports::panic_guard;
 use crate::pod_metrics::PodMetrics;
 pub use crate::pod_resources::PodResourcesSocket;
@@ -59,6 +61,7 @@ use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
+use crate::runtime_logs::RuntimeLogs;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
