@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use model::cgroup::CgroupValues;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::addresses::HostIps;
@@ -17,14 +16,12 @@ use podspec::view;
 use server::wire::RefusedManifest;
 use server::{PodAndStatus, PodView};
 use status::decide::{
-    Failure, NodeFacts, Phase, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
-    terminated,
+    NodeFacts, Phase, StatusInput, StatusOverrides, is_restarting_all, pod_status, terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 
 use crate::pod_metrics::PodMetrics;
-use crate::resizes::Resizes;
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.
@@ -47,33 +44,7 @@ pub(crate) struct NodeView {
     node: NodeFacts,
     host_ips: Arc<dyn HostIps>,
     clock: Arc<dyn WallClock>,
-    /// Pods that ask for other resources than they were given.
-    resizes: Arc<Resizes>,
     metrics: PodMetrics,
-}
-
-/// What is known of a pod besides what was observed.
-#[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
-pub(crate) struct Outlook<'a> {
-    /// Why containers did not start, by name.
-    pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,
-    /// Whether a sandbox was just made for it that has not been observed.
-    pub(crate) has_new_sandbox: bool,
-    /// Why the whole pod has failed.
-    pub(crate) failure: Option<&'a Failure>,
-    /// Whether nothing of it will run again.
-    pub(crate) stopped_for_good: bool,
-    /// Whether it has not yet the resources that it was given.
-    pub(crate) resizes: bool,
-    /// What is in the way of that.
-    pub(crate) resize_error: Option<&'a str>,
-    /// What its cgroup has, if that is known.
-    pub(crate) cgroup: Option<&'a CgroupValues>,
-    /// Bytes of memory that its containers were given, where that is not what they should have.
-    pub(crate) memory_requests: Option<&'a BTreeMap<String, i64>>,
-    /// Whether what is mounted below a read-only mount of it can be kept from being written too.
-    pub(crate) recursive_read_only: bool,
 }
 
 impl NodeView {
@@ -81,7 +52,6 @@ impl NodeView {
     pub(crate) fn new(
         (node, host_ips): (NodeFacts, Arc<dyn HostIps>),
         clock: Arc<dyn WallClock>,
-        resizes: Arc<Resizes>,
         metrics: PodMetrics,
     ) -> Self {
         let statuses = StatusStore::new();
@@ -99,7 +69,6 @@ impl NodeView {
             node,
             host_ips,
             clock,
-            resizes,
             metrics,
         }
     }
@@ -185,31 +154,23 @@ impl NodeView {
     }
 
     /// How the pod is, by what was observed of it. Its last status stays, whatever appears of it later.
-    pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, outlook: &Outlook<'_>) {
+    pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, overrides: &StatusOverrides) {
         let publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.reader.get(&observed.uid);
         if previous.as_ref().is_some_and(|previous| previous.finished) {
             return;
         }
-        let none = BTreeMap::new();
-        let pending = self.resizes.pending(&observed.uid);
         let facts = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };
         let status = pod_status(&StatusInput {
             pod,
             observed,
             previous: previous.as_ref().map(|published| &*published.status),
-            start_failures: outlook.start_failures.unwrap_or(&none),
-            has_new_sandbox: outlook.has_new_sandbox,
-            failure: outlook.failure,
-            stopped_for_good: outlook.stopped_for_good,
-            resizing: Resizing {
-                pending: pending.as_deref(),
-                in_progress: outlook.resizes,
-                error: outlook.resize_error,
-                cgroup: outlook.cgroup,
-                memory_requests: outlook.memory_requests,
-            },
-            recursive_read_only: outlook.recursive_read_only,
+            start_failures: &overrides.start_failures,
+            has_new_sandbox: overrides.has_new_sandbox,
+            failure: overrides.failure.as_ref(),
+            stopped_for_good: overrides.stopped_for_good,
+            resizing: overrides.resize.resizing(),
+            recursive_read_only: overrides.recursive_read_only,
             node: &facts,
             now: self.clock.now(),
         });

@@ -14,8 +14,6 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::pod_metrics::PodMetrics;
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 
 #[derive(Debug)]
 struct NoPods;
@@ -114,10 +112,9 @@ async fn where_another_agent_still_answers_it_is_waited_for() {
 
 fn node_view() -> NodeView {
     let registry = Registry::new();
-    let resizes = Arc::new(Resizes::new(ResizeMetrics::new(&registry).unwrap()));
     let metrics = PodMetrics::new(&registry).unwrap();
     let node = (NodeFacts::default(), Arc::<Vec<IpAddr>>::default() as _);
-    NodeView::new(node, Arc::new(VirtualClock::new()), resizes, metrics)
+    NodeView::new(node, Arc::new(VirtualClock::new()), metrics)
 }
 
 // behaviour: PRS-2, PRS-3, PRS-5

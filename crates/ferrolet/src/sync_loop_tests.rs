@@ -147,11 +147,11 @@ fn observer(
     pleg::pleg(parts, pleg::Settings::default())
 }
 
-fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
+fn view(clock: &Arc<VirtualClock>) -> Arc<NodeView> {
     let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
     let node = (facts, Arc::<Vec<IpAddr>>::default() as _);
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
-    Arc::new(NodeView::new(node, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
+    Arc::new(NodeView::new(node, Arc::clone(clock) as _, metrics))
 }
 
 impl Bench {
@@ -174,7 +174,7 @@ impl Bench {
         let remains = remains(&runtime, &clock, workers.states());
         let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
         let resizes = Arc::new(Resizes::new(counted));
-        let view = view(&clock, &resizes);
+        let view = view(&clock);
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());

@@ -23,14 +23,16 @@ use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Progress, Situation};
 use runtime::{Lacking, PodRuntime, SyncError};
-use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
+use status::decide::{
+    Failure, ResizeState, StatusOverrides, Waiting, asks_for_recursive_read_only,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
 use crate::held_up::held_up;
-use crate::node_view::{NodeView, Outlook};
+use crate::node_view::NodeView;
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
@@ -69,21 +71,22 @@ impl Syncer {
         self.events.record(PodEvent::warning(uid, name, reason, message));
     }
 
-    /// Tells how a pod is; why containers did not start and what is in the way of a resize is known here.
-    fn publish(&self, pod: &Pod, status: &PodStatus, outlook: Outlook<'_>) {
-        let error = self.resizes.error(&status.uid);
+    /// Publishes the status of a pod. Adds start failures and the state of its resize.
+    fn publish(&self, pod: &Pod, status: &PodStatus, overrides: StatusOverrides) {
+        let uid = &status.uid;
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let (start_failures, resize_error) = (failures.get(&status.uid), error.as_deref());
-        let cgroup = self.pod_runtime.cgroup_values(&status.uid);
-        let requests = outlook.resizes.then(|| self.pod_runtime.memory_requests(status));
-        let outlook = Outlook {
-            start_failures,
-            resize_error,
-            cgroup: cgroup.as_ref(),
-            memory_requests: requests.as_ref(),
-            ..outlook
+        let start_failures = failures.get(uid).cloned().unwrap_or_default();
+        drop(failures);
+        let in_progress = overrides.resize.in_progress;
+        let resize = ResizeState {
+            pending: self.resizes.pending(uid),
+            in_progress,
+            error: self.resizes.error(uid),
+            cgroup: self.pod_runtime.cgroup_values(uid),
+            memory_requests: in_progress.then(|| self.pod_runtime.memory_requests(status)),
         };
-        self.view.publish(pod, status, &outlook);
+        let overrides = StatusOverrides { start_failures, resize, ..overrides };
+        self.view.publish(pod, status, &overrides);
     }
 
     /// Remembers why containers did not start, until they do. Answers whether some did not before.
@@ -119,12 +122,13 @@ impl Syncer {
         resizes
     }
 
-    /// What is known of a pod before anything is done for it.
-    async fn outlook(&self, pod: &Pod, status: &PodStatus) -> Outlook<'static> {
-        let resizes = self.look_at_resize(pod, status).await;
+    /// The status overrides that hold before anything is done for a pod.
+    async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
+        let in_progress = self.look_at_resize(pod, status).await;
         let asks = asks_for_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
-        Outlook { resizes, recursive_read_only, ..Outlook::default() }
+        let resize = ResizeState { in_progress, ..ResizeState::default() };
+        StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
     }
 
     /// Tells what is in the way of a resize, once.
@@ -167,7 +171,7 @@ impl Syncer {
         &self,
         pod: &Pod,
         status: &PodStatus,
-        outlook: Outlook<'_>,
+        overrides: StatusOverrides,
         (progress, deadline): (Progress, Option<Timestamp>),
     ) -> Synced {
         let waited = self.remember(&status.uid, None);
@@ -177,7 +181,7 @@ impl Syncer {
             debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
         }
         if tell {
-            self.publish(pod, status, outlook);
+            self.publish(pod, status, overrides);
         }
         if look {
             self.looks.mark(&status.uid, [()]);
@@ -206,7 +210,7 @@ impl PodSyncer for Syncer {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
-        let outlook = self.outlook(pod, status).await;
+        let overrides = self.overrides(pod, status).await;
         let time_is_up = || deadline(pod, status, self.view.began(&status.uid));
         let failure = Failure {
             reason: "DeadlineExceeded",
@@ -215,8 +219,8 @@ impl PodSyncer for Syncer {
         };
         let has_finished = runtime::decide::has_finished(pod, status);
         let by_then = time_is_up().is_some_and(|deadline| outlasted(pod, status, deadline));
-        let of_it = Some(&failure).filter(|_| has_finished && by_then);
-        self.publish(pod, status, Outlook { failure: of_it, ..outlook });
+        let of_it = (has_finished && by_then).then(|| failure.clone());
+        self.publish(pod, status, StatusOverrides { failure: of_it, ..overrides.clone() });
         // Now that it was told of, it has begun.
         let deadline = time_is_up();
         // Also where nobody saw how it ended: what was told to be over does not run a second time.
@@ -232,7 +236,8 @@ impl PodSyncer for Syncer {
                 let event = PodEvent::normal(uid, name, "DeadlineExceeded", TIME_IS_UP.to_owned());
                 self.events.record(event);
             }
-            self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
+            let failure = Some(failure);
+            self.publish(pod, status, StatusOverrides { failure, ..overrides });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
         if let Some(retry) = self.hold_up(pod, status) {
@@ -249,16 +254,17 @@ impl PodSyncer for Syncer {
         let has_new_sandbox = AtomicBool::new(false);
         let has_home = || {
             has_new_sandbox.store(true, Ordering::Relaxed);
-            self.publish(pod, status, Outlook { has_new_sandbox: true, ..outlook });
+            let overrides = StatusOverrides { has_new_sandbox: true, ..overrides.clone() };
+            self.publish(pod, status, overrides);
         };
         match self.pod_runtime.sync(&situation, cancel, &has_home).await {
-            Ok(progress) => self.synced(pod, status, outlook, (progress, deadline)),
+            Ok(progress) => self.synced(pod, status, overrides, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
                 let has_new_sandbox = has_new_sandbox.into_inner();
-                self.publish(pod, status, Outlook { has_new_sandbox, ..outlook });
+                self.publish(pod, status, StatusOverrides { has_new_sandbox, ..overrides });
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: again(retry), acted: true }
             }
@@ -272,7 +278,7 @@ impl PodSyncer for Syncer {
         };
         let name = view::pod_name(&pod);
         if let Target::Pod(pod) = target {
-            self.publish(pod, status, Outlook::default());
+            self.publish(pod, status, StatusOverrides::default());
         }
         // A sandbox that died by itself is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
@@ -296,7 +302,8 @@ impl PodSyncer for Syncer {
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
         self.remember(&status.uid, None);
-        self.publish(pod, status, Outlook { stopped_for_good: true, ..Outlook::default() });
+        let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
+        self.publish(pod, status, overrides);
         // Nothing of it runs any more, which now may be told.
         self.view.look_again(&status.uid);
         if let Err(error) = self.pod_runtime.release(pod).await {

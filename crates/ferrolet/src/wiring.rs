@@ -106,7 +106,7 @@ impl Agent {
         let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
-        let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
+        let view = Arc::new(node_view(settings, &ports, node.as_ref()));
         let seen = (&view, &pleg.cache);
         let images =
             ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
@@ -240,21 +240,16 @@ fn answer(
 }
 
 /// What is known of pods.
-fn node_view(
-    settings: &Settings,
-    ports: &Ports,
-    node: Option<&NodeHandle>,
-    resizes: &Arc<Resizes>,
-) -> NodeView {
+fn node_view(settings: &Settings, ports: &Ports, node: Option<&NodeHandle>) -> NodeView {
     let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
-    let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
+    let clock = Arc::clone(&ports.clock);
     let facts = NodeFacts {
         host_ips: Vec::new(),
         prefers_v6: settings.node.prefers_v6(),
         runtime_name: settings.runtime_name.clone(),
         stop_signals: settings.node.stop_signals,
     };
-    NodeView::new((facts, host_ips(settings, node)), clock, resizes, metrics)
+    NodeView::new((facts, host_ips(settings, node)), clock, metrics)
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {

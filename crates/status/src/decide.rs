@@ -17,6 +17,7 @@ mod merge;
 mod mounts;
 mod normalize;
 mod outcome;
+mod overrides;
 mod patch;
 mod phase;
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
 pub use mounts::asks_for_recursive_read_only;
 pub use outcome::outcome;
+pub use overrides::{ResizeState, StatusOverrides};
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
 pub use queue::{Queue, Wrote};
