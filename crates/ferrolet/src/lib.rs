@@ -33,7 +33,6 @@ mod node_settings;
 mod node_view;
 mod panic_reports;
 mod pod_cidr;
-mod pod_metrics;
 mod pod_resources;
 mod pulse;
 mod records;

@@ -15,13 +15,13 @@ use pods::source::Refusal;
 use podspec::view;
 use server::wire::RefusedManifest;
 use server::{PodAndStatus, PodView};
+use status::PodMetrics;
 use status::decide::{
     NodeFacts, Phase, StatusInput, StatusOverrides, is_restarting_all, pod_status, terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 
-use crate::pod_metrics::PodMetrics;
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
+use status::PodMetrics;
 use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
 use testkit::pods::pod;
@@ -13,7 +14,6 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::pod_metrics::PodMetrics;
 
 #[derive(Debug)]
 struct NoPods;

@@ -29,6 +29,7 @@ use runtime::{
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
+use status::PodMetrics;
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
@@ -53,7 +54,6 @@ pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::NodeView;
 use crate::panic_reports::panic_guard;
-use crate::pod_metrics::PodMetrics;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;

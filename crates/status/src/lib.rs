@@ -22,6 +22,7 @@
 
 pub mod decide;
 mod metrics;
+mod pod_metrics;
 mod start_times;
 pub mod store;
 #[cfg(test)]
@@ -29,4 +30,5 @@ mod store_tests;
 pub mod writer;
 
 pub use metrics::{Metrics, START_BUCKETS};
+pub use pod_metrics::PodMetrics;
 pub use start_times::StartTimes;

@@ -10,12 +10,11 @@ use model::ids::PodUid;
 use podspec::view;
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets};
 
-use crate::decide::first_steps::{FirstSteps, first_steps};
-use crate::decide::terminations::{Termination, terminations};
+use crate::decide::{FirstSteps, Termination, first_steps, terminations};
 
 /// The metrics, by their upstream names.
 #[derive(Debug)]
-pub(crate) struct PodMetrics {
+pub struct PodMetrics {
     worker_start: Histogram,
     start: Histogram,
     containers: Histogram,
@@ -26,7 +25,7 @@ pub(crate) struct PodMetrics {
 
 impl PodMetrics {
     /// Metrics that show up in a registry.
-    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let worker_start = Histogram::with_opts(HistogramOpts::new(
             "kubelet_pod_worker_start_duration_seconds",
             "Time from when a pod came until its worker began.",
@@ -35,7 +34,7 @@ impl PodMetrics {
             "kubelet_pod_start_duration_seconds",
             "Time from when a pod came until it ran.",
         );
-        let start = Histogram::with_opts(start.buckets(status::START_BUCKETS.to_vec()))?;
+        let start = Histogram::with_opts(start.buckets(crate::START_BUCKETS.to_vec()))?;
         let containers = HistogramOpts::new(
             "kubelet_containers_per_pod_count",
             "Number of containers of each pod that is worked on.",
@@ -56,7 +55,7 @@ impl PodMetrics {
     }
 
     /// A pod has another status than before, or its first one.
-    pub(crate) fn is_now(&self, pod: &Pod, before: Option<&PodStatus>, now: &PodStatus) {
+    pub fn is_now(&self, pod: &Pod, before: Option<&PodStatus>, now: &PodStatus) {
         if before.is_none() {
             let count = u32::try_from(view::containers(pod).len()).unwrap_or(u32::MAX);
             self.containers.observe(count.into());
@@ -72,17 +71,17 @@ impl PodMetrics {
     }
 
     /// A pod came that was not there.
-    pub(crate) fn came(&self, uid: &PodUid, now: Timestamp) {
+    pub fn came(&self, uid: &PodUid, now: Timestamp) {
         self.lock().entry(uid.clone()).or_insert(now);
     }
 
     /// A pod is gone.
-    pub(crate) fn went(&self, uid: &PodUid) {
+    pub fn went(&self, uid: &PodUid) {
         self.lock().remove(uid);
     }
 
     /// A pod has another phase than before, or its first one.
-    pub(crate) fn told(&self, uid: &PodUid, phases: (Option<&str>, Option<&str>), now: Timestamp) {
+    pub fn told(&self, uid: &PodUid, phases: (Option<&str>, Option<&str>), now: Timestamp) {
         let FirstSteps { began, runs, is_over } = first_steps(phases);
         let came = if is_over { self.lock().remove(uid) } else { self.lock().get(uid).copied() };
         let Some(came) = came else { return };
