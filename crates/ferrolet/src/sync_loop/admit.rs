@@ -258,7 +258,7 @@ impl SyncLoop {
         info!(pod = %name, %uid, %reason, %message, "pod refused");
         self.tell_refused(&name, &uid, reason.clone(), message);
         self.parts.admission.metrics.rejected(reason);
-        self.parts.view.refuse(pod, reason, &format!("Pod was rejected: {message}"));
+        self.parts.status.rejected(pod, reason, &format!("Pod was rejected: {message}"));
         self.arrivals.counted.remove(&uid);
         self.parts.remains.refused(&uid);
         self.refused.insert(uid);
@@ -305,7 +305,7 @@ impl SyncLoop {
             ResizeState { pending: self.parts.resizes.pending(uid), ..ResizeState::default() };
         let overrides =
             StatusOverrides { failure: Some(failure), resize, ..StatusOverrides::default() };
-        self.parts.view.publish(victim, &observed, &overrides);
+        self.parts.status.observed(victim, &observed, &overrides);
     }
 
     /// Room was made: who waited for it starts, also when others took too long.

@@ -26,13 +26,14 @@ use runtime::{Lacking, PodRuntime, SyncError};
 use status::decide::{
     Failure, ResizeState, StatusOverrides, Waiting, asks_for_recursive_read_only,
 };
+use status::manager::PodStatusManager;
+use status::store::Published;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
 use crate::held_up::held_up;
-use crate::node_view::NodeView;
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
@@ -53,8 +54,8 @@ pub(crate) struct Syncer {
     pub(crate) events: Arc<dyn Events>,
     /// The time of day.
     pub(crate) clock: Arc<dyn WallClock>,
-    /// Where it is told how pods are.
-    pub(crate) view: Arc<NodeView>,
+    /// Publishes statuses.
+    pub(crate) status: Arc<PodStatusManager>,
     /// The node, which knows whether pods get a network; none where it stands alone.
     pub(crate) node: Option<NodeHandle>,
     /// Asks for a close look at a pod.
@@ -72,7 +73,12 @@ impl Syncer {
     }
 
     /// Publishes the status of a pod. Adds start failures and the state of its resize.
-    fn publish(&self, pod: &Pod, status: &PodStatus, overrides: StatusOverrides) {
+    fn publish(
+        &self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        overrides: StatusOverrides,
+    ) -> Published {
         let uid = &status.uid;
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let start_failures = failures.get(uid).cloned().unwrap_or_default();
@@ -86,7 +92,7 @@ impl Syncer {
             memory_requests: in_progress.then(|| self.pod_runtime.memory_requests(status)),
         };
         let overrides = StatusOverrides { start_failures, resize, ..overrides };
-        self.view.publish(pod, status, &overrides);
+        self.status.observed(pod, status, &overrides)
     }
 
     /// Remembers why containers did not start, until they do. Answers whether some did not before.
@@ -169,7 +175,7 @@ impl Syncer {
     /// What comes after a sync in which all worked that was to be done.
     fn synced(
         &self,
-        pod: &Pod,
+        pod: &Arc<Pod>,
         status: &PodStatus,
         overrides: StatusOverrides,
         (progress, deadline): (Progress, Option<Timestamp>),
@@ -211,20 +217,22 @@ impl PodSyncer for Syncer {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
         let overrides = self.overrides(pod, status).await;
-        let time_is_up = || deadline(pod, status, self.view.began(&status.uid));
+        let before = self.status.reader().get(&status.uid);
+        let time_is_up = deadline(pod, status, before.and_then(|before| before.start_time()));
         let failure = Failure {
             reason: "DeadlineExceeded",
             message: TIME_IS_UP.to_owned(),
             disruption: None,
         };
         let has_finished = runtime::decide::has_finished(pod, status);
-        let by_then = time_is_up().is_some_and(|deadline| outlasted(pod, status, deadline));
+        let by_then = time_is_up.is_some_and(|deadline| outlasted(pod, status, deadline));
         let of_it = (has_finished && by_then).then(|| failure.clone());
-        self.publish(pod, status, StatusOverrides { failure: of_it, ..overrides.clone() });
-        // Now that it was told of, it has begun.
-        let deadline = time_is_up();
+        let published =
+            self.publish(pod, status, StatusOverrides { failure: of_it, ..overrides.clone() });
+        // The published status has a start time.
+        let deadline = deadline(pod, status, published.start_time());
         // Also where nobody saw how it ended: what was told to be over does not run a second time.
-        if has_finished || self.view.is_over(&status.uid) {
+        if has_finished || published.has_terminal_phase() {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
         }
@@ -248,7 +256,7 @@ impl PodSyncer for Syncer {
             pod,
             status,
             probes: &ProbeResults::default(),
-            restart_all: self.view.is_restarting_all(&status.uid),
+            restart_all: published.is_restarting_all(),
             sizes: &sizes,
         };
         let has_new_sandbox = AtomicBool::new(false);
@@ -305,13 +313,13 @@ impl PodSyncer for Syncer {
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
         self.publish(pod, status, overrides);
         // Nothing of it runs any more, which now may be told.
-        self.view.look_again(&status.uid);
+        self.status.recheck(&status.uid);
         if let Err(error) = self.pod_runtime.release(pod).await {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
             return Outcome::Again(Retry::Failure);
         }
         self.adoption.forget(&status.uid);
-        self.view.finish(pod);
+        self.status.terminated(pod);
         info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
     }
