@@ -14,4 +14,5 @@ pub(crate) mod node_resources;
 pub(crate) mod outdated_copy;
 pub(crate) mod pod_resources;
 pub(crate) mod swap;
+pub(crate) mod sync_plan;
 pub(crate) mod utility_chains;

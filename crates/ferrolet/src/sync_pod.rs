@@ -1,8 +1,9 @@
-//! What is done for a pod: the pod workers' side of the runtime.
+//! Syncs, terminates and cleans up single pods for the pod workers.
 
-use std::collections::BTreeMap;
+mod records;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,18 +15,15 @@ use model::observed::PodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
-use model::stamp::Stamp;
 use node::NodeHandle;
 use pods::decide::deadline::{deadline, outlasted};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
-use pods::workers::{PodSyncer, Statuses, Synced};
+use pods::workers::{PodSyncer, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Progress, Situation};
 use runtime::{Lacking, PodRuntime, SyncError};
-use status::decide::{
-    Failure, ResizeState, StatusOverrides, Waiting, asks_for_recursive_read_only,
-};
+use status::decide::{Failure, ResizeState, StatusOverrides, asks_for_recursive_read_only};
 use status::manager::PodStatusManager;
 use status::store::Published;
 use tokio_util::sync::CancellationToken;
@@ -33,56 +31,51 @@ use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
-use crate::held_up::held_up;
+use crate::decide::sync_plan::{SyncInput, SyncPlan, Wait, WaitOn, sync_plan};
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
-use crate::runtime_state::Ready;
+use crate::unsupported_wait::unsupported_wait;
+pub(crate) use records::SyncRecords;
 
-/// Why a pod has failed that outlasted its deadline.
-const TIME_IS_UP: &str = "Pod was active on the node longer than the specified deadline";
+/// Reason and message for a pod that outlasted its deadline.
+const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// Makes pods as specified through the container runtime.
+/// Makes pods as specified.
 #[derive(Debug)]
-pub(crate) struct Syncer {
-    /// Does what a pod needs.
+pub(crate) struct SyncPod {
+    /// Creates and kills sandboxes and containers.
     pub(crate) pod_runtime: Arc<PodRuntime>,
-    /// Makes up for what an earlier agent left undone.
+    /// Repairs what an earlier agent left undone.
     pub(crate) adoption: Adoption,
-    /// The container runtime, asked why it made no sandbox.
+    /// The container runtime, which reports why a sandbox was not created.
     pub(crate) runtime: Arc<dyn Runtime>,
-    /// Whom people hear from.
+    /// Records events.
     pub(crate) events: Arc<dyn Events>,
     /// The time of day.
     pub(crate) clock: Arc<dyn WallClock>,
     /// Publishes statuses.
     pub(crate) status: Arc<PodStatusManager>,
-    /// The node, which knows whether pods get a network; none where it stands alone.
+    /// The node with the state of its network; none outside a cluster.
     pub(crate) node: Option<NodeHandle>,
-    /// Asks for a close look at a pod.
+    /// Requests a new status of a pod.
     pub(crate) looks: pleg::Marks<()>,
     /// Pods whose resources change, between here and the sync loop.
     pub(crate) resizes: Arc<Resizes>,
-    /// Why containers did not start at the last attempt. Never held across an await.
-    pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
+    /// State from one sync of a pod to the next.
+    pub(crate) records: SyncRecords,
 }
 
-impl Syncer {
+impl SyncPod {
     fn warn(&self, pod: &Pod, reason: &'static str, message: String) {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
         self.events.record(PodEvent::warning(uid, name, reason, message));
     }
 
     /// Publishes the status of a pod. Adds start failures and the state of its resize.
-    fn publish(
-        &self,
-        pod: &Arc<Pod>,
-        status: &PodStatus,
-        overrides: StatusOverrides,
-    ) -> Published {
+    fn publish(&self, pod: &Arc<Pod>, status: &PodStatus, overrides: StatusOverrides) -> Published {
         let uid = &status.uid;
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let start_failures = failures.get(uid).cloned().unwrap_or_default();
-        drop(failures);
+        let start_failures = self.records.start_failures(uid);
         let in_progress = overrides.resize.in_progress;
         let resize = ResizeState {
             pending: self.resizes.pending(uid),
@@ -93,22 +86,6 @@ impl Syncer {
         };
         let overrides = StatusOverrides { start_failures, resize, ..overrides };
         self.status.observed(pod, status, &overrides)
-    }
-
-    /// Remembers why containers did not start, until they do. Answers whether some did not before.
-    fn remember(&self, uid: &PodUid, error: Option<&SyncError>) -> bool {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = match error {
-            // What is resized has started all that was to start.
-            None | Some(SyncError::Resize(_)) => return failures.remove(uid).is_some(),
-            Some(SyncError::StartContainers(failed)) => failed,
-            // Nobody tried: what is known of the last try still holds.
-            Some(_) => return failures.contains_key(uid),
-        };
-        let waiting = failed.iter().map(|(name, error)| {
-            (name.clone(), Waiting { reason: error.label(), message: error.message() })
-        });
-        failures.insert(uid.clone(), waiting.collect()).is_some()
     }
 
     /// Whether a pod has not yet what it was given; people hear when it has.
@@ -137,7 +114,7 @@ impl Syncer {
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
     }
 
-    /// Tells what is in the way of a resize, once.
+    /// Reports the error of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
         let error = error.told();
@@ -148,31 +125,45 @@ impl Syncer {
         }
     }
 
-    /// When to look again at a pod that is held up, by what it asks for or by what the node lacks; people
-    /// hear of it.
-    fn hold_up(&self, pod: &Pod, status: &PodStatus) -> Option<Retry> {
-        if let Some((reason, message)) = held_up(pod) {
-            self.warn(pod, reason, message);
-            return Some(Retry::Failure);
-        }
-        let error = self.network_error(pod, status)?;
-        self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));
-        Some(Retry::Network)
+    /// Why a pod that has finished failed: its containers ran until its deadline.
+    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<Failure> {
+        let before = self.status.reader().get(&status.uid);
+        let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
+        outlasted(pod, status, deadline).then(deadline_failure)
     }
 
-    /// Why a pod that has no network yet would get none, if that is known.
-    fn network_error(&self, pod: &Pod, status: &PodStatus) -> Option<String> {
-        if view::host_network(pod) || status.has_ready_sandbox() {
-            return None;
+    /// Ends a sync of a pod that has to wait.
+    fn wait(&self, pod: &Pod, wait: Wait) -> Synced {
+        debug!(pod = %view::pod_name(pod), uid = %view::uid(pod), on = %wait.on, "pod waits");
+        if let Some(event) = wait.event {
+            self.events.record(event);
         }
-        let node = self.node.as_ref()?;
-        let error = node.network_error()?;
-        // The runtime does not tell by itself when there is one.
-        node.runtime_changed();
-        Some(error)
+        if let (WaitOn::Network, Some(node)) = (wait.on, &self.node) {
+            // The runtime does not report when the network is ready.
+            node.runtime_changed();
+        }
+        Synced { outcome: Outcome::Again(wait.at_latest), acted: false }
     }
 
-    /// What comes after a sync in which all worked that was to be done.
+    /// Ends a sync of a pod that outlasted its deadline.
+    fn deadline_exceeded(
+        &self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        overrides: StatusOverrides,
+        report: bool,
+    ) -> Synced {
+        if report {
+            let (uid, name) = (view::uid(pod), view::pod_name(pod));
+            let message = DEADLINE_MESSAGE.to_owned();
+            self.events.record(PodEvent::normal(uid, name, DEADLINE_EXCEEDED, message));
+        }
+        let failure = Some(deadline_failure());
+        self.publish(pod, status, StatusOverrides { failure, ..overrides });
+        Synced { outcome: Outcome::Finished, acted: false }
+    }
+
+    /// Ends a sync without an error.
     fn synced(
         &self,
         pod: &Arc<Pod>,
@@ -180,7 +171,7 @@ impl Syncer {
         overrides: StatusOverrides,
         (progress, deadline): (Progress, Option<Timestamp>),
     ) -> Synced {
-        let waited = self.remember(&status.uid, None);
+        let waited = self.records.set_result(&status.uid, None);
         let AfterSync { outcome, acted, tell, look } =
             after_sync(progress, waited, deadline, self.clock.now());
         if !acted {
@@ -212,45 +203,40 @@ impl Syncer {
 }
 
 #[async_trait]
-impl PodSyncer for Syncer {
+impl PodSyncer for SyncPod {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
-        self.adoption.adopt(&name, status).await;
+        if self.records.adopt(&status.uid) {
+            self.adoption.adopt(&name, status).await;
+        }
         let overrides = self.overrides(pod, status).await;
-        let before = self.status.reader().get(&status.uid);
-        let time_is_up = deadline(pod, status, before.and_then(|before| before.start_time()));
-        let failure = Failure {
-            reason: "DeadlineExceeded",
-            message: TIME_IS_UP.to_owned(),
-            disruption: None,
-        };
         let has_finished = runtime::decide::has_finished(pod, status);
-        let by_then = time_is_up.is_some_and(|deadline| outlasted(pod, status, deadline));
-        let of_it = (has_finished && by_then).then(|| failure.clone());
-        let published =
-            self.publish(pod, status, StatusOverrides { failure: of_it, ..overrides.clone() });
+        let failure = self.failure_at_end(pod, status).filter(|_| has_finished);
+        let published = self.publish(pod, status, StatusOverrides { failure, ..overrides.clone() });
         // The published status has a start time.
         let deadline = deadline(pod, status, published.start_time());
-        // Also where nobody saw how it ended: what was told to be over does not run a second time.
-        if has_finished || published.has_terminal_phase() {
-            info!(pod = %name, uid = %status.uid, "pod has finished");
-            return Synced { outcome: Outcome::Finished, acted: false };
+        let plan = sync_plan(&SyncInput {
+            pod,
+            observed: status,
+            has_finished,
+            has_terminal_phase: published.has_terminal_phase(),
+            deadline,
+            unsupported: unsupported_wait(pod),
+            network_error: self.node.as_ref().and_then(NodeHandle::network_error),
+            now: self.clock.now(),
+        });
+        match plan {
+            SyncPlan::Finished => {
+                info!(pod = %name, uid = %status.uid, "pod has finished");
+                return Synced { outcome: Outcome::Finished, acted: false };
+            }
+            SyncPlan::DeadlineExceeded { report } => {
+                return self.deadline_exceeded(pod, status, overrides, report);
+            }
+            SyncPlan::Wait(wait) => return self.wait(pod, wait),
+            SyncPlan::Act => {}
         }
         let again = |retry| Outcome::Again(no_later(retry, deadline, self.clock.now()));
-        if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
-            // One of which nothing is left but remains was ended before, by an earlier agent.
-            if status.may_be_alive() || status.sandboxes.is_empty() {
-                let (uid, name) = (view::uid(pod), view::pod_name(pod));
-                let event = PodEvent::normal(uid, name, "DeadlineExceeded", TIME_IS_UP.to_owned());
-                self.events.record(event);
-            }
-            let failure = Some(failure);
-            self.publish(pod, status, StatusOverrides { failure, ..overrides });
-            return Synced { outcome: Outcome::Finished, acted: false };
-        }
-        if let Some(retry) = self.hold_up(pod, status) {
-            return Synced { outcome: again(retry), acted: false };
-        }
         let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {
             pod,
@@ -269,7 +255,7 @@ impl PodSyncer for Syncer {
             Ok(progress) => self.synced(pod, status, overrides, (progress, deadline)),
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
-                self.remember(&status.uid, Some(&error));
+                self.records.set_result(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
                 let has_new_sandbox = has_new_sandbox.into_inner();
                 self.publish(pod, status, StatusOverrides { has_new_sandbox, ..overrides });
@@ -309,7 +295,7 @@ impl PodSyncer for Syncer {
     }
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
-        self.remember(&status.uid, None);
+        self.records.set_result(&status.uid, None);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
         self.publish(pod, status, overrides);
         // Nothing of it runs any more, which now may be told.
@@ -318,47 +304,24 @@ impl PodSyncer for Syncer {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
             return Outcome::Again(Retry::Failure);
         }
-        self.adoption.forget(&status.uid);
+        self.records.forget(&status.uid);
         self.status.terminated(pod);
         info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
     }
 }
 
-/// All that is known of a pod that only the runtime knows.
+/// The failure of a pod that outlasted its deadline.
+fn deadline_failure() -> Failure {
+    let message = DEADLINE_MESSAGE.to_owned();
+    Failure { reason: DEADLINE_EXCEEDED, message, disruption: None }
+}
+
+/// A pod that only the runtime has.
 fn runtime_only(name: &PodName, uid: &PodUid) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.name.to_string());
     pod.metadata.namespace = Some(name.namespace.to_string());
     pod.metadata.uid = Some(uid.to_string());
     pod
-}
-
-/// What the relist task knows, for the workers.
-#[derive(Debug)]
-pub(crate) struct PlegStatuses {
-    pub(crate) cache: pleg::cache::Reader,
-    pub(crate) requests: pleg::Marks<()>,
-    /// Nothing is done for any pod while the runtime says that it cannot run containers.
-    pub(crate) ready: Ready,
-}
-
-#[async_trait]
-impl Statuses for PlegStatuses {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
-        self.ready.wait().await;
-        self.cache.newer_than(uid, after).await
-    }
-
-    fn known_since(
-        &self,
-        uid: &PodUid,
-        after: Stamp,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
-        self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
-    }
-
-    fn look_at(&self, uid: &PodUid) {
-        self.requests.mark(uid, []);
-    }
 }

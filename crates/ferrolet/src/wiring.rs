@@ -2,7 +2,7 @@
 
 mod given;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
@@ -54,6 +54,7 @@ use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::panic_reports::panic_guard;
+use crate::pleg_statuses::PlegStatuses;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
@@ -67,7 +68,7 @@ use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
-use crate::syncer::{PlegStatuses, Syncer};
+use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 use crate::version::version;
 
@@ -114,10 +115,10 @@ impl Agent {
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&status, &resizes, &pleg.requests);
-        let syncer = syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()));
+        let sync_pod = sync_pod(settings, &ports, seen, (&pod_runtime, node.as_ref()));
         let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
         let (workers_task, workers_handle, news) =
-            workers(worker_parts(settings, &ports, syncer, seen, &panics));
+            workers(worker_parts(settings, &ports, sync_pod, seen, &panics));
         follow_host_ips(settings, node.as_ref(), (&workers_handle, status.reader()), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
@@ -217,7 +218,12 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (pods, given, events, log_paths): (Arc<ServedPods>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs),
+    (pods, given, events, log_paths): (
+        Arc<ServedPods>,
+        Arc<KnownPods>,
+        Arc<EventBook>,
+        RuntimeLogs,
+    ),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
@@ -429,12 +435,12 @@ fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &Pan
 fn worker_parts(
     settings: &Settings,
     ports: &Ports,
-    syncer: Syncer,
+    sync_pod: SyncPod,
     (statuses, acts, stamps): (PlegStatuses, Acts, Stamps),
     panics: &PanicGuard,
 ) -> WorkerParts {
     WorkerParts {
-        syncer: Arc::new(syncer),
+        syncer: Arc::new(sync_pod),
         statuses: Arc::new(statuses),
         acts,
         stamps,
@@ -519,15 +525,15 @@ fn pod_runtime(
     }))
 }
 
-/// What makes pods as specified.
-fn syncer(
+/// Makes pods as specified.
+fn sync_pod(
     settings: &Settings,
     ports: &Ports,
     (status, resizes, looks): (&Arc<PodStatusManager>, &Arc<Resizes>, &pleg::Marks<()>),
     (pod_runtime, node): (&Arc<PodRuntime>, Option<&NodeHandle>),
-) -> Syncer {
+) -> SyncPod {
     let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
-    Syncer {
+    SyncPod {
         pod_runtime: Arc::clone(pod_runtime),
         adoption,
         runtime: Arc::clone(&ports.runtime),
@@ -537,6 +543,6 @@ fn syncer(
         resizes: Arc::clone(resizes),
         node: node.cloned(),
         looks: looks.clone(),
-        failures: Mutex::default(),
+        records: SyncRecords::default(),
     }
 }

@@ -220,7 +220,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a container whose end is the end of all starts again alone",
-        file: "crates/ferrolet/src/syncer.rs",
+        file: "crates/ferrolet/src/sync_pod.rs",
         find: "restart_all: published.is_restarting_all(),",
         replace: "restart_all: published.is_restarting_all() && !status.has_ready_sandbox(),",
     },
