@@ -32,11 +32,11 @@ use pods::source::api::{ApiCopies, ApiSource, api_source};
 use process::tasks::Tasks;
 use process::version::USER_AGENT;
 use status::StartTimes;
+use status::store::StatusReader;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::node_view::NodeView;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
@@ -157,7 +157,7 @@ pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
     (copies, states, times): Told,
-    (view, panics): (&Arc<NodeView>, &PanicGuard),
+    (statuses, panics): (&StatusReader, &PanicGuard),
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
@@ -165,8 +165,12 @@ pub(crate) fn tell(
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),
-        copies: Arc::new(KnownCopies { copies: copies.clone(), states, view: Arc::clone(view) }),
-        statuses: view.statuses(),
+        copies: Arc::new(KnownCopies {
+            copies: copies.clone(),
+            states,
+            statuses: statuses.clone(),
+        }),
+        statuses: statuses.clone(),
         clock: Arc::clone(&ports.clock),
         starts,
         metrics,
@@ -192,12 +196,12 @@ pub(crate) fn tell(
 struct KnownCopies {
     copies: ApiCopies,
     states: WorkerStates,
-    view: Arc<NodeView>,
+    statuses: StatusReader,
 }
 
 impl ApiView for KnownCopies {
     fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
-        self.copies.copy(uid, self.view.static_pod(uid).as_ref())
+        self.copies.copy(uid, self.statuses.static_pod(uid).as_ref())
     }
 
     fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64) {

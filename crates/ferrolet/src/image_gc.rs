@@ -14,10 +14,9 @@ use model::panics::PanicGuard;
 use model::stamp::Stamp;
 use podspec::view;
 use process::tasks::Tasks;
-use server::PodView as _;
+use status::store::StatusReader;
 use tokio_util::sync::CancellationToken;
 
-use crate::node_view::NodeView;
 use crate::wiring::{Ports, Settings};
 
 /// Which images go, as the agent is told.
@@ -35,7 +34,7 @@ pub struct ImageRules {
 #[derive(Debug)]
 struct PodsAndImages {
     cache: pleg::cache::Reader,
-    view: Arc<NodeView>,
+    statuses: StatusReader,
 }
 
 impl PodImages for PodsAndImages {
@@ -52,10 +51,11 @@ impl PodImages for PodsAndImages {
     }
 
     fn named(&self) -> Option<Vec<KeptImage>> {
-        // Asked before: what is shown since then is only more.
-        let all_are_shown = self.view.all_are_shown();
-        let kept = self.view.pods().iter().flat_map(|known| kept_images(&known.pod)).collect();
-        all_are_shown.then_some(kept)
+        // Read first: later entries only add pods.
+        let is_complete = self.statuses.sources_complete();
+        let entries = self.statuses.entries();
+        let kept = entries.values().flat_map(|entry| kept_images(&entry.pod)).collect();
+        is_complete.then_some(kept)
     }
 }
 
@@ -92,7 +92,7 @@ impl ImageCollection {
     pub(crate) fn new(
         settings: &Settings,
         ports: &Ports,
-        (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
+        (statuses, cache): (&StatusReader, &pleg::cache::Reader),
         claims: ImageClaims,
         panics: &PanicGuard,
     ) -> Self {
@@ -103,7 +103,7 @@ impl ImageCollection {
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.node_events),
             claims: claims.clone(),
-            pods: Arc::new(PodsAndImages { cache: cache.clone(), view: Arc::clone(view) }),
+            pods: Arc::new(PodsAndImages { cache: cache.clone(), statuses: statuses.clone() }),
             metrics: ImageGcMetrics::new(&ports.metrics)
                 .expect("a new registry has no metrics yet"),
             panics: panics.clone(),

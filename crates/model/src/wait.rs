@@ -1,5 +1,7 @@
 //! What a pod waits for, and when it is synced again.
 
+use std::fmt::{self, Display, Formatter};
+
 use jiff::Timestamp;
 
 use crate::ports::events::PodEvent;
@@ -28,8 +30,19 @@ pub enum WaitOn {
     Volumes(Vec<String>),
     /// This image.
     Image(String),
-    /// Nothing on this node: it does not support this field of the specification.
+    /// A version of the agent that supports these parts of the specification.
     Unsupported(String),
+}
+
+impl Display for WaitOn {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network => f.write_str("the network of the node"),
+            Self::Volumes(names) => write!(f, "volumes {}", names.join(", ")),
+            Self::Image(name) => write!(f, "image {name}"),
+            Self::Unsupported(message) => f.write_str(message),
+        }
+    }
 }
 
 /// Why a sync goes no further. The pod is synced again when what it waits on is marked as changed.

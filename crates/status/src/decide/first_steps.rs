@@ -1,18 +1,18 @@
-//! What of a pod's start a status tells.
+//! Which steps of a pod's start a status shows.
 
-/// What became of a pod.
+/// Steps of a pod's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FirstSteps {
-    /// Its worker has begun.
+    /// The worker published the first status.
     pub(crate) began: bool,
-    /// It runs, and did not before.
+    /// The pod runs, and did not before.
     pub(crate) runs: bool,
-    /// It does not start any more.
+    /// The start is over: the pod runs or has ended.
     pub(crate) is_over: bool,
 }
 
-/// What became of a pod, by its phases: the one that was told before, if any, and the one that is told now.
-pub(crate) fn first_steps((before, now): (Option<&str>, Option<&str>)) -> FirstSteps {
+/// The steps that a change of a pod's phase shows.
+pub(crate) fn first_steps(before: Option<&str>, now: Option<&str>) -> FirstSteps {
     let is_pending = |phase: Option<&str>| matches!(phase, None | Some("Pending"));
     FirstSteps {
         began: before.is_none(),
@@ -27,7 +27,7 @@ mod tests {
 
     // behaviour: WRK-29
     #[test]
-    fn a_pod_begins_and_runs_once() {
+    fn start_steps_are_reported_once() {
         let rows = [
             (None, "Pending", (true, false, false)),
             (None, "Running", (true, true, true)),
@@ -39,7 +39,7 @@ mod tests {
         ];
         for (before, now, (began, runs, is_over)) in rows {
             let expected = FirstSteps { began, runs, is_over };
-            assert_eq!(first_steps((before, Some(now))), expected, "{before:?} {now}");
+            assert_eq!(first_steps(before, Some(now)), expected, "{before:?} {now}");
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Why a pod of the API waits: it relies on something that is not built yet. It is not refused: who made it
-//! would only make another one, and what an agent before this one started runs on.
+//! Why a pod of the API waits: it relies on something that the agent does not support yet. It is not rejected: its
+//! controller would only create another one, and containers that an earlier agent started go on.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
+use crate::decide::sync_plan::Unsupported;
 use crate::unsupported::unsupported;
 
-/// Why a pod of the API waits, if it does: the reason and the message of the event.
-pub(crate) fn held_up(pod: &Pod) -> Option<(&'static str, String)> {
+/// Why a pod of the API waits, if it does.
+pub(crate) fn unsupported_wait(pod: &Pod) -> Option<Unsupported> {
     if view::is_static(pod) {
         return None;
     }
@@ -15,11 +16,12 @@ pub(crate) fn held_up(pod: &Pod) -> Option<(&'static str, String)> {
         let fields = unsupported(pod);
         (!fields.is_empty()).then(|| format!("not supported yet: {}", fields.join(", ")))
     };
-    let fields = || Some(("UnsupportedFields", ignored()?));
-    unmounted(pod).map(|message| ("FailedMount", message)).or_else(fields)
+    let fields = || Some(Unsupported { reason: "UnsupportedFields", message: ignored()? });
+    let volumes = unmounted(pod).map(|message| Unsupported { reason: "FailedMount", message });
+    volumes.or_else(fields)
 }
 
-/// Which volumes nobody mounts.
+/// Names the volumes, if the pod has any: none can be mounted yet.
 fn unmounted(pod: &Pod) -> Option<String> {
     let volumes = view::spec(pod)?.volumes.as_deref().unwrap_or_default();
     if volumes.is_empty() {
@@ -48,25 +50,25 @@ mod tests {
 
     // behaviour: API-13
     #[test]
-    fn a_pod_of_the_api_waits_for_what_is_not_built_and_a_static_one_is_refused_elsewhere() {
+    fn api_pod_waits_for_unsupported_fields_and_static_pod_does_not() {
         let probed = |pod: testkit::pods::PodBuilder| {
             let readiness_probe = Some(Probe::default());
             let main = Container { readiness_probe, ..Container::default() };
             pod.spec(|spec| spec.containers = vec![main]).build()
         };
-        let (reason, message) = held_up(&probed(pod("web"))).unwrap();
+        let Unsupported { reason, message } = unsupported_wait(&probed(pod("web"))).unwrap();
         assert_eq!(reason, "UnsupportedFields");
         assert_eq!(message, "not supported yet: spec.containers[0].readinessProbe");
         let source = (annotations::CONFIG_SOURCE, annotations::SOURCE_FILE);
-        assert_eq!(held_up(&probed(pod("web").annotation(source.0, source.1))), None);
+        assert_eq!(unsupported_wait(&probed(pod("web").annotation(source.0, source.1))), None);
         let marked = pod("web").annotation("seccomp.security.alpha.kubernetes.io/pod", "x").build();
-        assert_eq!(held_up(&marked), None, "the API server is past that annotation");
-        assert_eq!(held_up(&pod("web").build()), None);
+        assert_eq!(unsupported_wait(&marked), None, "the API server is past that annotation");
+        assert_eq!(unsupported_wait(&pod("web").build()), None);
     }
 
     // behaviour: API-10
     #[test]
-    fn what_a_pod_waits_for_is_named_with_its_kind() {
+    fn volumes_are_named_with_their_kinds() {
         assert_eq!(unmounted(&pod("web").build()), None);
         let scratch = Volume {
             name: "scratch".to_owned(),

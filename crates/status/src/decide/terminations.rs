@@ -1,20 +1,20 @@
-//! Which containers ended, as far as a status tells more than the one before.
+//! Which containers terminated between two statuses.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
-/// A container that has ended.
+/// A container that has terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Termination<'a> {
-    /// What it was for: `container`, `init_container` or `ephemeral_container`.
+    /// Its type: `container`, `init_container` or `ephemeral_container`.
     pub(crate) kind: &'static str,
-    /// How it ended.
+    /// Its exit code.
     pub(crate) exit_code: i32,
-    /// Why.
+    /// The reason in its status.
     pub(crate) reason: &'a str,
 }
 
-/// The containers that have ended now and had not before. One that was seen to start again between two
-/// ends has ended twice.
+/// The containers that are terminated now and were not before. One that was seen running between two
+/// terminations counts twice.
 pub(crate) fn terminations<'a>(
     before: Option<&PodStatus>,
     now: &'a PodStatus,
@@ -33,7 +33,7 @@ pub(crate) fn terminations<'a>(
     each.collect()
 }
 
-/// The containers of a pod, by what they are for.
+/// The containers of a pod, by type.
 fn containers(status: &PodStatus) -> [(&'static str, &[ContainerStatus]); 3] {
     [
         ("init_container", status.init_container_statuses.as_deref().unwrap_or_default()),
@@ -68,7 +68,7 @@ mod tests {
 
     // behaviour: WRK-34
     #[test]
-    fn an_end_is_told_once() {
+    fn termination_is_counted_once() {
         let end = |kind, exit_code| Termination { kind, exit_code, reason: "Error" };
         let (init, main) = (end("init_container", 0), end("container", 3));
         let rows = [
