@@ -83,7 +83,7 @@ impl PodMetrics {
 
     /// A pod has another phase than before, or its first one.
     pub(crate) fn told(&self, uid: &PodUid, phases: (Option<&str>, Option<&str>), now: Timestamp) {
-        let FirstSteps { began, runs, is_over } = first_steps(phases);
+        let FirstSteps { began, runs, is_over } = first_steps(phases.0, phases.1);
         let came = if is_over { self.lock().remove(uid) } else { self.lock().get(uid).copied() };
         let Some(came) = came else { return };
         let took = Duration::try_from(now.duration_since(came)).unwrap_or_default().as_secs_f64();

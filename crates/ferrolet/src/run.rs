@@ -91,8 +91,8 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.asked_ips.clone_from(&asked_ips);
-    let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
-    let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
+    let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
+    let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
     settings.host_ips = node_ips(&asked_ips, &settings.node_name, &hostfs::by_default_route());
@@ -322,8 +322,8 @@ async fn serve(
         prepared = prepare(config, &mut settings, &here, &early) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
-        let (server, why) = (&*cluster.events, (error, SystemClock.now()));
-        tell_setup_failed(server, &settings.node_name, early.into_kept(), why).await;
+        let (server, now) = (&*cluster.events, SystemClock.now());
+        tell_setup_failed(server, &settings.node_name, early.into_kept(), error, now).await;
     }
     let (ports, local) = prepared?;
     let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
@@ -355,8 +355,8 @@ async fn prepare(
     let metrics = Registry::new();
     tell_features(&metrics, config).context("tell which features are on")?;
     let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
-    let found = (&*runtime, endpoint.path());
-    let cgroups = meet_runtime(config, settings, found, (&metrics, early)).await?;
+    settings.runtime_name = wait_for_runtime(&*runtime, endpoint.path()).await;
+    let cgroups = prepare_with_runtime(config, settings, &runtime, &metrics, early).await?;
     let (cgroups, cgroup_pool) = cgroups.unzip();
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
@@ -428,18 +428,18 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// Waits for the runtime and learns from it what pods depend on; makes the cgroups above theirs.
-async fn meet_runtime(
+/// Reads from the runtime what pods depend on, and creates the cgroups above theirs.
+async fn prepare_with_runtime(
     config: &KubeletConfiguration,
     settings: &mut Settings,
-    (runtime, socket): (&CriRuntime, &Path),
-    told: (&Registry, &dyn NodeEvents),
+    runtime: &CriRuntime,
+    metrics: &Registry,
+    events: &dyn NodeEvents,
 ) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
-    settings.runtime_name = wait_for_runtime(runtime, socket).await;
     tell_pod_cidr(runtime, &config.pod_cidr).await;
     let in_user_namespace = hostfs::in_user_namespace();
     set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
-    let cgroups = cgroups(config, settings, runtime, told).await?;
+    let cgroups = cgroups(config, settings, runtime, metrics, events).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)
 }
@@ -461,7 +461,8 @@ async fn cgroups(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     runtime: &CriRuntime,
-    (metrics, events): (&Registry, &dyn NodeEvents),
+    metrics: &Registry,
+    events: &dyn NodeEvents,
 ) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;

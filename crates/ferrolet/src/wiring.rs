@@ -42,11 +42,11 @@ use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
-    follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+    WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
-use crate::collection::Collection;
-use crate::image_gc::ImageCollection;
+use crate::collection::{Collection, GcHandles};
 pub use crate::image_gc::ImageRules;
+use crate::image_gc::{ImageCollection, PodsAndImages};
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
@@ -83,7 +83,7 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
-    gc: (ContainerGc, ImageGc),
+    gc: GcHandles,
     collector: Arc<Collection>,
     view: Arc<NodeView>,
 }
@@ -104,9 +104,9 @@ impl Agent {
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
-        let seen = (&view, &pleg.cache);
+        let pods = PodsAndImages { cache: pleg.cache.clone(), view: Arc::clone(&view) };
         let images =
-            ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
+            ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&view, &resizes, &pleg.requests);
@@ -114,14 +114,16 @@ impl Agent {
         let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
         let (workers_task, workers_handle, news) =
             workers(worker_parts(settings, &ports, syncer, seen, &panics));
-        follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
+        follow_host_ips(settings, node.as_ref(), &workers_handle, &view, &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let told = (copies, workers_handle.states(), times);
-        let statics = tell(settings, &ports, told, (&view, &panics), &mut tasks);
+        let states = workers_handle.states();
+        let inputs = WriterInputs { copies, states, times, view: &view, panics: &panics };
+        let statics = tell(settings, &ports, inputs, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) =
             collect_containers(settings, &ports, pods, &panics, &mut tasks);
-        let (gc, given) = ((container_gc, images.start(&mut tasks)), remains.known_pods());
+        let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
+        let given = remains.known_pods();
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -165,12 +167,12 @@ impl Agent {
 
     /// Asks things of the collection of dead containers.
     pub fn container_gc(&self) -> ContainerGc {
-        self.gc.0.clone()
+        self.gc.containers.clone()
     }
 
     /// Asks things of the collection of images.
     pub fn image_gc(&self) -> ImageGc {
-        self.gc.1.clone()
+        self.gc.images.clone()
     }
 
     /// The checks that the systemd watchdog depends on.

@@ -78,7 +78,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tokio::select! {
         biased;
         name = signals.received() => info!(signal = name, "Received signal, stopping"),
-        error = lead(args, &parts, (&mut tasks, &mut writers)) => {
+        error = lead(args, &parts, &mut tasks, &mut writers) => {
             // Nothing may be deleted from now on; requests in progress are aborted.
             tasks.abort().await;
             parts.journal.sync();
@@ -105,7 +105,8 @@ async fn work(args: &PodGcArguments) -> Result<()> {
 async fn lead(
     args: &PodGcArguments,
     parts: &Parts,
-    (tasks, writers): (&mut Tasks, &mut Tasks),
+    tasks: &mut Tasks,
+    writers: &mut Tasks,
 ) -> Error {
     if let Err(error) = wait_for_server(&parts.cluster).await {
         return error;

@@ -28,7 +28,8 @@ pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dy
 pub(crate) fn follow_host_ips(
     settings: &Settings,
     node: Option<&NodeHandle>,
-    (workers, view): (&WorkersHandle, &Arc<NodeView>),
+    workers: &WorkersHandle,
+    view: &Arc<NodeView>,
     tasks: &mut Tasks,
 ) {
     let Some(node) = node.cloned() else { return };

@@ -12,7 +12,7 @@ pub(crate) struct FirstSteps {
 }
 
 /// What became of a pod, by its phases: the one that was told before, if any, and the one that is told now.
-pub(crate) fn first_steps((before, now): (Option<&str>, Option<&str>)) -> FirstSteps {
+pub(crate) fn first_steps(before: Option<&str>, now: Option<&str>) -> FirstSteps {
     let is_pending = |phase: Option<&str>| matches!(phase, None | Some("Pending"));
     FirstSteps {
         began: before.is_none(),
@@ -39,7 +39,7 @@ mod tests {
         ];
         for (before, now, (began, runs, is_over)) in rows {
             let expected = FirstSteps { began, runs, is_over };
-            assert_eq!(first_steps((before, Some(now))), expected, "{before:?} {now}");
+            assert_eq!(first_steps(before, Some(now)), expected, "{before:?} {now}");
         }
     }
 }
