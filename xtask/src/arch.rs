@@ -38,7 +38,7 @@ enum Layer {
 const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys", "blocking"]),
-    (Layer::Shared, &["checkpoint", "config", "podspec", "journal"]),
+    (Layer::Shared, &["config", "podspec", "journal"]),
     (
         Layer::Adapter,
         &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "podresources", "process"],

@@ -58,7 +58,6 @@ pub fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity
 const OURS: &[&str] = &[
     "blocking",
     "cgroups",
-    "checkpoint",
     "cli",
     "cluster",
     "config",
