@@ -74,7 +74,6 @@ const OURS: &[&str] = &[
     "pleg",
     "podgc",
     "podgc_main",
-    "podresources",
     "pods",
     "podspec",
     "process",
