@@ -19,11 +19,11 @@ use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
-use process::BLOCKING_THREADS;
 use process::clock::SystemClock;
 use process::klog;
 use process::log_events::{EarlyEvents, LoggedEvents};
 use process::memory;
+use process::run_async;
 use process::signals::Signals;
 use process::systemd;
 use process::traces::{self, Traces};
@@ -112,11 +112,6 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .context("start the async runtime")?;
     let here = Here {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
@@ -126,10 +121,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         watchdog,
         pull_timeout: args.own.images.pull_timeout.to_std(),
     };
-    let done = runtime.block_on(serve(&config, settings, here));
-    // A call to the runtime or a file that hangs must not keep the agent from ending.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    done
+    run_async(serve(&config, settings, here)).context("start the async runtime")?
 }
 
 /// The resources that device plugins gave to an upstream kubelet, if there was one here before.
