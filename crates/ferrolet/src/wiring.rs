@@ -1,4 +1,4 @@
-//! Puts the agent together: every part in the order of its needs, nothing set afterwards.
+//! Builds the agent: each part after the parts it needs, then the tasks.
 
 mod given;
 
