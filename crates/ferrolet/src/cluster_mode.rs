@@ -149,17 +149,26 @@ async fn made_again(node: &NodeHandle, uid: &mut Option<String>) {
     }
 }
 
-/// What is told: the pods as the API server has them and as they are, and how long that takes.
-pub(crate) type Told = (Option<ApiCopies>, WorkerStates, Option<(StartTimes, status::Metrics)>);
+/// What the status writer and the mirror pods are built from.
+#[derive(Debug)]
+pub(crate) struct WriterInputs<'a> {
+    /// The pods as the API server has them.
+    pub(crate) copies: Option<ApiCopies>,
+    pub(crate) states: WorkerStates,
+    /// How long pods take to start, and statuses to be written.
+    pub(crate) times: Option<(StartTimes, status::Metrics)>,
+    pub(crate) statuses: &'a StatusReader,
+    pub(crate) panics: &'a PanicGuard,
+}
 
-/// Starts to tell the API server of the pods; gives whom to tell of static ones.
+/// Starts the status writer and the mirror pods; returns the channel that takes the static pods.
 pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
-    (copies, states, times): Told,
-    (statuses, panics): (&StatusReader, &PanicGuard),
+    inputs: WriterInputs<'_>,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
+    let WriterInputs { copies, states, times, statuses, panics } = inputs;
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
     let (starts, metrics) = times?;
     let writer = Writer::new(WriterParts {

@@ -32,9 +32,9 @@ pub struct ImageRules {
 
 /// What pods have to do with images.
 #[derive(Debug)]
-struct PodsAndImages {
-    cache: pleg::cache::Reader,
-    statuses: StatusReader,
+pub(crate) struct PodsAndImages {
+    pub(crate) cache: pleg::cache::Reader,
+    pub(crate) statuses: StatusReader,
 }
 
 impl PodImages for PodsAndImages {
@@ -92,10 +92,11 @@ impl ImageCollection {
     pub(crate) fn new(
         settings: &Settings,
         ports: &Ports,
-        (statuses, cache): (&StatusReader, &pleg::cache::Reader),
+        pods: PodsAndImages,
         claims: ImageClaims,
         panics: &PanicGuard,
     ) -> Self {
+        let cache = pods.cache.clone();
         let needs = ImageGcParts {
             runtime: Arc::clone(&ports.runtime),
             disks: Arc::clone(&ports.disks),
@@ -103,7 +104,7 @@ impl ImageCollection {
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.node_events),
             claims: claims.clone(),
-            pods: Arc::new(PodsAndImages { cache: cache.clone(), statuses: statuses.clone() }),
+            pods: Arc::new(pods),
             metrics: ImageGcMetrics::new(&ports.metrics)
                 .expect("a new registry has no metrics yet"),
             panics: panics.clone(),
@@ -112,7 +113,7 @@ impl ImageCollection {
         let keep_pods = keep_static_and_critical;
         let state = settings.state();
         let (handle, task) = image_gc(needs, ImageGcSettings { policy, pins, keep_pods, state });
-        Self { claims, handle, task, cache: cache.clone() }
+        Self { claims, handle, task, cache }
     }
 
     /// Starts it, and tells how to ask things of it.

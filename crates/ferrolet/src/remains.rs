@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use gc::containers::{ContainerGc, Deletor, StopUnknown};
 use gc::decide::PodStates;
+use gc::decide::deletor::ObservedPod;
 use gc::decide::schedule::{RemovedBy, is_whole, removed_by};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
@@ -217,7 +218,8 @@ impl Remains {
             RemovedBy::HeldPass => self.gc.pod_is_removable(uid),
             RemovedBy::Deletor(all) => {
                 let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);
-                self.deletor.died(died, (status, &pod), all, self.clock.now());
+                let pod = ObservedPod { status, name: &pod };
+                self.deletor.died(died, pod, all, self.clock.now());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Puts the agent together: every part in the order of its needs, nothing set afterwards.
+//! Builds the agent: each part after the parts it needs, then the tasks.
 
 mod given;
 
@@ -44,12 +44,12 @@ use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
-    follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+    WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
-use crate::collection::Collection;
+use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
-use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
+use crate::image_gc::{ImageCollection, PodsAndImages};
 use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
@@ -88,7 +88,7 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
-    gc: (ContainerGc, ImageGc),
+    gc: GcHandles,
     collector: Arc<Collection>,
     served: Arc<ServedPods>,
 }
@@ -109,9 +109,10 @@ impl Agent {
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, served) = status_manager(settings, &ports, node.as_ref());
-        let seen = (status.reader(), &pleg.cache);
+        let statuses = status.reader().clone();
+        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses };
         let images =
-            ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
+            ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&status, &resizes, &pleg.requests);
@@ -119,14 +120,17 @@ impl Agent {
         let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
         let (workers_task, workers_handle, news) =
             workers(worker_parts(settings, &ports, sync_pod, seen, &panics));
-        follow_host_ips(settings, node.as_ref(), (&workers_handle, status.reader()), &mut tasks);
+        follow_host_ips(settings, node.as_ref(), &workers_handle, status.reader(), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let told = (copies, workers_handle.states(), times);
-        let statics = tell(settings, &ports, told, (status.reader(), &panics), &mut tasks);
+        let states = workers_handle.states();
+        let statuses = status.reader();
+        let inputs = WriterInputs { copies, states, times, statuses, panics: &panics };
+        let statics = tell(settings, &ports, inputs, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) =
             collect_containers(settings, &ports, pods, &panics, &mut tasks);
-        let (gc, given) = ((container_gc, images.start(&mut tasks)), remains.known_pods());
+        let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
+        let given = remains.known_pods();
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -171,12 +175,12 @@ impl Agent {
 
     /// Asks things of the collection of dead containers.
     pub fn container_gc(&self) -> ContainerGc {
-        self.gc.0.clone()
+        self.gc.containers.clone()
     }
 
     /// Asks things of the collection of images.
     pub fn image_gc(&self) -> ImageGc {
-        self.gc.1.clone()
+        self.gc.images.clone()
     }
 
     /// The checks that the systemd watchdog depends on.

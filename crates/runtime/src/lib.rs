@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants:
-//! - what to do is decided on one observation, before anything is done;
+//! - what to do is decided on one observation; only the pod's cgroup comes first: it is created, and what runs outside of it killed;
 //! - an instance that runs as specified is kept: starting the agent again changes nothing;
 //! - a failure of one container does not keep the others from starting, unless they rely on it;
 //! - what the runtime finishes after its call was given up is used or removed, and never in the way.

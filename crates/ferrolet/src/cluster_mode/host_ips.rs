@@ -26,7 +26,8 @@ pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dy
 pub(crate) fn follow_host_ips(
     settings: &Settings,
     node: Option<&NodeHandle>,
-    (workers, statuses): (&WorkersHandle, &StatusReader),
+    workers: &WorkersHandle,
+    statuses: &StatusReader,
     tasks: &mut Tasks,
 ) {
     let Some(node) = node.cloned() else { return };

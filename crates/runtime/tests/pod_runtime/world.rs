@@ -95,7 +95,7 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
-        Self::on((runtime, clock), node, cgroups, None)
+        Self::on(runtime, clock, node, cgroups, None)
     }
 
     /// On a node of a cluster.
@@ -109,16 +109,17 @@ impl World {
             services: Arc::clone(&api) as _,
             classes: api,
         };
-        Self::on((runtime, clock), node, None, Some(api))
+        Self::on(runtime, clock, node, None, Some(api))
     }
 
     /// Another executor on the same runtime.
     pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
-        Self::on((Arc::clone(&self.runtime), Arc::clone(&self.clock)), node, cgroups, None)
+        Self::on(Arc::clone(&self.runtime), Arc::clone(&self.clock), node, cgroups, None)
     }
 
     fn on(
-        (runtime, clock): (Arc<MemoryRuntime>, Arc<VirtualClock>),
+        runtime: Arc<MemoryRuntime>,
+        clock: Arc<VirtualClock>,
         node: NodeSettings,
         cgroups: Option<Arc<dyn Cgroups>>,
         api: Option<ApiParts>,

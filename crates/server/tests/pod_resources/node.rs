@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::pod_resources::{PodContainers, PodResources};
-use podresources::{Listed, Lister, Metrics};
 use prometheus::{Registry, TextEncoder};
+use server::pod_resources::{Listed, Lister, Metrics};
 use testkit::clock::VirtualClock;
 
 /// One pod that runs, with a sidecar, and one that has ended.

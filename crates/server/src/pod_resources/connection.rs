@@ -21,9 +21,9 @@ use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tracing::debug;
 
-use crate::calls::Calls;
+use super::calls::Calls;
+use super::lister::Lister;
 use crate::decide::Anonymous;
-use crate::lister::Lister;
 
 /// How many calls of a connection are answered at a time: no more than are let in at once.
 const MOST_CALLS: u32 = 16;

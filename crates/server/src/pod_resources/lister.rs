@@ -14,8 +14,8 @@ use proto::podresources_v1::{
 use proto::podresources_v1alpha1 as v1alpha1;
 use tonic::{Request, Response, Status};
 
-use crate::metrics::{Metrics, V1, V1ALPHA1};
-use crate::to_proto::{old_pod, pod};
+use super::metrics::{Metrics, V1, V1ALPHA1};
+use super::to_proto::{old_pod, pod};
 
 /// So many calls at once, and one more each such time.
 const BURST: u32 = 10;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podresources::Listed;
 use prost::Message as _;
 use proto::podresources_v1::ListPodResourcesResponse;
+use server::pod_resources::Listed;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podresources::{Listed, Lister};
 use proto::podresources_v1::pod_resources_lister_client::PodResourcesListerClient;
 use proto::podresources_v1::pod_resources_lister_server::PodResourcesListerServer;
 use proto::podresources_v1::{
@@ -9,6 +8,7 @@ use proto::podresources_v1::{
     GetPodResourcesRequest, ListPodResourcesRequest, PodResources,
 };
 use proto::podresources_v1alpha1 as v1alpha1;
+use server::pod_resources::{Listed, Lister};
 use tonic::Code;
 use v1alpha1::pod_resources_lister_client::PodResourcesListerClient as OldClient;
 use v1alpha1::pod_resources_lister_server::PodResourcesListerServer as OldServer;
