@@ -14,7 +14,7 @@ use cri::CriRuntime;
 use hostfs::HostSegments;
 use journal::{Became, Entry, Query, find};
 use model::observed::{Container, ContainerState, SandboxState};
-use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use tempfile::TempDir;
 use testkit::mortal::Moment;
 use tokio::task::JoinSet;

@@ -97,7 +97,7 @@ impl ImageCollection {
         panics: &PanicGuard,
     ) -> Self {
         let needs = ImageGcParts {
-            runtime: Arc::clone(&ports.runtime),
+            runtime: ports.runtime.clone(),
             disks: Arc::clone(&ports.disks),
             files: Arc::clone(&ports.files),
             clock: Arc::clone(&ports.clock),

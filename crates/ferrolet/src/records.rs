@@ -12,6 +12,7 @@ use journal::{
 };
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
+use model::ports::runtime::Runtime;
 use node::NodeHandle;
 use process::version::FERROLET;
 use tokio_util::sync::CancellationToken;
@@ -41,13 +42,14 @@ impl Records {
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
         let witnesses = Arc::new(Witnesses {
-            runtime: Some(Arc::clone(&ports.runtime)),
+            runtime: Some(ports.runtime.clone()),
             files: Some(Arc::clone(&ports.files)),
             cgroups: ports.cgroups.clone(),
         });
-        let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
+        let (inner, told) = (ports.runtime.clone(), Arc::clone(&ledger));
         let claims = ImageClaims::default();
-        ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told, claims: claims.clone() });
+        let recorded = RecordedRuntime { inner, ledger: told, claims: claims.clone() };
+        ports.runtime = Runtime::new(Arc::new(recorded));
         let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
         ports.files = Arc::new(RecordedFiles { inner, ledger: told });
         if let Some(inner) = ports.cgroups.take() {

@@ -46,7 +46,7 @@ pub(crate) struct Syncer {
     /// Makes up for what an earlier agent left undone.
     pub(crate) adoption: Adoption,
     /// The container runtime, asked why it made no sandbox.
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Runtime,
     /// Whom people hear from.
     pub(crate) events: Arc<dyn Events>,
     /// The time of day.
@@ -191,7 +191,7 @@ impl Syncer {
             return Retry::At(at);
         }
         if matches!(error, SyncError::CreateSandbox(_))
-            && let Ok(status) = self.runtime.status().await
+            && let Ok(status) = self.runtime.info.status().await
             && let Some(error) = status.network_error()
         {
             self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));

@@ -107,7 +107,7 @@ impl Agent {
         let seen = (&view, &pleg.cache);
         let images =
             ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
-        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
+        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&view, &resizes, &pleg.requests);
         let syncer = syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()));
@@ -400,7 +400,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 /// What looks at the runtime.
 fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &PanicGuard)) -> Pleg {
     let wants = PlegParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         last_words: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
             logs: Arc::clone(&ports.logs),
@@ -469,7 +469,7 @@ fn container_gc_parts(
     panics: &PanicGuard,
 ) -> ContainerGcParts {
     ContainerGcParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
         clock: Arc::clone(&ports.clock),
         pods,
@@ -490,7 +490,7 @@ fn pod_runtime(
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
@@ -519,7 +519,7 @@ fn syncer(
     Syncer {
         pod_runtime: Arc::clone(pod_runtime),
         adoption,
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),

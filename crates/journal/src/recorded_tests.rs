@@ -9,7 +9,7 @@ use model::image_claims::ImageClaims;
 use model::ports::cgroups::Cgroups as _;
 use model::ports::cluster::PodWrites as _;
 use model::ports::files::{HostFiles, Removed};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerService, ImageService, Runtime, SandboxService};
 use model::verdict::Subject;
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
@@ -46,7 +46,7 @@ impl World {
         let registry = Registry::new();
         let ledger = Arc::new(Ledger::new(Arc::clone(&journal) as _, &registry).unwrap());
         let recorded = RecordedRuntime {
-            inner: Arc::clone(&runtime) as _,
+            inner: Runtime::new(Arc::clone(&runtime)),
             ledger: Arc::clone(&ledger),
             claims: ImageClaims::default(),
         };

@@ -38,7 +38,7 @@ use model::log_layout::LogLayout;
 #[derive(Debug)]
 pub struct RuntimeParts {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The host's files: log directories and links, and the files of pods.
     pub files: Arc<dyn HostFiles>,
     /// How hooks reach pods.

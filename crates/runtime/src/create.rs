@@ -61,8 +61,12 @@ impl PodRuntime {
             names += 1;
             let config = self.configure(starting, number, prepared).await?;
             let log_path = config.log_path.clone();
-            let made =
-                self.parts.runtime.create_container(&home.sandbox, &config, &home.config).await;
+            let made = self
+                .parts
+                .runtime
+                .containers
+                .create_container(&home.sandbox, &config, &home.config)
+                .await;
             let error = match made {
                 Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false }),
                 Err(error) => error,
@@ -157,7 +161,7 @@ impl PodRuntime {
     /// Whom the container's image runs as.
     async fn image_user(&self, container: &Container) -> Result<Option<ImageUser>, StartError> {
         let image = container.image.clone().unwrap_or_default();
-        match self.parts.runtime.image_status(&with_default_tag(&image)).await {
+        match self.parts.runtime.images.image_status(&with_default_tag(&image)).await {
             Ok(image) => Ok(image.and_then(|image| image.user)),
             Err(source) => Err(StartError::ImageUser { image, source }),
         }
@@ -172,11 +176,11 @@ impl PodRuntime {
         let runtime = &self.parts.runtime;
         let pod_uid = Some(starting.home.config.pod_uid.clone());
         let filter = ContainerFilter { pod_uid, ..ContainerFilter::default() };
-        let listed = lists::containers(&**runtime, &filter).await?;
+        let listed = lists::containers(runtime, &filter).await?;
         let name = starting.container.name.as_str();
         let found = listed.into_iter().find(|one| &*one.name == name && one.attempt == number);
         let Some(found) = found else { return Ok(None) };
-        match runtime.container_status(&found.id).await {
+        match runtime.containers.container_status(&found.id).await {
             Ok(status) => Ok(Some(ContainerStatus { sandbox_id: found.sandbox_id, ..status })),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),

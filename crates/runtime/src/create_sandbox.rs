@@ -70,7 +70,7 @@ impl PodRuntime {
             let logs = LogLayout::pod_directory_name(&config.pod, &config.pod_uid);
             self.create_log_directory(Path::new(&logs)).await.map_err(SyncError::LogDirectory)?;
             let began = Instant::now();
-            let ran = self.parts.runtime.run_pod_sandbox(&config).await;
+            let ran = self.parts.runtime.sandboxes.run_pod_sandbox(&config).await;
             let (handler, took) = (&config.runtime_handler, began.elapsed());
             self.parts.metrics.attempts.asked_for_sandbox(handler, took, ran.is_err());
             let error = match ran {
@@ -83,7 +83,7 @@ impl PodRuntime {
             let uid = &config.pod_uid;
             warn!(pod = %config.pod, %uid, %error, "the name of a sandbox is taken");
             let filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
-            let listed = lists::sandboxes(&*self.parts.runtime, &filter).await;
+            let listed = lists::sandboxes(&self.parts.runtime, &filter).await;
             match taken_sandbox(&listed.map_err(SyncError::CreateSandbox)?, attempt) {
                 TakenSandbox::Use(id) => return Ok((id, config)),
                 TakenSandbox::Remove(id) => {
@@ -125,8 +125,8 @@ impl PodRuntime {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         };
-        gone(self.parts.runtime.stop_pod_sandbox(id).await)?;
-        gone(self.parts.runtime.remove_pod_sandbox(&verdict).await)
+        gone(self.parts.runtime.sandboxes.stop_pod_sandbox(id).await)?;
+        gone(self.parts.runtime.sandboxes.remove_pod_sandbox(&verdict).await)
     }
 
     pub(crate) async fn create_log_directory(&self, below: &Path) -> Result<(), FileError> {

@@ -127,14 +127,14 @@ impl PodRuntime {
 
     async fn address(&self, hooked: &Hooked<'_>) -> Result<Option<IpAddr>, HookFailure> {
         if let (None, Some(sandbox)) = (hooked.ips.first(), hooked.sandbox) {
-            let status = self.parts.runtime.pod_sandbox_status(sandbox).await;
+            let status = self.parts.runtime.sandboxes.pod_sandbox_status(sandbox).await;
             return Ok(status.map_err(HookFailure::Address)?.ips.first().copied());
         }
         Ok(hooked.ips.first().copied())
     }
 
     async fn exec(&self, hooked: &Hooked<'_>, command: &[String]) -> Result<(), HookFailure> {
-        let output = self.parts.runtime.exec_sync(hooked.id, command, None).await;
+        let output = self.parts.runtime.containers.exec_sync(hooked.id, command, None).await;
         let output = output.map_err(HookFailure::Exec)?;
         if output.exit_code == 0 {
             return Ok(());

@@ -105,7 +105,7 @@ impl<'a> EarlyLook<'a> {
         let tagged = with_default_tag(image);
         let claim = parts.claims.claim(&tagged);
         let answer: BoxFuture<'a, Answer> =
-            Box::pin(async move { parts.runtime.image_status(&tagged).await });
+            Box::pin(async move { parts.runtime.images.image_status(&tagged).await });
         Some(Self { answer: maybe_done(answer), _claim: claim })
     }
 
@@ -157,7 +157,7 @@ impl Images {
         let present = if is_looked_for(policy) {
             let answer = match early {
                 Some(early) => early.answer().await,
-                None => parts.runtime.image_status(&tagged).await,
+                None => parts.runtime.images.image_status(&tagged).await,
             };
             match answer {
                 Ok(present) => present,
@@ -207,13 +207,13 @@ impl Images {
         let asked = Instant::now();
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let pulled = parts.runtime.pull_image(&key.1, Some(sandbox)).await;
+        let pulled = parts.runtime.images.pull_image(&key.1, Some(sandbox)).await;
         let mut resolved = Vec::new();
         let seen = match &pulled {
             Ok(image_ref) => {
                 resolved.push(parts.claims.claim(image_ref));
                 // Only for its size and id: further readers request it again.
-                parts.runtime.image_status(&key.1).await.ok().flatten()
+                parts.runtime.images.image_status(&key.1).await.ok().flatten()
             }
             Err(_) => None,
         };

@@ -94,7 +94,7 @@ impl PodRuntime {
         let mut failures = self.kill_containers(pod, status, grace).await;
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
-            match self.parts.runtime.stop_pod_sandbox(&sandbox.id).await {
+            match self.parts.runtime.sandboxes.stop_pod_sandbox(&sandbox.id).await {
                 Err(source) if !source.is_not_found() => {
                     failures.push(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
                 }
@@ -273,7 +273,7 @@ impl PodRuntime {
     }
 
     async fn stop(&self, id: &ContainerId, name: &str, grace: Duration) -> Result<(), SyncError> {
-        match self.parts.runtime.stop_container(id, grace).await {
+        match self.parts.runtime.containers.stop_container(id, grace).await {
             Err(source) if !source.is_not_found() => {
                 Err(SyncError::KillContainer { name: name.to_owned(), source })
             }

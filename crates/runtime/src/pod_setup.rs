@@ -170,7 +170,7 @@ impl PodRuntime {
         if let Some(mapping) = self.user_namespaces.get(&uid, files).await? {
             return Ok(UserNamespace::Pod(mapping));
         }
-        let status = self.parts.runtime.status().await;
+        let status = self.parts.runtime.info.status().await;
         let handlers = status.map(|status| status.handlers).unwrap_or_default();
         let of_pod = handlers.iter().find(|one| one.name == handler);
         if !of_pod.is_some_and(|handler| handler.user_namespaces) {
@@ -189,7 +189,7 @@ impl PodRuntime {
     /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.
     pub async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
         let Ok(handler) = self.runtime_handler(pod).await else { return false };
-        let Ok(status) = self.parts.runtime.status().await else { return false };
+        let Ok(status) = self.parts.runtime.info.status().await else { return false };
         let of_pod = status.handlers.iter().find(|one| one.name == handler);
         of_pod.is_some_and(|handler| handler.recursive_read_only_mounts)
     }
@@ -218,7 +218,7 @@ impl PodRuntime {
         if view::host_network(pod) {
             return Ok(self.parts.host_ips.host_ips());
         }
-        match self.parts.runtime.pod_sandbox_status(sandbox).await {
+        match self.parts.runtime.sandboxes.pod_sandbox_status(sandbox).await {
             Ok(status) => Ok(status.ips),
             Err(source) => {
                 let message = format!("Unable to get pod sandbox status: {}", source.rpc_text());

@@ -81,7 +81,7 @@ impl PodRuntime {
 
     /// Where the log of an instance is; nowhere if the instance is gone.
     async fn log_path(&self, id: &ContainerId) -> Result<Option<Arc<str>>, RemoveError> {
-        match self.parts.runtime.container_status(id).await {
+        match self.parts.runtime.containers.container_status(id).await {
             Ok(status) => Ok(Some(status.log_path)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(RemoveError::Container(error)),
@@ -108,7 +108,7 @@ impl PodRuntime {
 
     /// Whether a container is there and still has not been started.
     async fn never_started(&self, id: &ContainerId) -> Result<bool, RemoveUnused> {
-        match self.parts.runtime.container_status(id).await {
+        match self.parts.runtime.containers.container_status(id).await {
             Ok(status) if status.state == ContainerState::Created => Ok(true),
             Ok(_) => Err(RemoveUnused::Started),
             Err(error) if error.is_not_found() => Ok(false),
@@ -129,7 +129,7 @@ impl PodRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        match self.parts.runtime.remove_container(verdict).await {
+        match self.parts.runtime.containers.remove_container(verdict).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }

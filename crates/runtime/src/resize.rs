@@ -189,7 +189,8 @@ impl PodRuntime {
         let overhead = overhead_resources(pod, &node.limits, &node.machine);
         let resources = told_to_sandbox(pod, values);
         let runtime = &self.parts.runtime;
-        let told = runtime.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
+        let told =
+            runtime.sandboxes.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
         match told {
             // It sizes nothing by it then.
             Err(error) if error.is_unimplemented() => {
@@ -211,7 +212,8 @@ impl PodRuntime {
         let node = &self.parts.node;
         let resources = container_resources(pod, container, &node.limits, &node.machine);
         info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "changing the resources of a container");
-        let updated = self.parts.runtime.update_container_resources(id, &resources).await;
+        let updated =
+            self.parts.runtime.containers.update_container_resources(id, &resources).await;
         updated.map_err(|source| ResizeError::Container { name: name.clone(), source })?;
         self.actuated.done(&status.uid, id, change.to);
         Ok(())

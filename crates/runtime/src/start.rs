@@ -163,7 +163,7 @@ impl PodRuntime {
         let life = self.lives.follow(&made.id);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
-            if let Err(error) = self.parts.runtime.start_container(&made.id).await
+            if let Err(error) = self.parts.runtime.containers.start_container(&made.id).await
                 && !self.runs_after_all(&made.id, &error).await
             {
                 self.give_up(starting, &made).await;
@@ -184,7 +184,7 @@ impl PodRuntime {
         if !matches!(error.code, Code::DeadlineExceeded | Code::Unavailable) {
             return false;
         }
-        let status = self.parts.runtime.container_status(id).await;
+        let status = self.parts.runtime.containers.container_status(id).await;
         let runs = status.is_ok_and(|status| status.state == ContainerState::Running);
         if runs {
             info!(%id, %error, "a container runs although its start was not answered");

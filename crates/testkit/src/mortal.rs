@@ -20,8 +20,9 @@ use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
-    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    ImageService, ImageUse, Runtime, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+    SandboxFilter, SandboxService,
 };
 use model::verdict::Verdict;
 use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -150,120 +151,158 @@ pub struct MortalRuntime {
     /// The agent's.
     pub life: Arc<Life>,
     /// The runtime itself.
-    pub inner: Arc<dyn Runtime>,
+    pub inner: Runtime,
 }
 
 #[async_trait]
-impl Runtime for MortalRuntime {
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
-        self.inner.version().await
-    }
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        self.inner.status().await
-    }
-    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.update_runtime_config(pod_cidrs)).await
-    }
+impl SandboxService for MortalRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
-        self.life.effect(self.inner.run_pod_sandbox(config)).await
+        self.life.effect(self.inner.sandboxes.run_pod_sandbox(config)).await
     }
+
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.stop_pod_sandbox(id)).await
+        self.life.effect(self.inner.sandboxes.stop_pod_sandbox(id)).await
     }
+
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_pod_sandbox(verdict)).await
+        self.life.effect(self.inner.sandboxes.remove_pod_sandbox(verdict)).await
     }
+
     async fn list_pod_sandboxes(
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
-        self.inner.list_pod_sandboxes(filter).await
+        self.inner.sandboxes.list_pod_sandboxes(filter).await
     }
+
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
-        self.inner.pod_sandbox_status(id).await
+        self.inner.sandboxes.pod_sandbox_status(id).await
     }
-    async fn create_container(
-        &self,
-        sandbox: &SandboxId,
-        config: &ContainerConfig,
-        sandbox_config: &SandboxConfig,
-    ) -> Result<ContainerId, RuntimeError> {
-        self.life.effect(self.inner.create_container(sandbox, config, sandbox_config)).await
-    }
-    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.start_container(id)).await
-    }
-    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.stop_container(id, grace)).await
-    }
+
     async fn update_pod_sandbox_resources(
         &self,
         id: &SandboxId,
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.update_pod_sandbox_resources(id, overhead, resources)).await
+        self.life
+            .effect(self.inner.sandboxes.update_pod_sandbox_resources(id, overhead, resources))
+            .await
     }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        self.inner.sandboxes.sandbox_image(id).await
+    }
+}
+
+#[async_trait]
+impl ContainerService for MortalRuntime {
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError> {
+        self.life
+            .effect(self.inner.containers.create_container(sandbox, config, sandbox_config))
+            .await
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.containers.start_container(id)).await
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.containers.stop_container(id, grace)).await
+    }
+
     async fn update_container_resources(
         &self,
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.update_container_resources(id, resources)).await
+        self.life.effect(self.inner.containers.update_container_resources(id, resources)).await
     }
+
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_container(verdict)).await
+        self.life.effect(self.inner.containers.remove_container(verdict)).await
     }
+
     async fn list_containers(
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        self.inner.list_containers(filter).await
+        self.inner.containers.list_containers(filter).await
     }
+
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
-        self.inner.container_status(id).await
+        self.inner.containers.container_status(id).await
     }
+
     async fn exec_sync(
         &self,
         id: &ContainerId,
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
-        self.life.effect(self.inner.exec_sync(id, command, timeout)).await
+        self.life.effect(self.inner.containers.exec_sync(id, command, timeout)).await
     }
+}
+
+#[async_trait]
+impl ImageService for MortalRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
-        self.inner.image_status(image).await
+        self.inner.images.image_status(image).await
     }
+
     async fn pull_image(
         &self,
         image: &str,
         sandbox: Option<&SandboxConfig>,
     ) -> Result<String, RuntimeError> {
-        self.life.effect(self.inner.pull_image(image, sandbox)).await
+        self.life.effect(self.inner.images.pull_image(image, sandbox)).await
     }
+
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        self.inner.list_images().await
+        self.inner.images.list_images().await
     }
+
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_image(verdict)).await
+        self.life.effect(self.inner.images.remove_image(verdict)).await
     }
+
     async fn list_image_uses(
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
-        self.inner.list_image_uses(filter).await
+        self.inner.images.list_image_uses(filter).await
     }
+
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
-        self.inner.image_labels(image).await
+        self.inner.images.image_labels(image).await
     }
-    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        self.inner.sandbox_image(id).await
-    }
+
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
-        self.inner.image_fs_info().await
+        self.inner.images.image_fs_info().await
     }
+}
+
+#[async_trait]
+impl RuntimeInfo for MortalRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        self.inner.info.version().await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        self.inner.info.status().await
+    }
+
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.info.update_runtime_config(pod_cidrs)).await
+    }
+
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
-        self.inner.container_events().await
+        self.inner.info.container_events().await
     }
 }
 

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
+use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
@@ -111,7 +112,10 @@ async fn main() -> Result<()> {
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
     let host = hostfs::Host::default();
     let ports = Ports {
-        runtime: Arc::new(MortalRuntime { life: Arc::clone(&life), inner: runtime }),
+        runtime: Runtime::new(Arc::new(MortalRuntime {
+            life: Arc::clone(&life),
+            inner: Runtime::new(runtime),
+        })),
         files: Arc::new(MortalFiles { life, inner: Arc::new(host.clone()) }),
         http: Arc::new(Fetcher::new("mortal")),
         pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),

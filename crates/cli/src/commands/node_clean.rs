@@ -21,7 +21,7 @@ use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
 use model::ports::cgroups::Cgroups;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{Runtime, RuntimeInfo as _};
 use process::clock::SystemClock;
 use process::version::FERROLET;
 use prometheus::Registry;
@@ -77,19 +77,19 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let journal = Arc::new(DiskJournal::new(Arc::new(segments), clock, FERROLET, max_bytes));
     let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
     let ledger = Arc::new(ledger.context("count removals")?);
-    let (runtime, files) = (Arc::new(runtime), Arc::new(files));
+    let (runtime, files) = (Runtime::new(Arc::new(runtime)), Arc::new(files));
     let witnesses = Witnesses {
-        runtime: Some(Arc::clone(&runtime) as _),
+        runtime: Some(runtime.clone()),
         files: Some(Arc::clone(&files) as _),
         cgroups: None,
     };
     witnesses.settle(&journal).await;
     let cleaner = Cleaner {
-        runtime: Arc::new(RecordedRuntime {
+        runtime: Runtime::new(Arc::new(RecordedRuntime {
             inner: runtime,
             ledger: Arc::clone(&ledger),
             claims: ImageClaims::default(),
-        }),
+        })),
         files: Arc::new(RecordedFiles { inner: files, ledger: Arc::clone(&ledger) }),
         cgroups: target.cgroups.map(|note| cgroups(&note, ledger)).transpose()?,
         clock: Arc::new(SystemClock),

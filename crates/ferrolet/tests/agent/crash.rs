@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ferrolet::wiring::Agent;
 use model::observed::{Container, ContainerState};
+use model::ports::runtime::Runtime;
 use testkit::mortal::{Death, Life, Moment, MortalCgroups, MortalFiles, MortalRuntime};
 use tokio_util::sync::CancellationToken;
 
@@ -55,10 +56,12 @@ const STAGED: &str = "
 pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let life = Arc::new(Life::new(ends, Over(over.clone())));
-    let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) as _ };
+    let runtime =
+        MortalRuntime { life: Arc::clone(&life), inner: Runtime::new(Arc::clone(&world.runtime)) };
     let files = MortalFiles { life: Arc::clone(&life), inner: Arc::clone(&world.files) as _ };
     let cgroups = MortalCgroups { life, inner: Arc::clone(&world.cgroups) as _ };
-    let agent = world.start_with(Arc::new(runtime), Arc::new(files), Arc::new(cgroups));
+    let agent =
+        world.start_with(Runtime::new(Arc::new(runtime)), Arc::new(files), Arc::new(cgroups));
     (agent, over)
 }
 

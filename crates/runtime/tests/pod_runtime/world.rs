@@ -15,7 +15,9 @@ use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
-use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{
+    ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
+};
 use podspec::view;
 use runtime::decide::Progress;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
@@ -118,7 +120,7 @@ impl World {
             api,
             cgroups: cgroups.clone(),
             claims: claims.clone(),
-            runtime: Arc::clone(&runtime) as _,
+            runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,
             http: Arc::clone(&web) as _,
             pods: PODS.into(),
