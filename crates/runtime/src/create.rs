@@ -11,7 +11,7 @@ use model::lists;
 use model::log_layout::LogLayout;
 use model::observed::{ContainerState, ContainerStatus};
 use model::ports::addresses::HostIps;
-use model::ports::runtime::{ContainerFilter, ImageUser, Runtime, RuntimeError};
+use model::ports::runtime::{ContainerFilter, ContainerService, ImageService, ImageUser, RuntimeError};
 use model::wanted::{ContainerConfig, Mount, NamespaceMode};
 use podspec::view;
 use tracing::{info, warn};
@@ -56,9 +56,9 @@ struct Prepared {
 /// Creates containers, or finds those that earlier attempts created.
 #[derive(Debug)]
 pub(crate) struct ContainerCreator {
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     /// The runtime reports the users of images.
-    pub(crate) images: Arc<dyn Runtime>,
+    pub(crate) images: Arc<dyn ImageService>,
     pub(crate) files: Arc<ContainerFiles>,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,

@@ -17,7 +17,7 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::objects::RuntimeHandlers;
-use model::ports::runtime::{Runtime, RuntimeError, SandboxFilter};
+use model::ports::runtime::{RuntimeError, RuntimeInfo, SandboxFilter, SandboxService};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use model::wanted::SandboxConfig;
 use podspec::view;
@@ -50,9 +50,9 @@ pub(crate) struct SandboxContext {
 /// Creates, reuses and removes the sandboxes of pods.
 #[derive(Debug)]
 pub(crate) struct Sandboxes {
-    pub(crate) sandboxes: Arc<dyn Runtime>,
+    pub(crate) sandboxes: Arc<dyn SandboxService>,
     /// The runtime's handlers and what they support.
-    pub(crate) info: Arc<dyn Runtime>,
+    pub(crate) info: Arc<dyn RuntimeInfo>,
     pub(crate) files: Arc<dyn HostFiles>,
     pub(crate) logs: LogLayout,
     pub(crate) node: Arc<NodeSettings>,
