@@ -2,9 +2,7 @@
 //! would only make another one, and what an agent before this one started runs on.
 
 use k8s_openapi::api::core::v1::Pod;
-use podspec::view;
-
-use crate::unsupported::unsupported;
+use podspec::{unsupported, view};
 
 /// Why a pod of the API waits, if it does: the reason and the message of the event.
 pub(crate) fn held_up(pod: &Pod) -> Option<(&'static str, String)> {

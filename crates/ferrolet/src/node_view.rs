@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use allocation::Resizes;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
+use model::pod_failure::PodFailure;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use pods::source::Refusal;
@@ -19,8 +21,7 @@ use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
 use status::decide::{
-    Failure, NodeFacts, Phase, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
-    terminated,
+    NodeFacts, Phase, Resizing, StatusInput, Waiting, is_restarting_all, pod_status, terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
@@ -28,7 +29,6 @@ use tokio::time::Instant;
 
 use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
-use crate::resizes::Resizes;
 use crate::stuck_calls::{self, StuckCalls};
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
@@ -66,7 +66,7 @@ pub(crate) struct Outlook<'a> {
     /// Whether a sandbox was just made for it that has not been observed.
     pub(crate) has_new_sandbox: bool,
     /// Why the whole pod has failed.
-    pub(crate) failure: Option<&'a Failure>,
+    pub(crate) failure: Option<&'a PodFailure>,
     /// Whether nothing of it will run again.
     pub(crate) stopped_for_good: bool,
     /// Whether it has not yet the resources that it was given.

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 
+use allocation::{ResizeMetrics, Resizes};
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
 use status::decide::NodeFacts;
@@ -14,8 +15,6 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::pod_metrics::PodMetrics;
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 
 #[derive(Debug)]
 struct NoPods;

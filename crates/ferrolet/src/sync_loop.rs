@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::{Admission, Allocations, Resizes, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
@@ -36,8 +37,6 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admission::Admission;
-use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
@@ -45,8 +44,6 @@ use crate::decide::outdated_copy::OutdatedCopies;
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
-use crate::resize_metrics::Trigger;
-use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
 use admit::{Arrivals, Awaited};

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use allocation::decide::AllowedSysctls;
+use allocation::{AdmissionMetrics, ResizeMetrics};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -12,7 +14,6 @@ use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
-use runtime::decide::AllowedSysctls;
 use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -23,11 +24,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::pod_metrics::PodMetrics;
 use crate::remains::KnownPods;
-use crate::resize_metrics::ResizeMetrics;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.

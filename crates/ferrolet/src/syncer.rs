@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use allocation::Resizes;
+use allocation::decide::resize_message;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
+use model::pod_failure::PodFailure;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
@@ -23,7 +26,7 @@ use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Progress, Situation};
 use runtime::{Lacking, PodRuntime, SyncError};
-use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
+use status::decide::{Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -31,8 +34,6 @@ use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
 use crate::held_up::held_up;
 use crate::node_view::{NodeView, Outlook};
-use crate::resize_message::resize_message;
-use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 
 /// Why a pod has failed that outlasted its deadline.
@@ -208,7 +209,7 @@ impl PodSyncer for Syncer {
         self.adoption.adopt(&name, status).await;
         let outlook = self.outlook(pod, status).await;
         let time_is_up = || deadline(pod, status, self.view.began(&status.uid));
-        let failure = Failure {
+        let failure = PodFailure {
             reason: "DeadlineExceeded",
             message: TIME_IS_UP.to_owned(),
             disruption: None,

@@ -4,6 +4,9 @@ mod given;
 
 use std::sync::{Arc, Mutex};
 
+use allocation::decide::AllowedSysctls;
+pub use allocation::decide::admission::Node;
+use allocation::{Admission, AdmissionMetrics, Allocations, ResizeMetrics, Resizes};
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
 };
@@ -15,7 +18,6 @@ use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
-pub use pods::decide::admission::Node;
 use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
@@ -23,7 +25,6 @@ use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use process::tasks::Tasks;
 pub use prometheus::Registry;
-use runtime::decide::AllowedSysctls;
 use runtime::{
     LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
 };
@@ -34,10 +35,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
-use crate::admission::Admission;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
-use crate::allocations::Allocations;
 use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
@@ -47,6 +45,7 @@ use crate::cluster_mode::{
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
+use crate::manifest_support::ManifestSupport;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
@@ -57,8 +56,6 @@ use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
@@ -347,7 +344,7 @@ fn sources(
 ) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     // It has a registry for itself: what sources refuse is not a rejection of a pod.
-    let support = Arc::new(admission(settings, &Registry::new()));
+    let support = Arc::new(ManifestSupport(admission(settings, &Registry::new())));
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
             path,

@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::Trigger;
+use allocation::decide::admission::{Decision, Occupancy};
+use allocation::decide::arrival::{Standing, in_order, standing};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::{Preemption, Rejection};
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::panics::{PanicStep, PanicSubject};
+use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
-use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
-use podspec::view;
-use runtime::decide::Sizes;
-use status::decide::Failure;
+use podspec::{Sizes, view};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::SyncLoop;
 use super::fresh_node::{Looked, SecondLooks};
 use super::guarded::LoopStep;
-use crate::decide::arrival::{Standing, in_order, standing};
 use crate::node_view::Outlook;
-use crate::resize_metrics::Trigger;
 
 const PREEMPTING: &str = "Preempting";
 const PREEMPTED: &str = "Preempted in order to admit critical pod";
@@ -299,7 +299,7 @@ impl SyncLoop {
         let message = PREEMPTED.to_owned();
         let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
         self.parts.events.record(event);
-        let failure = Failure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
+        let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
         let observed = self.parts.cache.get(uid);
         let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
         let outlook = Outlook { failure: Some(&failure), ..Outlook::default() };

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use allocation::Trigger;
 use model::chain::Chain;
 use model::ids::PodUid;
 use node::NodeHandle;
@@ -13,7 +14,6 @@ use tracing::{debug, error, warn};
 
 use super::SyncLoop;
 use crate::decide::node::as_registered;
-use crate::resize_metrics::Trigger;
 
 /// How long the API server may take to answer. Then what was told of the node counts.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use allocation::Trigger;
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::panics::{PanicStep, PanicSubject};
@@ -13,7 +14,6 @@ use super::SyncLoop;
 use super::guarded::LoopStep;
 use crate::decide::directory_removals::RemovalQueue;
 use crate::decide::news::Came;
-use crate::resize_metrics::Trigger;
 
 /// The removals; their tasks end with the loop.
 #[derive(Debug, Default)]

@@ -10,29 +10,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use allocation::decide::admission::Occupancy;
+use allocation::decide::resize::{
+    Impossible, Refused, Resize, Waiting, refusal_news, requested, resize, turn,
+    undeclared_for_change,
+};
+use allocation::decide::{resize_message, still_has};
+use allocation::{Grant, Trigger, Written};
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::{PendingResize, Rejection};
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, PodEvent};
-use pods::decide::admission::{Occupancy, Rejection};
-use pods::decide::resize::{
-    Impossible, Refused, Resize, Waiting, refusal_news, requested, resize, turn,
-    undeclared_for_change,
-};
 use pods::decide::worker::Update;
-use podspec::{Allocation, view};
-use runtime::decide::Sizes;
-use status::decide::{PendingResize, told_resize};
+use podspec::{Allocation, Sizes, reported_resize, view};
 use tracing::debug;
 
 use super::SyncLoop;
 use super::guarded::LoopStep;
-use crate::allocations::{Grant, Written};
-use crate::decide::allocation::still_has;
-use crate::resize_message::resize_message;
-use crate::resize_metrics::Trigger;
 
 /// The word for a change that needs a feature which the node does not declare.
 const UNDECLARED: &str = "FailedNodeDeclaredFeaturesCheck";
@@ -101,7 +98,7 @@ impl SyncLoop {
         (observed, sizes): (Option<&PodStatus>, &Sizes),
     ) {
         let uid = view::uid(pod);
-        let told = told_resize(desired.status.as_ref());
+        let told = reported_resize(desired.status.as_ref());
         let given = Allocation::of(pod);
         let before = self.parts.allocations.before(&uid);
         let had = still_has(&given, before, observed, sizes);

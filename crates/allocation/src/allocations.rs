@@ -17,13 +17,12 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::files::{FileError, HostFiles};
-use podspec::{Allocation, view};
-use runtime::decide::Sizes;
+use podspec::{Allocation, Sizes, view};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
-use crate::decide::allocation::remembered;
+use crate::decide::remembered;
 
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };
@@ -48,7 +47,7 @@ struct Kept {
 
 /// What each pod was given. The sync loop's alone.
 #[derive(Debug)]
-pub(crate) struct Allocations {
+pub struct Allocations {
     file: Arc<Checkpoint<Record>>,
     /// What pods were given. What a pod is granted is in it once it is on disk.
     record: Record,
@@ -81,22 +80,22 @@ struct Given {
 
 /// That a write has ended, or that it is time for one.
 #[derive(Debug)]
-pub(crate) struct Written(Option<Result<(), FileError>>);
+pub struct Written(Option<Result<(), FileError>>);
 
 /// A pod was given other resources, which is on record.
 #[derive(Debug, Clone)]
-pub(crate) struct Grant {
+pub struct Grant {
     /// Which.
-    pub(crate) uid: PodUid,
+    pub uid: PodUid,
     /// As it is now.
-    pub(crate) pod: Arc<Pod>,
+    pub pod: Arc<Pod>,
     /// As it was.
-    pub(crate) before: Arc<Pod>,
+    pub before: Arc<Pod>,
 }
 
 impl Allocations {
     /// Nothing yet; kept in a file of this directory.
-    pub(crate) fn new(files: Arc<dyn HostFiles>, state: &Path) -> Self {
+    pub fn new(files: Arc<dyn HostFiles>, state: &Path) -> Self {
         Self {
             file: Arc::new(Checkpoint::new(files, state.join(FILE), FORMAT)),
             record: Record::new(),
@@ -113,7 +112,7 @@ impl Allocations {
 
     /// Reads what an earlier agent gave. A file that cannot be read is an error: it may be as it should,
     /// and would be overwritten.
-    pub(crate) async fn load(&mut self) -> Result<(), FileError> {
+    pub async fn load(&mut self) -> Result<(), FileError> {
         let TakenOver { value, aside } = self.file.take_over().await?;
         self.record = value.unwrap_or_default();
         if let Some(Aside { path, why }) = aside {
@@ -123,7 +122,7 @@ impl Allocations {
     }
 
     /// A pod as it was given resources: the pod itself, as long as it asks for just that.
-    pub(crate) fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+    pub fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         match self.given.get(&view::uid(pod)) {
             Some(given) if Arc::ptr_eq(&given.desired, pod) => Arc::clone(&given.pod),
             Some(given) => Allocation::of(&given.pod).applied(pod),
@@ -132,12 +131,12 @@ impl Allocations {
     }
 
     /// A pod as it wanted to be when it was last seen.
-    pub(crate) fn desired(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+    pub fn desired(&self, uid: &PodUid) -> Option<Arc<Pod>> {
         self.given.get(uid).map(|given| Arc::clone(&given.desired))
     }
 
     /// A pod as it is to be let in: with what an earlier agent gave it.
-    pub(crate) fn remembered(
+    pub fn remembered(
         &self,
         pod: &Arc<Pod>,
         observed: Option<&PodStatus>,
@@ -148,12 +147,12 @@ impl Allocations {
     }
 
     /// What a pod may still have beside what it was given.
-    pub(crate) fn before(&self, uid: &PodUid) -> Option<&Allocation> {
+    pub fn before(&self, uid: &PodUid) -> Option<&Allocation> {
         self.record.get(uid.as_str())?.before.as_deref()
     }
 
     /// A pod has what it was given. The file says so with its next change.
-    pub(crate) fn settled(&mut self, uid: &PodUid) {
+    pub fn settled(&mut self, uid: &PodUid) {
         if let Some(kept) = self.record.get_mut(uid.as_str()) {
             kept.before = None;
         }
@@ -170,7 +169,7 @@ impl Allocations {
     }
 
     /// A pod that goes, with the last that is known of what it was given.
-    pub(crate) fn last_known(
+    pub fn last_known(
         &self,
         pod: &Arc<Pod>,
         observed: Option<&PodStatus>,
@@ -184,7 +183,7 @@ impl Allocations {
     }
 
     /// A pod was let in with these resources, which the next agent is to know.
-    pub(crate) fn let_in(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
+    pub fn let_in(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
         let (uid, given) = (view::uid(&desired), Allocation::of(&pod));
         let known = self.record.get_mut(uid.as_str());
         let is_known = known.as_ref().is_some_and(|kept| kept.given == given);
@@ -199,22 +198,22 @@ impl Allocations {
     }
 
     /// A pod changed that has these resources.
-    pub(crate) fn changed(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
+    pub fn changed(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
         self.given.insert(view::uid(&desired), Given { desired, pod });
     }
 
     /// A pod gets what it asks for, once that is on record.
-    pub(crate) fn grant(&mut self, uid: &PodUid, pod: &Arc<Pod>) {
+    pub fn grant(&mut self, uid: &PodUid, pod: &Arc<Pod>) {
         self.granted.insert(uid.clone(), Arc::clone(pod));
     }
 
     /// Whether a pod is about to get what it asks for.
-    pub(crate) fn is_granted(&self, uid: &PodUid) -> bool {
+    pub fn is_granted(&self, uid: &PodUid) -> bool {
         self.granted.contains_key(uid) || self.in_writing.contains_key(uid)
     }
 
     /// A pod went.
-    pub(crate) fn forget(&mut self, uid: &PodUid) {
+    pub fn forget(&mut self, uid: &PodUid) {
         self.given.remove(uid);
         self.granted.remove(uid);
         let was_in_writing = self.in_writing.remove(uid).is_some();
@@ -222,26 +221,26 @@ impl Allocations {
     }
 
     /// Only these pods are left.
-    pub(crate) fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
+    pub fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
         let before = self.record.len();
         self.record.retain(|uid, _| pods.contains(&PodUid::from(uid.as_str())));
         self.stale |= self.record.len() != before;
     }
 
     /// Somebody is told that a pod does not get what it asks for: by then it is to be known what it has.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.urgent = true;
     }
 
     /// Begins to write everything that is not as on disk: there is time for it.
-    pub(crate) fn tidy(&mut self) {
+    pub fn tidy(&mut self) {
         self.unwritten |= self.stale;
         self.hurry();
         self.keep();
     }
 
     /// Sees to it that what is not on record yet is written: now, or in a moment.
-    pub(crate) fn keep(&mut self) {
+    pub fn keep(&mut self) {
         if self.urgent || !self.granted.is_empty() {
             self.write();
         } else if self.unwritten && self.gathering.is_empty() {
@@ -270,7 +269,7 @@ impl Allocations {
     }
 
     /// Waits until a write has ended, or is due; for ever while there is none.
-    pub(crate) async fn written(&mut self) -> Written {
+    pub async fn written(&mut self) -> Written {
         let Self { file, gathering, writing, .. } = self;
         let ended = async {
             match writing.join_next().await {
@@ -297,7 +296,7 @@ impl Allocations {
     }
 
     /// A write has ended. What could not be kept is not given; whoever asked for it may ask again.
-    pub(crate) fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+    pub fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
         let Some(written) = written else {
             self.hurry();
             self.keep();
@@ -323,7 +322,7 @@ impl Allocations {
     }
 
     /// Ends what is being written, and writes what is not yet: the agent stops.
-    pub(crate) async fn flush(&mut self) {
+    pub async fn flush(&mut self) {
         self.tidy();
         while !self.writing.is_empty() {
             let written = self.written().await;

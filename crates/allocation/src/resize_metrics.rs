@@ -4,7 +4,7 @@ use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// What made the agent look again at resizes that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trigger {
+pub enum Trigger {
     /// A pod takes less than it did.
     PodResized,
     /// A pod changed.
@@ -34,15 +34,15 @@ impl Trigger {
 
 /// How many resizes there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) deferred: usize,
-    pub(crate) infeasible: usize,
-    pub(crate) in_progress: usize,
+pub struct Counts {
+    pub deferred: usize,
+    pub infeasible: usize,
+    pub in_progress: usize,
 }
 
 /// The metrics, by their upstream names.
 #[derive(Debug, Clone)]
-pub(crate) struct ResizeMetrics {
+pub struct ResizeMetrics {
     requested: IntCounterVec,
     pending: IntGaugeVec,
     infeasible: IntCounterVec,
@@ -52,7 +52,7 @@ pub(crate) struct ResizeMetrics {
 
 impl ResizeMetrics {
     /// Metrics that show up in a registry.
-    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(counter.clone()))?;
@@ -87,25 +87,22 @@ impl ResizeMetrics {
     }
 
     /// A pod asks for something else.
-    pub(crate) fn requested(
-        &self,
-        (resource, requirement, operation): pods::decide::resize::Request,
-    ) {
+    pub fn requested(&self, (resource, requirement, operation): crate::decide::resize::Request) {
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }
 
     /// A pod asks for what can never be.
-    pub(crate) fn infeasible(&self, detail: &str) {
+    pub fn infeasible(&self, detail: &str) {
         self.infeasible.with_label_values(&[detail]).inc();
     }
 
     /// A pod that waited is given what it asks for.
-    pub(crate) fn deferred_accepted(&self, trigger: Trigger) {
+    pub fn deferred_accepted(&self, trigger: Trigger) {
         self.deferred_accepted.with_label_values(&[trigger.label()]).inc();
     }
 
     /// So many there are now. What there is none of is not told, as upstream has it.
-    pub(crate) fn there_are(&self, counts: Counts) {
+    pub fn there_are(&self, counts: Counts) {
         self.in_progress.set(number(counts.in_progress));
         self.pending.reset();
         for (reason, count) in [("deferred", counts.deferred), ("infeasible", counts.infeasible)] {

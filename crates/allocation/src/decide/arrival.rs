@@ -9,7 +9,7 @@ use podspec::view;
 
 /// Where a pod stands that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// It runs: an earlier agent has let it in, and nobody ends it because the node has less by now.
     Runs,
     /// It is over and takes nothing; it is looked after all the same.
@@ -19,7 +19,7 @@ pub(crate) enum Standing {
 }
 
 /// Where a pod stands, by whether something of it lives and by its last known status.
-pub(crate) fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing {
+pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing {
     if lives {
         Standing::Runs
     } else if view::is_being_deleted(pod)
@@ -34,7 +34,7 @@ pub(crate) fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> St
 
 /// Pods in the order in which they are let in: those that run come first, whatever the others take
 /// must be beside them; then the oldest, and of equally old ones whoever came first.
-pub(crate) fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
+pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
     came.sort_by_key(|(pod, standing)| {
         let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         (*standing, made)

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::PendingResize;
 use model::ids::PodUid;
-use podspec::{Allocation, view};
-use status::decide::{PendingResize, ToldResize};
+use podspec::{Allocation, ReportedResize, view};
 use tokio::sync::Notify;
 
 use crate::resize_metrics::{Counts, ResizeMetrics};
 
 /// Resizes that wait, written by the sync loop; and those under way, begun there and ended by workers.
 #[derive(Debug)]
-pub(crate) struct Resizes {
+pub struct Resizes {
     /// Counts them.
-    pub(crate) metrics: ResizeMetrics,
+    pub metrics: ResizeMetrics,
     /// Never held across an await.
     state: Mutex<State>,
     /// Wakes the sync loop.
@@ -61,7 +61,7 @@ impl State {
 
 impl Resizes {
     /// None yet.
-    pub(crate) fn new(metrics: ResizeMetrics) -> Self {
+    pub fn new(metrics: ResizeMetrics) -> Self {
         Self { metrics, state: Mutex::default(), done: Notify::new() }
     }
 
@@ -82,12 +82,12 @@ impl Resizes {
     }
 
     /// Why a pod is not given what it asks for.
-    pub(crate) fn pending(&self, uid: &PodUid) -> Option<Arc<PendingResize>> {
+    pub fn pending(&self, uid: &PodUid) -> Option<Arc<PendingResize>> {
         self.state().pending.get(uid).cloned()
     }
 
     /// A pod is not given what it asks for, or is again.
-    pub(crate) fn set_pending(&self, uid: &PodUid, pending: Option<PendingResize>) {
+    pub fn set_pending(&self, uid: &PodUid, pending: Option<PendingResize>) {
         self.change(|state| match pending {
             Some(pending) => state.pending.insert(uid.clone(), Arc::new(pending)),
             None => state.pending.remove(uid),
@@ -95,17 +95,17 @@ impl Resizes {
     }
 
     /// A pod will be given what it asks for: nobody else gets that.
-    pub(crate) fn reserve(&self, uid: &PodUid, desired: &Pod) {
+    pub fn reserve(&self, uid: &PodUid, desired: &Pod) {
         self.state().reserved.insert(uid.clone(), Allocation::of(desired));
     }
 
     /// Nothing is set aside for a pod any more.
-    pub(crate) fn unreserve(&self, uid: &PodUid) {
+    pub fn unreserve(&self, uid: &PodUid) {
         self.state().reserved.remove(uid);
     }
 
     /// A pod was given other resources than it had.
-    pub(crate) fn begin(&self, uid: &PodUid, pod: &Pod, before: &Pod) {
+    pub fn begin(&self, uid: &PodUid, pod: &Pod, before: &Pod) {
         let mut before = Allocation::of(before);
         self.change(|state| {
             state.reserved.remove(uid);
@@ -118,7 +118,7 @@ impl Resizes {
     }
 
     /// An earlier agent gave a pod other resources than it had `before`, and came so far.
-    pub(crate) fn resume(&self, pod: &Pod, before: Allocation, told: &ToldResize, doubtful: bool) {
+    pub fn resume(&self, pod: &Pod, before: Allocation, told: &ReportedResize, doubtful: bool) {
         let error = told.error.as_deref().map(Into::into);
         let under_way = UnderWay::new(Some(Allocation::of(pod)), before);
         let under_way = UnderWay { error, doubtful, ..under_way };
@@ -127,7 +127,7 @@ impl Resizes {
 
     /// What a pod takes of the node: as long as it may still have more than it was given, that; and
     /// what it will be given.
-    pub(crate) fn taken(&self, uid: &PodUid, pod: Arc<Pod>) -> Arc<Pod> {
+    pub fn taken(&self, uid: &PodUid, pod: Arc<Pod>) -> Arc<Pod> {
         let state = self.state();
         let before = state.under_way.get(uid).map(|under_way| &under_way.before);
         let more: Vec<&Allocation> = before.into_iter().chain(state.reserved.get(uid)).collect();
@@ -140,7 +140,7 @@ impl Resizes {
 
     /// A worker sees whether the pod, as it was told of it, has what it was given. Whether that is news
     /// and means that a resize is over.
-    pub(crate) fn seen(&self, uid: &PodUid, pod: &Pod, resizes: bool) -> bool {
+    pub fn seen(&self, uid: &PodUid, pod: &Pod, resizes: bool) -> bool {
         let over = self.change(|state| {
             if resizes {
                 // An earlier agent began it.
@@ -162,7 +162,7 @@ impl Resizes {
 
     /// A worker sees that nothing but the pod's cgroup has not what it should. Whether that is part of a
     /// resize, which is not over then.
-    pub(crate) fn goes_on(&self, uid: &PodUid) -> bool {
+    pub fn goes_on(&self, uid: &PodUid) -> bool {
         let mut state = self.state();
         let Some(under_way) = state.under_way.get_mut(uid) else { return false };
         under_way.doubtful = false;
@@ -170,7 +170,7 @@ impl Resizes {
     }
 
     /// Something is in the way of a resize. Whether that is news.
-    pub(crate) fn failed(&self, uid: &PodUid, error: &str) -> bool {
+    pub fn failed(&self, uid: &PodUid, error: &str) -> bool {
         let mut state = self.state();
         let Some(under_way) = state.under_way.get_mut(uid) else { return false };
         let is_news = under_way.error.as_deref() != Some(error);
@@ -179,18 +179,18 @@ impl Resizes {
     }
 
     /// What is in the way of a pod's resize.
-    pub(crate) fn error(&self, uid: &PodUid) -> Option<Arc<str>> {
+    pub fn error(&self, uid: &PodUid) -> Option<Arc<str>> {
         self.state().under_way.get(uid)?.error.clone()
     }
 
     /// Waits until resizes are over; answers which, each once.
-    pub(crate) async fn done(&self) -> BTreeSet<PodUid> {
+    pub async fn done(&self) -> BTreeSet<PodUid> {
         self.done.notified().await;
         std::mem::take(&mut self.state().over)
     }
 
     /// A pod went.
-    pub(crate) fn forget(&self, uid: &PodUid) {
+    pub fn forget(&self, uid: &PodUid) {
         self.change(|state| {
             state.pending.remove(uid);
             state.reserved.remove(uid);
@@ -240,7 +240,7 @@ mod tests {
         resizes.forget(&uid);
         assert_eq!(taken("1"), of("1"));
         // An earlier agent began it.
-        let told = ToldResize { error: Some("busy".to_owned()), ..ToldResize::default() };
+        let told = ReportedResize { error: Some("busy".to_owned()), ..ReportedResize::default() };
         let uid = view::uid(&asking("1"));
         let taken = |cpu: &str| Allocation::of(&resizes.taken(&uid, Arc::new(asking(cpu))));
         resizes.resume(&asking("1"), of("6"), &told, false);
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(taken("1"), of("1"));
         // Nobody hears of the end of one that may have been over.
         for (sees_it, told) in [(false, false), (true, true)] {
-            resizes.resume(&asking("1"), of("6"), &ToldResize::default(), true);
+            resizes.resume(&asking("1"), of("6"), &ReportedResize::default(), true);
             assert!(!sees_it || !resizes.seen(&uid, &asking("1"), true));
             assert_eq!(resizes.seen(&uid, &asking("1"), false), told);
             assert_eq!(taken("1"), of("1"));
@@ -324,7 +324,7 @@ mod tests {
         assert!(resizes.goes_on(&uid) && resizes.failed(&uid, "busy"));
         assert!(resizes.seen(&uid, &new, false) && !resizes.goes_on(&uid));
         // One of which an earlier agent did not know whether it was over.
-        resizes.resume(&new, Allocation::of(&old), &ToldResize::default(), true);
+        resizes.resume(&new, Allocation::of(&old), &ReportedResize::default(), true);
         assert!(resizes.goes_on(&uid) && resizes.seen(&uid, &new, false));
     }
 }
