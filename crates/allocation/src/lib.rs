@@ -16,14 +16,14 @@
 //! - a granted resize takes effect once it is in the checkpoint.
 
 mod admission_metrics;
-mod allocations;
-mod chain;
+mod checkpoint_file;
 pub mod decide;
+mod manager;
 mod resize_metrics;
 mod resizes;
 
 pub use admission_metrics::AdmissionMetrics;
-pub use allocations::{Allocations, Grant, Written};
-pub use chain::Admission;
+pub use checkpoint_file::Written;
+pub use manager::{AllocationEvent, AllocationManager, AllocationParts, DecidedResize, Grant};
 pub use resize_metrics::{ResizeMetrics, Trigger};
 pub use resizes::Resizes;

@@ -34,10 +34,10 @@ impl Trigger {
 
 /// How many resizes there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub deferred: usize,
-    pub infeasible: usize,
-    pub in_progress: usize,
+pub(crate) struct Counts {
+    pub(crate) deferred: usize,
+    pub(crate) infeasible: usize,
+    pub(crate) in_progress: usize,
 }
 
 /// The metrics, by their upstream names.
@@ -87,22 +87,25 @@ impl ResizeMetrics {
     }
 
     /// A pod asks for something else.
-    pub fn requested(&self, (resource, requirement, operation): crate::decide::resize::Request) {
+    pub(crate) fn requested(
+        &self,
+        (resource, requirement, operation): crate::decide::resize::Request,
+    ) {
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }
 
     /// A pod asks for what can never be.
-    pub fn infeasible(&self, detail: &str) {
+    pub(crate) fn infeasible(&self, detail: &str) {
         self.infeasible.with_label_values(&[detail]).inc();
     }
 
     /// A pod that waited is given what it asks for.
-    pub fn deferred_accepted(&self, trigger: Trigger) {
+    pub(crate) fn deferred_accepted(&self, trigger: Trigger) {
         self.deferred_accepted.with_label_values(&[trigger.label()]).inc();
     }
 
     /// So many there are now. What there is none of is not told, as upstream has it.
-    pub fn there_are(&self, counts: Counts) {
+    pub(crate) fn there_are(&self, counts: Counts) {
         self.in_progress.set(number(counts.in_progress));
         self.pending.reset();
         for (reason, count) in [("deferred", counts.deferred), ("infeasible", counts.infeasible)] {

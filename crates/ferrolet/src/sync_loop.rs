@@ -16,12 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use allocation::{Admission, Allocations, Resizes, Trigger};
+use allocation::{AllocationManager, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
-use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
 use node::NodeHandle;
@@ -50,7 +49,6 @@ use admit::{Arrivals, Awaited};
 use guarded::LoopStep;
 use passes::Passes;
 use removals::DirectoryRemovals;
-use resize::Asking;
 
 /// How often all pods are gone through without need, if anything stirred.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -78,20 +76,14 @@ pub(crate) struct SyncLoopParts {
     pub(crate) view: Arc<NodeView>,
     /// Shows that the loop turns.
     pub(crate) pulse: Pulse,
-    /// Which pods may run.
-    pub(crate) admission: Admission,
     /// What the runtime can do.
     pub(crate) runtime: Ready,
     /// What is left of pods.
     pub(crate) remains: Remains,
-    /// What pods were given.
-    pub(crate) allocations: Allocations,
-    /// Pods whose resources change, between here and their workers.
-    pub(crate) resizes: Arc<Resizes>,
+    /// Admits pods, and grants resizes.
+    pub(crate) allocation: AllocationManager,
     /// Who knows what containers have; none where there are none.
     pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
-    /// The time of day.
-    pub(crate) clock: Arc<dyn WallClock>,
     /// Who shows static pods to a cluster, where there is one.
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
     /// The node as its cluster has it, where there is one.
@@ -110,8 +102,6 @@ pub(crate) struct SyncLoop {
     refused: BTreeSet<PodUid>,
     /// Pods that are to be let in, and those that were.
     arrivals: Arrivals,
-    /// Pods that ask for other resources than they were given.
-    resizing: BTreeMap<PodUid, Asking>,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
     /// Pods that went before it was known whether they run. Once it is, there are none.
@@ -135,12 +125,10 @@ pub(crate) struct SyncLoop {
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let (arrivals, resizing) = (Arrivals::default(), BTreeMap::new());
         Self {
             parts,
             refused,
-            arrivals,
-            resizing,
+            arrivals: Arrivals::default(),
             working,
             parted,
             outdated: OutdatedCopies::default(),
@@ -161,12 +149,12 @@ impl SyncLoop {
         }
         self.turn(&stop).await;
         self.removals.stop().await;
-        self.parts.allocations.flush().await;
+        self.parts.allocation.flush().await;
         Ok(())
     }
 
     async fn load(&mut self) -> Result<(), FileError> {
-        self.parts.allocations.load().await?;
+        self.parts.allocation.load().await?;
         match &self.parts.pod_runtime {
             Some(pod_runtime) => {
                 pod_runtime.check_resolver_file().await;
@@ -214,8 +202,7 @@ impl SyncLoop {
                     Awaited::Node(looked) => self.node_looked_at(looked).await,
                 },
                 event = self.removals.ended() => self.removal_ended(event).await,
-                pods = self.parts.resizes.done() => self.resized(pods).await,
-                written = self.parts.allocations.written() => self.allocations_written(written).await,
+                event = self.parts.allocation.event() => self.allocation_event(event).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
             self.passes.stir();
@@ -293,9 +280,9 @@ impl SyncLoop {
         self.parted.remove(&uid);
         let working = self.working.contains(&uid);
         let refusal = if working {
-            self.parts.admission.refusal(&pod)
+            self.parts.allocation.chain.refusal(&pod)
         } else {
-            self.parts.admission.unsupported(&pod)
+            self.parts.allocation.chain.unsupported(&pod)
         };
         let known = Known {
             given: Given::of(&pod),
@@ -324,7 +311,7 @@ impl SyncLoop {
                     self.reject(&pod, &rejection);
                 }
                 let pod = self.allocated(&pod);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 if kill {
                     let update =
                         Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
@@ -338,7 +325,7 @@ impl SyncLoop {
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
             Answer::Update => {
                 // What it asks for it may get when all that came are looked at.
-                let pod = self.changed(&uid, &pod);
+                let pod = self.parts.allocation.update(&pod);
                 self.parts.workers.ask(uid, Update::Update(pod)).await;
             }
         }
@@ -352,24 +339,24 @@ impl SyncLoop {
         // As it was given resources: its class tells where its cgroup is.
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
-        let pod = self.parts.allocations.last_known(&pod, status.as_deref(), &sizes);
+        let pod = self.parts.allocation.last_known(&pod, status.as_deref(), &sizes);
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
                 self.parts.view.ending(&pod);
                 // After what may panic: it is still needed if the step is repeated.
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                 self.parts.workers.ask(uid, update).await;
             }
             Parted::MayRun => {
                 self.parts.view.hide(&uid);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 self.parted.insert(uid, pod);
             }
             Parted::Never => {
                 self.parts.view.hide(&uid);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
             }
         }
     }
@@ -403,7 +390,7 @@ impl SyncLoop {
 
     async fn forgotten(&mut self, uid: PodUid) {
         self.working.remove(&uid);
-        self.forget_resize(&uid);
+        self.parts.allocation.forget(&uid);
         self.parts.remains.forgotten(&uid);
         // What was told of it holds no more, also if it starts over.
         self.parts.view.hide(&uid);
@@ -482,7 +469,7 @@ impl SyncLoop {
             self.swept = true;
             self.sweep_directories().await;
         }
-        self.parts.allocations.tidy();
+        self.parts.allocation.tidy();
     }
 
     async fn go_through_all(&mut self) {

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use allocation::decide::AllowedSysctls;
-use allocation::{AdmissionMetrics, ResizeMetrics};
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationParts, ResizeMetrics, Resizes};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -120,14 +120,25 @@ impl StopUnknown for NeverStops {
     }
 }
 
-fn admits_all() -> Admission {
-    Admission {
+fn admits_all() -> AdmissionChain {
+    AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,
         node: crate::decide::node::roomy("node"),
-        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }
+}
+
+fn allocation(clock: &Arc<VirtualClock>, resizes: Arc<Resizes>) -> AllocationManager {
+    let parts = AllocationParts {
+        chain: admits_all(),
+        resizes,
+        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+        events: Arc::new(KeptEvents::default()),
+        clock: Arc::clone(clock) as _,
+        files: Arc::new(testkit::files::MemoryFiles::new()),
+    };
+    AllocationManager::new(parts, std::path::Path::new("/state"))
 }
 
 fn observer(
@@ -195,15 +206,9 @@ impl Bench {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
-            admission: admits_all(),
             remains,
-            allocations: Allocations::new(
-                Arc::new(testkit::files::MemoryFiles::new()),
-                std::path::Path::new("/state"),
-            ),
-            resizes,
+            allocation: allocation(&clock, resizes),
             pod_runtime: None,
-            clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
             metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),

@@ -4,9 +4,9 @@ mod given;
 
 use std::sync::{Arc, Mutex};
 
-use allocation::decide::AllowedSysctls;
 pub use allocation::decide::admission::Node;
-use allocation::{Admission, AdmissionMetrics, Allocations, ResizeMetrics, Resizes};
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
 };
@@ -131,13 +131,10 @@ impl Agent {
             events: Arc::clone(&ports.events),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
-            admission: admission(settings, &ports.metrics),
             runtime: ready,
             remains,
-            allocations: Allocations::new(Arc::clone(&ports.files), &settings.state()),
-            resizes,
+            allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
-            clock: Arc::clone(&ports.clock),
             statics,
             node,
             metrics: sync_metrics(settings, &ports),
@@ -343,8 +340,7 @@ fn sources(
     tasks: &mut Tasks,
 ) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
-    // It has a registry for itself: what sources refuse is not a rejection of a pod.
-    let support = Arc::new(ManifestSupport(admission(settings, &Registry::new())));
+    let support = Arc::new(ManifestSupport(admission_chain(settings)));
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
             path,
@@ -438,16 +434,29 @@ fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
     PlegStatuses { cache, requests, ready: ready.clone() }
 }
 
-/// What the node lets pods do.
-fn admission(settings: &Settings, registry: &Registry) -> Admission {
+/// Admits pods, and grants resizes.
+fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
+    let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
+    let parts = AllocationParts {
+        chain: admission_chain(settings),
+        resizes,
+        metrics,
+        events: Arc::clone(&ports.events),
+        clock: Arc::clone(&ports.clock),
+        files: Arc::clone(&ports.files),
+    };
+    AllocationManager::new(parts, &settings.state())
+}
+
+/// The rules by which the node admits pods.
+fn admission_chain(settings: &Settings) -> AdmissionChain {
     let machine = &settings.node.machine;
     let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
-    Admission {
+    AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
         restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
-        metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
 }
 

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::{Preemption, Rejection};
 use model::observed::PodStatus;
 use podspec::restart::has_finished;
 use podspec::view;
+
+use super::admission::{Decision, Occupancy};
+use super::chain::AdmissionChain;
 
 /// Where a pod stands that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +36,55 @@ pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing 
     }
 }
 
+/// A pod that is to be admitted.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// The pod, with what an earlier agent allocated.
+    pub pod: Arc<Pod>,
+    /// Whether it has to be admitted at all.
+    pub standing: Standing,
+    /// Whether nothing newer can be known of the node: its object was fetched for this pod, or there is none.
+    pub is_final: bool,
+}
+
+/// What becomes of a pod that is to be admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdmissionDecision {
+    /// It is admitted.
+    Admit {
+        /// Whether it takes something of the node; one that has finished does not.
+        occupies: bool,
+    },
+    /// It is not admitted.
+    Reject(Rejection),
+    /// Only the node's labels are in the way: its object is fetched before the pod is rejected.
+    RefreshNode,
+    /// It is admitted, and starts once others have terminated.
+    Preempt(Preemption),
+}
+
+/// Decides whether a pod is admitted beside those that are there.
+pub fn decide_arrival(
+    chain: &AdmissionChain,
+    arrival: &Arrival,
+    there: &Occupancy,
+) -> AdmissionDecision {
+    let Arrival { pod, standing, is_final } = arrival;
+    match standing {
+        Standing::Runs => return AdmissionDecision::Admit { occupies: true },
+        Standing::Over => return AdmissionDecision::Admit { occupies: false },
+        Standing::New => {}
+    }
+    match chain.decide(pod, there) {
+        Decision::Admit => AdmissionDecision::Admit { occupies: true },
+        Decision::Preempt(plan) => AdmissionDecision::Preempt(plan),
+        Decision::Reject(_) if !is_final && chain.may_be_late(pod, there) => {
+            AdmissionDecision::RefreshNode
+        }
+        Decision::Reject(rejection) => AdmissionDecision::Reject(rejection),
+    }
+}
+
 /// Pods in the order in which they are let in: those that run come first, whatever the others take
 /// must be beside them; then the oldest, and of equally old ones whoever came first.
 pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
@@ -50,6 +103,44 @@ mod tests {
     use testkit::pods::pod;
 
     use super::*;
+    use crate::decide::AllowedSysctls;
+    use crate::decide::admission::Node;
+
+    // behaviour: ADM-17, ADM-20
+    #[test]
+    fn arrival_is_decided_by_its_standing_and_then_by_the_chain() {
+        use AdmissionDecision::{Admit, RefreshNode};
+        let allocatable = [("pods", "1")].map(|(name, text)| {
+            let amount = text.parse().unwrap();
+            (name.to_owned(), amount)
+        });
+        let chain = AdmissionChain {
+            sysctls: AllowedSysctls::new((6, 1), &[]),
+            apparmor: false,
+            restart_rules: true,
+            node: Node { allocatable: allocatable.into(), ..Node::default() },
+        };
+        let selecting = |zone: Option<&str>| {
+            let selector = zone.map(|zone| [("zone".to_owned(), zone.to_owned())].into());
+            Arc::new(pod("web").spec(|spec| spec.node_selector = selector).build())
+        };
+        let (plain, elsewhere) = (selecting(None), selecting(Some("south")));
+        let rows = [
+            (&plain, Standing::New, false, Some(Admit { occupies: true })),
+            (&elsewhere, Standing::Runs, false, Some(Admit { occupies: true })),
+            (&elsewhere, Standing::Over, false, Some(Admit { occupies: false })),
+            (&elsewhere, Standing::New, false, Some(RefreshNode)),
+            (&elsewhere, Standing::New, true, None),
+        ];
+        for (row, (pod, standing, is_final, expected)) in rows.into_iter().enumerate() {
+            let arrival = Arrival { pod: Arc::clone(pod), standing, is_final };
+            let decision = decide_arrival(&chain, &arrival, &Occupancy::default());
+            match expected {
+                Some(expected) => assert_eq!(decision, expected, "row {row}"),
+                None => assert!(matches!(decision, AdmissionDecision::Reject(_)), "row {row}"),
+            }
+        }
+    }
 
     fn made(name: &str, second: Option<i64>) -> Arc<Pod> {
         let mut pod = pod(name).build();

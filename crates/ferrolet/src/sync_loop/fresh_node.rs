@@ -90,10 +90,10 @@ impl SyncLoop {
     /// What is known of the node by now counts.
     pub(super) fn meet_node(&mut self) {
         if let Some(features) = self.parts.runtime.features() {
-            self.parts.admission.node.runtime = features;
+            self.parts.allocation.chain.node.runtime = features;
         }
         if let Some(object) = self.parts.node.as_ref().and_then(NodeHandle::node) {
-            let known = &mut self.parts.admission.node;
+            let known = &mut self.parts.allocation.chain.node;
             *known = as_registered(std::mem::take(known), &object);
         }
     }

@@ -38,8 +38,6 @@ pub(super) enum LoopStep {
     Resize,
     /// What it was granted is on record.
     Granted(Grant),
-    /// Its resize is over.
-    Resized,
 }
 
 impl Repeatable for LoopStep {
@@ -89,7 +87,6 @@ impl SyncLoop {
             // Decided with all others that ask, which follows.
             LoopStep::Resize => {}
             LoopStep::Granted(grant) => self.granted(grant).await,
-            LoopStep::Resized => self.parts.allocations.settled(&uid),
         }
     }
 

@@ -134,7 +134,7 @@ impl SyncLoop {
             })
         });
         let known = self.known();
-        self.parts.allocations.keep_only(&known);
+        self.parts.allocation.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {
             pod_runtime.keep_sizes_of(&known).await;
         }

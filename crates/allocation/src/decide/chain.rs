@@ -1,18 +1,18 @@
-//! Whether a pod may run on this node at all: upstream's chain of admission handlers, in its order.
+//! Whether the node admits a pod at all: upstream's chain of admission handlers, in its order.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Rejection;
 use podspec::{unsupported, view};
 
-use crate::admission_metrics::AdmissionMetrics;
-use crate::decide::admission::{
+use super::admission::{
     Decision, Node, Occupancy, admission, features, only_labels_are_in_the_way, other_system,
 };
-use crate::decide::{AllowedSysctls, apparmor_refusal};
+use super::apparmor::apparmor_refusal;
+use super::sysctls::AllowedSysctls;
 
-/// What the node lets pods do.
+/// The rules by which the node admits pods.
 #[derive(Debug)]
-pub struct Admission {
+pub struct AdmissionChain {
     /// Kernel parameters that pods may set.
     pub sysctls: AllowedSysctls,
     /// Whether `AppArmor` is there.
@@ -21,11 +21,9 @@ pub struct Admission {
     pub restart_rules: bool,
     /// The node itself.
     pub node: Node,
-    /// Counts what comes of it.
-    pub metrics: AdmissionMetrics,
 }
 
-impl Admission {
+impl AdmissionChain {
     /// What the pod relies on and the agent does not do, if anything. A pod of the API waits instead.
     pub fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
@@ -111,13 +109,12 @@ mod tests {
         }
     }
 
-    fn rules() -> Admission {
-        Admission {
+    fn rules() -> AdmissionChain {
+        AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
             restart_rules: true,
             node: roomy(),
-            metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
         }
     }
 
@@ -221,7 +218,7 @@ mod tests {
         let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
                     {name: s, image: i, restartPolicy: Always}]";
         assert_eq!(rules().unsupported(&pod(spec)), None);
-        let gated = Admission { restart_rules: false, ..rules() };
+        let gated = AdmissionChain { restart_rules: false, ..rules() };
         let told = gated.unsupported(&pod(spec)).map(|told| told.message);
         let expected = "not supported: spec.initContainers[0].restartPolicy";
         assert_eq!(told.as_deref(), Some(expected));
