@@ -9,10 +9,7 @@
 //! - a long task that ends ends the agent, by name;
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
-mod admission;
-mod admission_metrics;
 mod adopt;
-mod allocations;
 mod cgroup_driver;
 mod cgroup_metrics;
 pub mod cgroup_sweep;
@@ -26,6 +23,7 @@ mod health_checks;
 mod image_gc;
 mod kernel_settings;
 pub mod machine;
+mod manifest_support;
 mod metrics_text;
 pub mod node_cgroups;
 mod node_settings;
@@ -36,9 +34,6 @@ mod pod_resources;
 mod pulse;
 mod records;
 mod remains;
-mod resize_message;
-mod resize_metrics;
-mod resizes;
 pub mod run;
 pub mod run_args;
 mod runtime_logs;
@@ -49,7 +44,6 @@ mod stuck_calls;
 mod sync_loop;
 mod sync_metrics;
 mod sync_pod;
-mod unsupported;
 mod unsupported_wait;
 mod utility_chains;
 mod version;

@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::{AllocationManager, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
-use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
 use node::NodeHandle;
@@ -37,16 +37,12 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admission::Admission;
-use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
 use crate::decide::outdated_copy::OutdatedCopies;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
-use crate::resize_metrics::Trigger;
-use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::served_pods::ServedPods;
 use crate::sync_metrics::SyncMetrics;
@@ -54,7 +50,6 @@ use admit::{Arrivals, Awaited};
 use guarded::LoopStep;
 use passes::Passes;
 use removals::DirectoryRemovals;
-use resize::Asking;
 
 /// How often all pods are gone through without need, if anything stirred.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -84,20 +79,14 @@ pub(crate) struct SyncLoopParts {
     pub(crate) served: Arc<ServedPods>,
     /// Shows that the loop turns.
     pub(crate) pulse: Pulse,
-    /// Which pods may run.
-    pub(crate) admission: Admission,
     /// What the runtime can do.
     pub(crate) runtime: Ready,
     /// What is left of pods.
     pub(crate) remains: Remains,
-    /// What pods were given.
-    pub(crate) allocations: Allocations,
-    /// Pods whose resources change, between here and their workers.
-    pub(crate) resizes: Arc<Resizes>,
+    /// Admits pods, and grants resizes.
+    pub(crate) allocation: AllocationManager,
     /// Who knows what containers have; none where there are none.
     pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
-    /// The time of day.
-    pub(crate) clock: Arc<dyn WallClock>,
     /// Who shows static pods to a cluster, where there is one.
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
     /// The node as its cluster has it, where there is one.
@@ -116,8 +105,6 @@ pub(crate) struct SyncLoop {
     refused: BTreeSet<PodUid>,
     /// Pods that are to be let in, and those that were.
     arrivals: Arrivals,
-    /// Pods that ask for other resources than they were given.
-    resizing: BTreeMap<PodUid, Asking>,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
     /// Pods that went before it was known whether they run. Once it is, there are none.
@@ -141,12 +128,10 @@ pub(crate) struct SyncLoop {
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let (arrivals, resizing) = (Arrivals::default(), BTreeMap::new());
         Self {
             parts,
             refused,
-            arrivals,
-            resizing,
+            arrivals: Arrivals::default(),
             working,
             parted,
             outdated: OutdatedCopies::default(),
@@ -167,12 +152,12 @@ impl SyncLoop {
         }
         self.turn(&stop).await;
         self.removals.stop().await;
-        self.parts.allocations.flush().await;
+        self.parts.allocation.flush().await;
         Ok(())
     }
 
     async fn load(&mut self) -> Result<(), FileError> {
-        self.parts.allocations.load().await?;
+        self.parts.allocation.load().await?;
         match &self.parts.pod_runtime {
             Some(pod_runtime) => {
                 pod_runtime.check_resolver_file().await;
@@ -220,8 +205,7 @@ impl SyncLoop {
                     Awaited::Node(looked) => self.node_looked_at(looked).await,
                 },
                 event = self.removals.ended() => self.removal_ended(event).await,
-                pods = self.parts.resizes.done() => self.resized(pods).await,
-                written = self.parts.allocations.written() => self.allocations_written(written).await,
+                event = self.parts.allocation.event() => self.allocation_event(event).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
             self.passes.stir();
@@ -299,9 +283,9 @@ impl SyncLoop {
         self.parted.remove(&uid);
         let working = self.working.contains(&uid);
         let refusal = if working {
-            self.parts.admission.refusal(&pod)
+            self.parts.allocation.chain.refusal(&pod)
         } else {
-            self.parts.admission.unsupported(&pod)
+            self.parts.allocation.chain.unsupported(&pod)
         };
         let known = Known {
             given: Given::of(&pod),
@@ -330,7 +314,7 @@ impl SyncLoop {
                     self.reject(&pod, &rejection);
                 }
                 let pod = self.allocated(&pod);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 if kill {
                     let update =
                         Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
@@ -344,7 +328,7 @@ impl SyncLoop {
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
             Answer::Update => {
                 // What it asks for it may get when all that came are looked at.
-                let pod = self.changed(&uid, &pod);
+                let pod = self.parts.allocation.update(&pod);
                 self.parts.workers.ask(uid, Update::Update(pod)).await;
             }
         }
@@ -358,24 +342,24 @@ impl SyncLoop {
         // As it was given resources: its class tells where its cgroup is.
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
-        let pod = self.parts.allocations.last_known(&pod, status.as_deref(), &sizes);
+        let pod = self.parts.allocation.last_known(&pod, status.as_deref(), &sizes);
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
                 self.parts.status.terminating(&pod);
                 // After what may panic: it is still needed if the step is repeated.
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                 self.parts.workers.ask(uid, update).await;
             }
             Parted::MayRun => {
                 self.parts.status.forgotten(&uid);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
                 self.parted.insert(uid, pod);
             }
             Parted::Never => {
                 self.parts.status.forgotten(&uid);
-                self.forget_resize(&uid);
+                self.parts.allocation.forget(&uid);
             }
         }
     }
@@ -409,7 +393,7 @@ impl SyncLoop {
 
     async fn forgotten(&mut self, uid: PodUid) {
         self.working.remove(&uid);
-        self.forget_resize(&uid);
+        self.parts.allocation.forget(&uid);
         self.parts.remains.forgotten(&uid);
         // What was told of it holds no more, also if it starts over.
         self.parts.status.forgotten(&uid);
@@ -488,7 +472,7 @@ impl SyncLoop {
             self.swept = true;
             self.sweep_directories().await;
         }
-        self.parts.allocations.tidy();
+        self.parts.allocation.tidy();
     }
 
     async fn go_through_all(&mut self) {

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationParts, ResizeMetrics, Resizes};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -12,7 +14,6 @@ use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
-use runtime::decide::AllowedSysctls;
 use status::PodMetrics;
 use status::decide::NodeFacts;
 use status::manager::StatusParts;
@@ -25,10 +26,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
-use crate::resize_metrics::ResizeMetrics;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -122,14 +121,25 @@ impl StopUnknown for NeverStops {
     }
 }
 
-fn admits_all() -> Admission {
-    Admission {
+fn admits_all() -> AdmissionChain {
+    AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,
         node: crate::decide::node::roomy("node"),
-        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }
+}
+
+fn allocation(clock: &Arc<VirtualClock>, resizes: Arc<Resizes>) -> AllocationManager {
+    let parts = AllocationParts {
+        chain: admits_all(),
+        resizes,
+        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+        events: Arc::new(KeptEvents::default()),
+        clock: Arc::clone(clock) as _,
+        files: Arc::new(testkit::files::MemoryFiles::new()),
+    };
+    AllocationManager::new(parts, std::path::Path::new("/state"))
 }
 
 fn observer(
@@ -201,15 +211,9 @@ impl Bench {
             served: Arc::new(ServedPods::new(status.reader().clone(), watch::Sender::new(0))),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
-            admission: admits_all(),
             remains,
-            allocations: Allocations::new(
-                Arc::new(testkit::files::MemoryFiles::new()),
-                std::path::Path::new("/state"),
-            ),
-            resizes,
+            allocation: allocation(&clock, resizes),
             pod_runtime: None,
-            clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
             metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),

@@ -4,6 +4,9 @@ mod given;
 
 use std::sync::Arc;
 
+pub use allocation::decide::admission::Node;
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
 };
@@ -15,7 +18,6 @@ use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
-pub use pods::decide::admission::Node;
 use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
@@ -23,7 +25,6 @@ use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use process::tasks::Tasks;
 pub use prometheus::Registry;
-use runtime::decide::AllowedSysctls;
 use runtime::{
     LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, TerminationMessages,
 };
@@ -36,10 +37,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
-use crate::admission::Admission;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
-use crate::allocations::Allocations;
 use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
@@ -50,6 +48,7 @@ use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
+use crate::manifest_support::ManifestSupport;
 use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
@@ -60,8 +59,6 @@ use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 use crate::runtime_logs::RuntimeLogs;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::served_pods::ServedPods;
@@ -109,8 +106,7 @@ impl Agent {
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, served) = status_manager(settings, &ports, node.as_ref());
-        let statuses = status.reader().clone();
-        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses };
+        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
@@ -144,13 +140,10 @@ impl Agent {
             status: Arc::clone(&status),
             served: Arc::clone(&served),
             pulse: pulse.clone(),
-            admission: admission(settings, &ports.metrics),
             runtime: ready,
             remains,
-            allocations: Allocations::new(Arc::clone(&ports.files), &settings.state()),
-            resizes,
+            allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
-            clock: Arc::clone(&ports.clock),
             statics,
             node,
             metrics: sync_metrics(settings, &ports),
@@ -368,8 +361,7 @@ fn sources(
     tasks: &mut Tasks,
 ) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
-    // It has a registry for itself: what sources refuse is not a rejection of a pod.
-    let support = Arc::new(admission(settings, &Registry::new()));
+    let support = Arc::new(ManifestSupport(admission_chain(settings)));
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
             path,
@@ -463,16 +455,29 @@ fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
     PlegStatuses { cache, requests, ready: ready.clone() }
 }
 
-/// What the node lets pods do.
-fn admission(settings: &Settings, registry: &Registry) -> Admission {
+/// Admits pods, and grants resizes.
+fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
+    let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
+    let parts = AllocationParts {
+        chain: admission_chain(settings),
+        resizes,
+        metrics,
+        events: Arc::clone(&ports.events),
+        clock: Arc::clone(&ports.clock),
+        files: Arc::clone(&ports.files),
+    };
+    AllocationManager::new(parts, &settings.state())
+}
+
+/// The rules by which the node admits pods.
+fn admission_chain(settings: &Settings) -> AdmissionChain {
     let machine = &settings.node.machine;
     let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
-    Admission {
+    AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
         restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
-        metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
 }
 

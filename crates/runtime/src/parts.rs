@@ -119,8 +119,7 @@ impl PodRuntimeParts {
 
     pub(crate) fn sandboxes(&self, node: &Arc<NodeSettings>) -> Sandboxes {
         Sandboxes {
-            sandboxes: Arc::clone(&self.runtime.sandboxes),
-            info: Arc::clone(&self.runtime.info),
+            runtime: self.runtime.clone(),
             files: Arc::clone(&self.files),
             logs: self.logs.clone(),
             node: Arc::clone(node),
@@ -155,8 +154,7 @@ impl PodRuntimeParts {
             clock: Arc::clone(&self.clock),
         });
         let creator = ContainerCreator {
-            containers: Arc::clone(&self.runtime.containers),
-            images: Arc::clone(&self.runtime.images),
+            runtime: self.runtime.clone(),
             files: Arc::clone(&files),
             node,
             host_ips: self.host_ips,

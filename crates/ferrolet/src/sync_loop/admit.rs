@@ -4,25 +4,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::Trigger;
+use allocation::decide::admission::Occupancy;
+use allocation::decide::{AdmissionDecision, Arrival, Standing, in_order, standing};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::{Preemption, Rejection};
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::panics::{PanicStep, PanicSubject};
+use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
-use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
-use podspec::view;
-use runtime::decide::Sizes;
-use status::decide::{Failure, ResizeState, StatusOverrides};
+use podspec::{Sizes, view};
+use status::decide::{ResizeState, StatusOverrides};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::SyncLoop;
 use super::fresh_node::{Looked, SecondLooks};
 use super::guarded::LoopStep;
-use crate::decide::arrival::{Standing, in_order, standing};
-use crate::resize_metrics::Trigger;
 
 const PREEMPTING: &str = "Preempting";
 const PREEMPTED: &str = "Preempted in order to admit critical pod";
@@ -188,7 +189,7 @@ impl SyncLoop {
         let desired = self.parts.sources.get(uid)?;
         let (lives, status) =
             (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
-        let pod = self.parts.allocations.remembered(desired, status.as_deref(), sizes);
+        let pod = self.parts.allocation.remembered(desired, status.as_deref(), sizes);
         let standing = standing(&pod, lives, status.as_deref());
         Some((pod, standing))
     }
@@ -196,44 +197,39 @@ impl SyncLoop {
     fn admit_one(&mut self, pod: Arc<Pod>, standing: Standing, so_far: &mut SoFar) {
         let SoFar { there, late, sizes } = so_far;
         let uid = view::uid(&pod);
-        let is_last_word = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
-        let decision = match standing {
-            Standing::New => self.parts.admission.decide(&pod, there),
-            Standing::Runs | Standing::Over => Decision::Admit,
-        };
-        match decision {
-            Decision::Admit => {}
-            Decision::Reject(_)
-                if !is_last_word && self.parts.admission.may_be_late(&pod, there) =>
-            {
+        let is_final = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
+        let arrival = Arrival { pod: Arc::clone(&pod), standing, is_final };
+        let occupies = match self.parts.allocation.decide(&arrival, there) {
+            AdmissionDecision::Admit { occupies } => occupies,
+            AdmissionDecision::RefreshNode => {
                 late.insert(uid);
                 return;
             }
-            Decision::Reject(rejection) => {
+            AdmissionDecision::Reject(rejection) => {
                 self.reject(&pod, &rejection);
-                // It does not run: what it was given once is nobody's, also when it comes anew.
-                self.parts.allocations.forget(&uid);
+                // It does not run: what it was allocated is free, also when it comes anew.
+                self.parts.allocation.forget(&uid);
                 return;
             }
-            Decision::Preempt(plan) => {
+            AdmissionDecision::Preempt(plan) => {
                 *there = there.without(&plan.victims);
                 self.make_room(&pod, plan);
+                true
             }
-        }
+        };
         info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
-        if standing == Standing::Over {
-            // What it was given once is nobody's: should it start after all, it does as it now asks.
-            self.parts.allocations.forget(&uid);
+        if !occupies {
+            // What it was allocated is free: should it start after all, it does as it then requests.
+            self.parts.allocation.forget(&uid);
             self.arrivals.over.insert(uid);
-        } else {
-            self.arrivals.counted.insert(uid.clone());
-            if let Some(desired) = self.parts.sources.get(&uid).cloned() {
-                self.parts.allocations.let_in(Arc::clone(&desired), Arc::clone(&pod));
-                let observed = self.parts.cache.get(&uid).ok();
-                self.resumed(&pod, &desired, (observed.as_deref(), sizes));
-            }
-            there.add(self.parts.resizes.taken(&uid, pod));
+            return;
         }
+        self.arrivals.counted.insert(uid.clone());
+        if let Some(desired) = self.parts.sources.get(&uid).cloned() {
+            let observed = self.parts.cache.get(&uid).ok();
+            self.parts.allocation.admit(&desired, &pod, observed.as_deref(), sizes);
+        }
+        there.add(self.parts.allocation.taken(&uid, pod));
     }
 
     /// Those that were let in and have not ended.
@@ -248,7 +244,7 @@ impl SyncLoop {
     /// What they take of the node.
     pub(super) fn occupancy(&self) -> Occupancy {
         let pods = self.active();
-        pods.map(|(uid, pod)| self.parts.resizes.taken(uid, self.allocated(pod))).collect()
+        pods.map(|(uid, pod)| self.parts.allocation.taken(uid, self.allocated(pod))).collect()
     }
 
     /// The pod does not run, and people hear why.
@@ -257,7 +253,7 @@ impl SyncLoop {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
         info!(pod = %name, %uid, %reason, %message, "pod refused");
         self.tell_refused(&name, &uid, reason.clone(), message);
-        self.parts.admission.metrics.rejected(reason);
+        self.parts.allocation.metrics.rejected(reason);
         self.parts.status.rejected(pod, reason, &format!("Pod was rejected: {message}"));
         self.arrivals.counted.remove(&uid);
         self.parts.remains.refused(&uid);
@@ -298,11 +294,13 @@ impl SyncLoop {
         let message = PREEMPTED.to_owned();
         let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
         self.parts.events.record(event);
-        let failure = Failure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
+        let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
         let observed = self.parts.cache.get(uid);
         let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
-        let resize =
-            ResizeState { pending: self.parts.resizes.pending(uid), ..ResizeState::default() };
+        let resize = ResizeState {
+            pending: self.parts.allocation.pending_resize(uid),
+            ..ResizeState::default()
+        };
         let overrides =
             StatusOverrides { failure: Some(failure), resize, ..StatusOverrides::default() };
         self.parts.status.observed(victim, &observed, &overrides);
@@ -312,6 +310,7 @@ impl SyncLoop {
     pub(super) async fn room_made(&mut self, made: RoomMade) {
         let RoomMade(Some(Room { pod, resource, victims })) = made else {
             // Nobody will tell any more.
+            self.parts.allocation.rooms_lost();
             self.arrivals.held.clear();
             self.arrivals.leaving.clear();
             self.look_after_all(Trigger::PodTerminated).await;
@@ -320,11 +319,12 @@ impl SyncLoop {
         for (victim, has_ended) in victims {
             self.arrivals.leaving.remove(&victim);
             if has_ended {
-                self.parts.admission.metrics.preempted(&resource);
+                self.parts.allocation.metrics.preempted(&resource);
             } else {
                 warn!(uid = %victim, "a pod takes too long to make room");
             }
         }
+        self.parts.allocation.room_made(&pod);
         self.arrivals.held.remove(&pod);
         self.look_after_all(Trigger::PodTerminated).await;
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use allocation::Trigger;
 use model::chain::Chain;
 use model::ids::PodUid;
 use node::NodeHandle;
@@ -13,7 +14,6 @@ use tracing::{debug, error, warn};
 
 use super::SyncLoop;
 use crate::decide::node::as_registered;
-use crate::resize_metrics::Trigger;
 
 /// How long the API server may take to answer. Then what was told of the node counts.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,10 +90,10 @@ impl SyncLoop {
     /// What is known of the node by now counts.
     pub(super) fn meet_node(&mut self) {
         if let Some(features) = self.parts.runtime.features() {
-            self.parts.admission.node.runtime = features;
+            self.parts.allocation.chain.node.runtime = features;
         }
         if let Some(object) = self.parts.node.as_ref().and_then(NodeHandle::node) {
-            let known = &mut self.parts.admission.node;
+            let known = &mut self.parts.allocation.chain.node;
             *known = as_registered(std::mem::take(known), &object);
         }
     }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use allocation::{Grant, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
@@ -13,10 +14,8 @@ use podspec::view;
 use tracing::debug;
 
 use super::SyncLoop;
-use crate::allocations::Grant;
 use crate::decide::housekeeping::Step;
 use crate::decide::news::Came;
-use crate::resize_metrics::Trigger;
 
 /// Something to be done for one pod.
 #[derive(Debug, Clone)]
@@ -39,8 +38,6 @@ pub(super) enum LoopStep {
     Resize,
     /// What it was granted is on record.
     Granted(Grant),
-    /// Its resize is over.
-    Resized,
 }
 
 impl Repeatable for LoopStep {
@@ -90,7 +87,6 @@ impl SyncLoop {
             // Decided with all others that ask, which follows.
             LoopStep::Resize => {}
             LoopStep::Granted(grant) => self.granted(grant).await,
-            LoopStep::Resized => self.parts.allocations.settled(&uid),
         }
     }
 

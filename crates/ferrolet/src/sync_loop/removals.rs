@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use allocation::Trigger;
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::panics::{PanicStep, PanicSubject};
@@ -13,7 +14,6 @@ use super::SyncLoop;
 use super::guarded::LoopStep;
 use crate::decide::directory_removals::RemovalQueue;
 use crate::decide::news::Came;
-use crate::resize_metrics::Trigger;
 
 /// The removals; their tasks end with the loop.
 #[derive(Debug, Default)]
@@ -134,7 +134,7 @@ impl SyncLoop {
             })
         });
         let known = self.known();
-        self.parts.allocations.keep_only(&known);
+        self.parts.allocation.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {
             pod_runtime.keep_sizes_of(&known).await;
         }
