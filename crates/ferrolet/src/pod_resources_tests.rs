@@ -4,7 +4,6 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 
-use allocation::{ResizeMetrics, Resizes};
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
 use status::PodMetrics;

@@ -120,12 +120,11 @@ impl Agent {
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let states = workers_handle.states();
         let statuses = status.reader();
-        let inputs = WriterInputs { copies, states, times, statuses, panics: &panics };
-        let statics = tell(settings, &ports, inputs, &mut tasks);
+        let inputs = WriterInputs { copies, states, times, statuses };
+        let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (remains, container_gc) =
-            collect_containers(settings, &ports, pods, &panics, &mut tasks);
-        let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
+        let (remains, containers) = collect_containers(settings, &ports, pods, &panics, &mut tasks);
+        let gc = GcHandles { containers, images: images.start(&mut tasks) };
         let given = remains.known_pods();
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
