@@ -13,10 +13,9 @@ use model::chain::Chain;
 use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
+use podspec::SavedAllocation;
 use tokio::task::JoinSet;
 use tracing::{error, warn};
-
-use crate::decide::pod_allocation::SavedAllocation;
 
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };

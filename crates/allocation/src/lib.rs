@@ -19,11 +19,13 @@ mod admission_metrics;
 mod checkpoint_file;
 pub mod decide;
 mod manager;
+mod resize_message;
 mod resize_metrics;
 mod resizes;
 
 pub use admission_metrics::AdmissionMetrics;
 pub use checkpoint_file::Written;
 pub use manager::{AllocationEvent, AllocationManager, AllocationParts, DecidedResize, Grant};
+pub use resize_message::resize_message;
 pub use resize_metrics::{ResizeMetrics, Trigger};
 pub use resizes::Resizes;

@@ -21,9 +21,8 @@ use crate::decide::admission::Occupancy;
 use crate::decide::next_resize::{NextResize, RefusalEvent, next_resize};
 use crate::decide::pod_allocation::{Found, PodAllocation};
 use crate::decide::resize::{Waiting, requested, resize, turn, undeclared_for_change};
-use crate::decide::{
-    AdmissionChain, AdmissionDecision, Arrival, decide_arrival, remembered, resize_message,
-};
+use crate::decide::{AdmissionChain, AdmissionDecision, Arrival, decide_arrival, remembered};
+use crate::resize_message::resize_message;
 use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
 

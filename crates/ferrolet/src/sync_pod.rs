@@ -5,8 +5,7 @@ mod records;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allocation::Resizes;
-use allocation::decide::resize_message;
+use allocation::{Resizes, resize_message};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

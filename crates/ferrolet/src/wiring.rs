@@ -457,7 +457,7 @@ fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
 /// Admits pods, and grants resizes.
 fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
     let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
-    let parts = AllocationParts {
+    let made_of = AllocationParts {
         chain: admission_chain(settings),
         resizes,
         metrics,
@@ -465,7 +465,7 @@ fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> Allo
         clock: Arc::clone(&ports.clock),
         files: Arc::clone(&ports.files),
     };
-    AllocationManager::new(parts, &settings.state())
+    AllocationManager::new(made_of, &settings.state())
 }
 
 /// The rules by which the node admits pods.

@@ -57,6 +57,7 @@ pub mod restart;
 #[cfg(test)]
 mod restart_tests;
 mod sandbox;
+mod saved_allocation;
 mod unsupported;
 mod validate;
 pub mod view;
@@ -77,6 +78,7 @@ pub use model::quantity;
 pub use qos::{QosClass, qos_class};
 pub use reported_resize::{RESIZE_IN_PROGRESS, RESIZE_PENDING, ReportedResize, reported_resize};
 pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
+pub use saved_allocation::SavedAllocation;
 pub use unsupported::unsupported;
 pub use validate::validate;
 pub use volume_source::names as volume_kinds;

@@ -13,8 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::PendingResize;
 use model::observed::PodStatus;
-use podspec::{Allocation, Sizes, reported_resize};
-use serde::{Deserialize, Serialize};
+use podspec::{Allocation, SavedAllocation, Sizes, reported_resize};
 
 use super::remembered::still_has;
 use super::resize::Refused;
@@ -40,18 +39,6 @@ pub struct Admitted {
     pub desired: Arc<Pod>,
     /// With the resources that it is allocated; the same pod if it requests just that.
     pub allocated: Arc<Pod>,
-}
-
-/// The entry of a pod in the checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedAllocation {
-    /// What it is allocated.
-    #[serde(flatten)]
-    pub allocated: Allocation,
-    /// What it may still have, if its resize was not complete when this was written. Boxed: hardly any pod is
-    /// resized, and all are saved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Box<Allocation>>,
 }
 
 /// A request for other resources.

@@ -1,0 +1,17 @@
+//! The entry of a pod in the checkpoint of allocations.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Allocation;
+
+/// The entry of a pod in the checkpoint of allocations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedAllocation {
+    /// What it is allocated.
+    #[serde(flatten)]
+    pub allocated: Allocation,
+    /// What it may still have, if its resize was not complete when this was written. Boxed: hardly any pod is
+    /// resized, and all are saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Allocation>>,
+}
