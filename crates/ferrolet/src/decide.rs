@@ -12,7 +12,6 @@ pub(crate) mod kernel_settings;
 pub(crate) mod news;
 pub(crate) mod node;
 pub(crate) mod node_resources;
-pub(crate) mod outdated_copy;
 pub(crate) mod pod_resources;
 pub(crate) mod swap;
 pub(crate) mod terminations;

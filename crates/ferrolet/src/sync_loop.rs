@@ -41,7 +41,6 @@ use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
-use crate::decide::outdated_copy::OutdatedCopies;
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
@@ -52,6 +51,7 @@ use crate::sync_metrics::SyncMetrics;
 use admit::{Arrivals, Awaited};
 use guarded::LoopStep;
 use passes::Passes;
+use pods::decide::intake::OutdatedCopies;
 use removals::DirectoryRemovals;
 use resize::Asking;
 
@@ -287,7 +287,7 @@ impl SyncLoop {
     /// Pods that are neither to be run nor unwanted.
     fn unread(&self) -> BTreeSet<PodUid> {
         let mut unread = self.parts.sources.unread();
-        unread.extend(self.outdated.spared.iter().cloned());
+        unread.extend(self.outdated.kept_running.iter().cloned());
         unread
     }
 

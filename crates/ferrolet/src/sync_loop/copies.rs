@@ -7,7 +7,7 @@ use model::observed::PodStatus;
 use tracing::{info, warn};
 
 use super::SyncLoop;
-use crate::decide::outdated_copy::{LivePod, OutdatedCopies, StoredCopy, outdated_copies};
+use pods::decide::intake::{LivePod, OutdatedCopies, StoredCopy, outdated_copies};
 
 impl SyncLoop {
     /// Which stored copies are older than what runs now. Mostly there are no pods of copies.
@@ -39,11 +39,11 @@ impl SyncLoop {
         if now == self.outdated {
             return false;
         }
-        for uid in now.spared.difference(&self.outdated.spared) {
+        for uid in now.kept_running.difference(&self.outdated.kept_running) {
             let pod = self.parts.cache.live(uid).map(|name| name.to_string()).unwrap_or_default();
             warn!(pod, %uid, "Keeping running pod: it is newer than the stored copy of its manifest");
         }
-        for uid in self.outdated.spared.difference(&now.spared) {
+        for uid in self.outdated.kept_running.difference(&now.kept_running) {
             info!(%uid, "Pod is no longer kept in place of a stored manifest copy");
         }
         self.outdated = now;
@@ -52,6 +52,6 @@ impl SyncLoop {
 
     /// Whether a pod runs on because it is newer than the stored copy of its manifest.
     pub(super) fn is_spared(&self, uid: &PodUid) -> bool {
-        self.outdated_now().spared.contains(uid)
+        self.outdated_now().kept_running.contains(uid)
     }
 }
