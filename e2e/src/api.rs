@@ -138,11 +138,12 @@ impl Api {
     /// anew with each of them, up to ten times.
     pub fn watch<T>(
         &self,
-        (collection, name): (&str, &str),
+        path: &str,
         what: &str,
         time: Duration,
         mut wanted: impl FnMut(&Value) -> Option<T>,
     ) -> Result<T> {
+        let (collection, name) = path.rsplit_once('/').context("a path ends with a name")?;
         let path = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}");
         let last = Instant::now() + 10 * time;
         let (mut end, mut seen) = (Instant::now() + time, Value::Null);

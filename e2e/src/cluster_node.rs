@@ -161,7 +161,8 @@ impl ClusterNode {
         what: &str,
         wanted: impl FnMut(&Value) -> Option<T>,
     ) -> Result<T> {
-        self.node.explained(self.api().watch((PODS, name), what, PATIENCE, wanted))
+        let path = format!("{PODS}/{name}");
+        self.node.explained(self.api().watch(&path, what, PATIENCE, wanted))
     }
 
     /// Waits until nothing is left, of which `left` says how much there is. It takes as long as it comes nearer: what

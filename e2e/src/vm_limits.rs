@@ -166,8 +166,11 @@ pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
 
 /// Lets the pod go.
 pub fn end(node: &VmNode, names: &Names) -> Result<()> {
-    let told = node.ask(&["get", "pods"])?;
-    ensure!(told.contains("limited") && told.contains("2/2"), "{told}");
+    // A container runs before the status of its pod says so.
+    node.until("both containers are ready", || {
+        let pods = node.ask(&["get", "pods"])?;
+        Ok(if pods.contains("limited") && pods.contains("2/2") { Ok(()) } else { Err(pods) })
+    })?;
     node.remove_manifest("limited.yaml")?;
     node.wait_for_no_pod_cgroup()?;
     node.until("the class has no shares any more", || {

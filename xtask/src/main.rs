@@ -1,7 +1,7 @@
 //! Checks that a compiler does not make, and code generation.
 //!
 //! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
-//! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist,
+//! `cargo xtask size` the length of files and that few functions take tuples apart, `cargo xtask docs` that documents name files that exist,
 //! `cargo xtask behaviour` that `make test` runs a test for every row of the behaviour tables, `cargo xtask generated`
 //! that generated code was made with the generators of `Cargo.lock`, `cargo xtask words` that words of
 //! a private dialect become fewer (`--lower` stores the lower counts).
@@ -14,6 +14,7 @@
 )]
 
 mod arch;
+mod arguments;
 mod behaviour;
 mod docs;
 mod generated;
@@ -39,7 +40,11 @@ fn main() -> Result<()> {
             problems.extend(purity::check(&root)?);
             problems
         }
-        Some("size") => size::check(&root)?,
+        Some("size") => {
+            let mut problems = size::check(&root)?;
+            problems.extend(arguments::check(&root)?);
+            problems
+        }
         Some("docs") => docs::check(&root)?,
         Some("behaviour") => behaviour::check(&root)?,
         Some("generated") => generated::check(&root)?,

@@ -105,9 +105,9 @@ impl Pool {
         let now = Instant::now();
         self.refuse_at_once(group, now)?;
         let number = {
-            let named = (call.operation, call.subject);
             // Overdue from when its caller gives up.
-            self.shared.table().begin(named, deadline.saturating_duration_since(now), now)
+            let limit = deadline.saturating_duration_since(now);
+            self.shared.table().begin(Call { limit, ..call }, now)
         };
         let shared = Arc::clone(&self.shared);
         let running = RunningCall { shared, number, thread: Some(thread), _group: turn };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::StuckCall;
+use crate::pool::Call;
 
 /// After which time another thread may start in the place of one that has not returned.
 pub(crate) const LEND_AFTER: Duration = Duration::from_secs(5);
@@ -46,12 +47,8 @@ impl Running {
 
 impl Table {
     /// A call begins; its number.
-    pub(crate) fn begin(
-        &mut self,
-        (operation, subject): (&'static str, &Path),
-        limit: Duration,
-        now: Instant,
-    ) -> u64 {
+    pub(crate) fn begin(&mut self, call: Call<'_>, now: Instant) -> u64 {
+        let Call { operation, subject, limit } = call;
         self.next += 1;
         let subject = subject.to_owned();
         let running = Running { operation, subject, since: now, limit, is_lent: false };
@@ -134,7 +131,8 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     fn begin(table: &mut Table, subject: &str, now: Instant) -> u64 {
-        table.begin(("read", Path::new(subject)), LIMIT, now)
+        let call = Call { operation: "read", subject: Path::new(subject), limit: LIMIT };
+        table.begin(call, now)
     }
 
     #[test]

@@ -245,7 +245,7 @@ async fn refused(answer: Response<Body>, about: Option<(&'static str, String)>) 
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
     let is_proof = refusal.is_about(about.as_ref());
-    meaning((status, is_proof), retry_after, refusal.message)
+    meaning(status, is_proof, retry_after, refusal.message)
 }
 
 /// How long to wait, from the text of the header.
@@ -255,7 +255,8 @@ fn retry_after_of(text: &str) -> Option<Duration> {
 }
 
 fn meaning(
-    (status, is_proof): (StatusCode, bool),
+    status: StatusCode,
+    is_proof: bool,
     retry_after: Option<Duration>,
     mut message: String,
 ) -> ApiError {
@@ -314,13 +315,13 @@ mod tests {
         ];
         for (code, retry_after, label) in rows {
             let status = StatusCode::from_u16(code).unwrap();
-            let meant = meaning((status, true), retry_after, String::new());
+            let meant = meaning(status, true, retry_after, String::new());
             assert_eq!(meant.label(), label, "{code}");
         }
-        let unproven = meaning((StatusCode::NOT_FOUND, false), None, String::new());
+        let unproven = meaning(StatusCode::NOT_FOUND, false, None, String::new());
         assert_eq!(unproven.label(), "refused");
         let another = "metadata.uid: Invalid value: \"x\": field is immutable".to_owned();
-        let status = (StatusCode::UNPROCESSABLE_ENTITY, true);
-        assert_eq!(meaning(status, None, another).label(), "conflict");
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        assert_eq!(meaning(status, true, None, another).label(), "conflict");
     }
 }

@@ -193,19 +193,20 @@ fn merge(
     let mut own = Findings::default();
     let config = complete(merged, Origin::Merged, &flags.feature_gates(), &mut own);
     findings.errors.extend(own.errors);
-    findings.warnings.extend(drop_ins.iter().flat_map(unknown_fields));
+    let unknown = drop_ins.iter().flat_map(|(file, document)| unknown_fields(file, document));
+    findings.warnings.extend(unknown);
     config
 }
 
 /// The fields of a drop-in that do not exist. Upstream ignores them without a warning, and with them a
 /// setting that an operator relies on.
-fn unknown_fields((file, document): &(PathBuf, Value)) -> Vec<Warning> {
+fn unknown_fields(file: &Path, document: &Value) -> Vec<Warning> {
     let Value::Object(fields) = document else { return Vec::new() };
     let mut found = Findings::default();
     complete(fields.clone(), Origin::Merged, none(), &mut found);
     let unknown = found.warnings.into_iter().filter_map(|warning| match warning {
         Warning::UnknownField { field } => {
-            Some(Warning::UnknownDropInField { file: file.clone(), field })
+            Some(Warning::UnknownDropInField { file: file.to_owned(), field })
         }
         _ => None,
     });

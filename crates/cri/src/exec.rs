@@ -11,9 +11,8 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 
-use crate::client::MESSAGE_LIMIT;
 use crate::lists::Lister;
-use crate::rewritten::{HEADER, Rewriter, Rewritten, put_message};
+use crate::rewritten::{Rewriter, Rewritten, message_length, put_message};
 use crate::wire::{Beginning, WITH_LENGTH, beginning};
 
 /// How much is kept of each output.
@@ -52,23 +51,6 @@ struct Shortener {
 }
 
 impl Shortener {
-    /// Whether the header is there.
-    fn begin_message(&mut self) -> Result<bool, Status> {
-        let Some((&[flag, length @ ..], _)) = self.kept.split_first_chunk::<HEADER>() else {
-            return Ok(false);
-        };
-        self.kept.clear();
-        if flag != 0 {
-            return Err(Status::internal("a compressed answer, which was not asked for"));
-        }
-        self.left = u32::from_be_bytes(length) as usize;
-        if self.left > MESSAGE_LIMIT {
-            let (left, most) = (self.left, MESSAGE_LIMIT);
-            return Err(Status::out_of_range(format!("{left} bytes, more than {most}")));
-        }
-        Ok(true)
-    }
-
     fn begin_field(&mut self) -> Result<(), Status> {
         let Some(Beginning { number, kind, follow, .. }) = beginning(&self.kept)? else {
             return Ok(());
@@ -98,9 +80,8 @@ impl Rewriter for Shortener {
             if self.left == 0 {
                 data = rest;
                 self.kept.push(byte);
-                if !self.begin_message()? {
-                    continue;
-                }
+                let Some(length) = message_length(&mut self.kept)? else { continue };
+                self.left = length;
             } else if self.copy > 0 {
                 let (now, later) = data.split_at(self.copy.min(data.len()));
                 self.message.extend_from_slice(now);
@@ -140,6 +121,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::rewritten::HEADER;
 
     fn response(stdout: usize, stderr: usize, exit_code: i32) -> cri::ExecSyncResponse {
         let text = |length: usize| (0..=250).cycle().take(length).collect();

@@ -10,8 +10,7 @@ use prost::bytes::{Bytes, BytesMut};
 use tonic::Status;
 use tonic::codegen::http::Response;
 
-use crate::client::MESSAGE_LIMIT;
-use crate::rewritten::{HEADER, Rewriter, Rewritten, put_message};
+use crate::rewritten::{HEADER, Rewriter, Rewritten, message_length, put_message};
 use crate::wire::{length, whole_fields};
 
 /// What is handed on of a message in its place.
@@ -59,18 +58,8 @@ impl Cut {
 
     fn begin_message(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
         self.keep(HEADER - self.kept.len(), data);
-        let Some((&[flag, length @ ..], _)) = self.kept.split_first_chunk::<HEADER>() else {
-            return Ok(());
-        };
-        self.kept.clear();
-        if flag != 0 {
-            return Err(Status::internal("a compressed answer, which nobody asked for"));
-        }
-        self.left = u32::from_be_bytes(length) as usize;
-        if self.left > MESSAGE_LIMIT {
-            let (left, most) = (self.left, MESSAGE_LIMIT);
-            return Err(Status::out_of_range(format!("{left} bytes, more than {most}")));
-        }
+        let Some(length) = message_length(&mut self.kept)? else { return Ok(()) };
+        self.left = length;
         if self.left == 0 {
             self.digest.take(&[], true, parts)?;
         }
@@ -149,6 +138,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::client::MESSAGE_LIMIT;
 
     fn container(number: usize) -> cri::Container {
         cri::Container {

@@ -8,6 +8,8 @@ use http_body::{Body, Frame};
 use prost::bytes::{BufMut as _, Bytes, BytesMut};
 use tonic::{Code, Status};
 
+use crate::client::MESSAGE_LIMIT;
+
 /// A compression flag and a length.
 pub(crate) const HEADER: usize = 5;
 
@@ -18,6 +20,22 @@ pub(crate) trait Rewriter: Debug + Send + Unpin {
 
     /// Nothing more comes: an error if a message is incomplete. Half a list must not look like a whole one.
     fn end(&self) -> Result<(), Status>;
+}
+
+/// The length of the next message, once its header has come; then what is kept is empty again.
+pub(crate) fn message_length(kept: &mut Vec<u8>) -> Result<Option<usize>, Status> {
+    let Some((&[flag, length @ ..], _)) = kept.split_first_chunk::<HEADER>() else {
+        return Ok(None);
+    };
+    kept.clear();
+    if flag != 0 {
+        return Err(Status::internal("a compressed answer, which was not asked for"));
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > MESSAGE_LIMIT {
+        return Err(Status::out_of_range(format!("{length} bytes, more than {MESSAGE_LIMIT}")));
+    }
+    Ok(Some(length))
 }
 
 /// An answer that is changed.

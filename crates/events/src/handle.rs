@@ -53,7 +53,7 @@ pub fn about_node(name: &str) -> About {
 impl ApiEvents {
     fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
         let is_warning = kind == EventType::Warning;
-        let event = ClusterEvent::new(about, is_warning, (reason, message), self.clock.now());
+        let event = ClusterEvent::new(about, is_warning, reason, message, self.clock.now());
         let told = Told { event, at: Instant::now() };
         if let Err(refused) = self.queue.try_send(told) {
             let Told { event, .. } = refused.into_inner();

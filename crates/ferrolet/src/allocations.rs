@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::files::{FileError, HostFiles};

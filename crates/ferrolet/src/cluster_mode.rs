@@ -32,11 +32,11 @@ use pods::source::api::{ApiCopies, ApiSource, api_source};
 use process::tasks::Tasks;
 use process::version::USER_AGENT;
 use status::StartTimes;
+use status::store::StatusReader;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::node_view::NodeView;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
@@ -149,24 +149,37 @@ async fn made_again(node: &NodeHandle, uid: &mut Option<String>) {
     }
 }
 
-/// What is told: the pods as the API server has them and as they are, and how long that takes.
-pub(crate) type Told = (Option<ApiCopies>, WorkerStates, Option<(StartTimes, status::Metrics)>);
+/// What the status writer and the mirror pods are built from.
+#[derive(Debug)]
+pub(crate) struct WriterInputs<'a> {
+    /// The pods as the API server has them.
+    pub(crate) copies: Option<ApiCopies>,
+    pub(crate) states: WorkerStates,
+    /// How long pods take to start, and statuses to be written.
+    pub(crate) times: Option<(StartTimes, status::Metrics)>,
+    pub(crate) statuses: &'a StatusReader,
+    pub(crate) panics: &'a PanicGuard,
+}
 
-/// Starts to tell the API server of the pods; gives whom to tell of static ones.
+/// Starts the status writer and the mirror pods; returns the channel that takes the static pods.
 pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
-    (copies, states, times): Told,
-    (view, panics): (&Arc<NodeView>, &PanicGuard),
+    inputs: WriterInputs<'_>,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
+    let WriterInputs { copies, states, times, statuses, panics } = inputs;
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
     let (starts, metrics) = times?;
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),
-        copies: Arc::new(KnownCopies { copies: copies.clone(), states, view: Arc::clone(view) }),
-        statuses: view.statuses(),
+        copies: Arc::new(KnownCopies {
+            copies: copies.clone(),
+            states,
+            statuses: statuses.clone(),
+        }),
+        statuses: statuses.clone(),
         clock: Arc::clone(&ports.clock),
         starts,
         metrics,
@@ -192,12 +205,12 @@ pub(crate) fn tell(
 struct KnownCopies {
     copies: ApiCopies,
     states: WorkerStates,
-    view: Arc<NodeView>,
+    statuses: StatusReader,
 }
 
 impl ApiView for KnownCopies {
     fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
-        self.copies.copy(uid, self.view.static_pod(uid).as_ref())
+        self.copies.copy(uid, self.statuses.static_pod(uid).as_ref())
     }
 
     fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64) {

@@ -120,16 +120,23 @@ impl server::Collector for Collection {
     }
 }
 
+/// The two kinds of garbage collection.
+#[derive(Debug, Clone)]
+pub(crate) struct GcHandles {
+    pub(crate) containers: ContainerGc,
+    pub(crate) images: ImageGc,
+}
+
 impl Collection {
     /// Starts the task that makes passes, and tells how to ask for them.
     pub(crate) fn start(
         settings: &Settings,
         ports: &Ports,
         records: &Records,
-        (containers, images): &(ContainerGc, ImageGc),
+        gc: &GcHandles,
         tasks: &mut Tasks,
     ) -> Self {
-        let (containers, images) = (containers.clone(), images.clone());
+        let GcHandles { containers, images } = gc.clone();
         let (sender, asked) = mpsc::channel(WAITING);
         let passes = Passes {
             containers: containers.clone(),

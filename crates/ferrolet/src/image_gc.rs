@@ -14,10 +14,9 @@ use model::panics::PanicGuard;
 use model::stamp::Stamp;
 use podspec::view;
 use process::tasks::Tasks;
-use server::PodView as _;
+use status::store::StatusReader;
 use tokio_util::sync::CancellationToken;
 
-use crate::node_view::NodeView;
 use crate::wiring::{Ports, Settings};
 
 /// Which images go, as the agent is told.
@@ -33,9 +32,9 @@ pub struct ImageRules {
 
 /// What pods have to do with images.
 #[derive(Debug)]
-struct PodsAndImages {
-    cache: pleg::cache::Reader,
-    view: Arc<NodeView>,
+pub(crate) struct PodsAndImages {
+    pub(crate) cache: pleg::cache::Reader,
+    pub(crate) statuses: StatusReader,
 }
 
 impl PodImages for PodsAndImages {
@@ -52,10 +51,11 @@ impl PodImages for PodsAndImages {
     }
 
     fn named(&self) -> Option<Vec<KeptImage>> {
-        // Asked before: what is shown since then is only more.
-        let all_are_shown = self.view.all_are_shown();
-        let kept = self.view.pods().iter().flat_map(|known| kept_images(&known.pod)).collect();
-        all_are_shown.then_some(kept)
+        // Read first: later entries only add pods.
+        let is_complete = self.statuses.sources_complete();
+        let entries = self.statuses.entries();
+        let kept = entries.values().flat_map(|entry| kept_images(&entry.pod)).collect();
+        is_complete.then_some(kept)
     }
 }
 
@@ -92,10 +92,11 @@ impl ImageCollection {
     pub(crate) fn new(
         settings: &Settings,
         ports: &Ports,
-        (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
+        pods: PodsAndImages,
         claims: ImageClaims,
         panics: &PanicGuard,
     ) -> Self {
+        let cache = pods.cache.clone();
         let needs = ImageGcParts {
             runtime: Arc::clone(&ports.runtime),
             disks: Arc::clone(&ports.disks),
@@ -103,7 +104,7 @@ impl ImageCollection {
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.node_events),
             claims: claims.clone(),
-            pods: Arc::new(PodsAndImages { cache: cache.clone(), view: Arc::clone(view) }),
+            pods: Arc::new(pods),
             metrics: ImageGcMetrics::new(&ports.metrics)
                 .expect("a new registry has no metrics yet"),
             panics: panics.clone(),
@@ -112,7 +113,7 @@ impl ImageCollection {
         let keep_pods = keep_static_and_critical;
         let state = settings.state();
         let (handle, task) = image_gc(needs, ImageGcSettings { policy, pins, keep_pods, state });
-        Self { claims, handle, task, cache: cache.clone() }
+        Self { claims, handle, task, cache }
     }
 
     /// Starts it, and tells how to ask things of it.

@@ -8,16 +8,16 @@ use config::KubeletConfiguration;
 use hostfs::Socket;
 use model::chain::Chain;
 use model::pod_resources::{PodContainers, PodResources};
-use podresources::{Listed, Lister, Metrics};
 use podspec::view;
-use server::{PodAndStatus, PodView as _, Slot, take_turns};
+use server::pod_resources::{Listed, Lister, Metrics};
+use server::{Slot, take_turns};
+use status::store::{StatusEntry, StatusReader};
 use tokio::net::UnixListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::decide::pod_resources::{containers, is_active};
-use crate::node_view::NodeView;
 use crate::remains::KnownPods;
 use crate::wiring::Ports;
 
@@ -107,22 +107,22 @@ async fn open(path: PathBuf) -> Result<(Socket, UnixListener), String> {
 /// The pods of the node, as far as they are told of here.
 #[derive(Debug)]
 pub(crate) struct ToldPods {
-    view: Arc<NodeView>,
+    statuses: StatusReader,
     known: Arc<KnownPods>,
 }
 
 impl ToldPods {
-    pub(crate) fn new(view: Arc<NodeView>, known: Arc<KnownPods>) -> Self {
-        Self { view, known }
+    pub(crate) fn new(statuses: StatusReader, known: Arc<KnownPods>) -> Self {
+        Self { statuses, known }
     }
 
     /// Those that sources give. One that no source gives any more is not told of, though it may still be ending.
     fn given(
         &self,
-        is_meant: impl Fn(&PodAndStatus) -> bool,
+        is_meant: impl Fn(&StatusEntry) -> bool,
         only_active: bool,
     ) -> Vec<PodContainers> {
-        let pods = self.view.pods().into_iter().filter(is_meant);
+        let pods = self.statuses.entries().into_values().filter(is_meant);
         let told = pods.filter(|shown| {
             let state = self.known.given(&view::uid(&shown.pod));
             let is_told =
@@ -143,7 +143,7 @@ impl PodResources for ToldPods {
     }
 
     fn named(&self, namespace: &str, name: &str) -> Option<PodContainers> {
-        let is_meant = |shown: &PodAndStatus| {
+        let is_meant = |shown: &StatusEntry| {
             let metadata = &shown.pod.metadata;
             metadata.name.as_deref() == Some(name)
                 && metadata.namespace.as_deref() == Some(namespace)

@@ -6,16 +6,16 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
+use status::PodMetrics;
 use status::decide::NodeFacts;
+use status::manager::{PodStatusManager, StatusParts};
 use testkit::clock::VirtualClock;
 use testkit::pods::pod;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::pod_metrics::PodMetrics;
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 
 #[derive(Debug)]
 struct NoPods;
@@ -112,12 +112,14 @@ async fn where_another_agent_still_answers_it_is_waited_for() {
     place.stop().await;
 }
 
-fn node_view() -> NodeView {
-    let registry = Registry::new();
-    let resizes = Arc::new(Resizes::new(ResizeMetrics::new(&registry).unwrap()));
-    let metrics = PodMetrics::new(&registry).unwrap();
-    let node = (NodeFacts::default(), Arc::<Vec<IpAddr>>::default() as _);
-    NodeView::new(node, Arc::new(VirtualClock::new()), resizes, metrics)
+fn status_manager() -> PodStatusManager {
+    PodStatusManager::new(StatusParts {
+        node: NodeFacts::default(),
+        host_ips: Arc::<Vec<IpAddr>>::default(),
+        clock: Arc::new(VirtualClock::new()),
+        metrics: PodMetrics::new(&Registry::new()).unwrap(),
+        changes: watch::Sender::new(0),
+    })
 }
 
 // behaviour: PRS-2, PRS-3, PRS-5
@@ -125,12 +127,12 @@ fn node_view() -> NodeView {
 async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
     let of =
         |name: &str| -> Arc<Pod> { Arc::new(pod(name).container("main", "image", []).build()) };
-    let view = node_view();
-    view.show(&of("web"));
-    view.refuse(&of("refused"), "OutOfcpu", "there is no room");
-    view.ending(&of("parted"));
+    let manager = status_manager();
+    manager.desired(&of("web"));
+    manager.rejected(&of("refused"), "OutOfcpu", "there is no room");
+    manager.terminating(&of("parted"));
     let given = KnownPods::giving(&["uid-of-refused", "uid-of-web"]);
-    let pods = ToldPods::new(Arc::new(view), Arc::new(given));
+    let pods = ToldPods::new(manager.reader().clone(), Arc::new(given));
     let names = |pods: Vec<PodContainers>| -> Vec<String> {
         pods.into_iter().map(|pod| pod.name).collect()
     };

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use gc::containers::{ContainerGc, Deletor, StopUnknown};
 use gc::decide::PodStates;
+use gc::decide::deletor::ObservedPod;
 use gc::decide::schedule::{RemovedBy, is_whole, removed_by};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
@@ -17,7 +18,7 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use pods::WorkerStates;
 use podspec::view;
-use runtime::PodRuntime;
+use runtime::PodKiller;
 
 use crate::cgroup_sweep::CgroupSweep;
 
@@ -217,7 +218,8 @@ impl Remains {
             RemovedBy::HeldPass => self.gc.pod_is_removable(uid),
             RemovedBy::Deletor(all) => {
                 let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);
-                self.deletor.died(died, (status, &pod), all, self.clock.now());
+                let pod = ObservedPod { status, name: &pod };
+                self.deletor.died(died, pod, all, self.clock.now());
             }
         }
     }
@@ -225,12 +227,12 @@ impl Remains {
 
 /// Ends containers of which nothing is known as pods' own are ended.
 #[derive(Debug)]
-pub(crate) struct StopThroughRuntime(pub(crate) Arc<PodRuntime>);
+pub(crate) struct StopThroughRuntime(pub(crate) Arc<PodKiller>);
 
 #[async_trait]
 impl StopUnknown for StopThroughRuntime {
     async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String> {
-        let stopped = self.0.kill_unspecified((&container.pod_uid, &container.pod), status).await;
+        let stopped = self.0.without_spec(&container.pod_uid, &container.pod, status).await;
         stopped.map_err(|error| Chain(&error).to_string())
     }
 }

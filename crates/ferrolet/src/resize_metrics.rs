@@ -87,10 +87,8 @@ impl ResizeMetrics {
     }
 
     /// A pod asks for something else.
-    pub(crate) fn requested(
-        &self,
-        (resource, requirement, operation): pods::decide::resize::Request,
-    ) {
+    pub(crate) fn requested(&self, request: pods::decide::resize::Request) {
+        let (resource, requirement, operation) = request;
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }
 

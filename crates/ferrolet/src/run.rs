@@ -19,11 +19,11 @@ use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
-use process::BLOCKING_THREADS;
 use process::clock::SystemClock;
 use process::klog;
 use process::log_events::{EarlyEvents, LoggedEvents};
 use process::memory;
+use process::run_async;
 use process::signals::Signals;
 use process::systemd;
 use process::traces::{self, Traces};
@@ -91,8 +91,8 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.asked_ips.clone_from(&asked_ips);
-    let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
-    let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
+    let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
+    let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
     settings.host_ips = node_ips(&asked_ips, &settings.node_name, &hostfs::by_default_route());
@@ -112,11 +112,6 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .context("start the async runtime")?;
     let here = Here {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
@@ -126,10 +121,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         watchdog,
         pull_timeout: args.own.images.pull_timeout.to_std(),
     };
-    let done = runtime.block_on(serve(&config, settings, here));
-    // A call to the runtime or a file that hangs must not keep the agent from ending.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    done
+    run_async(serve(&config, settings, here)).context("start the async runtime")?
 }
 
 /// The resources that device plugins gave to an upstream kubelet, if there was one here before.
@@ -322,8 +314,8 @@ async fn serve(
         prepared = prepare(config, &mut settings, &here, &early) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
-        let (server, why) = (&*cluster.events, (error, SystemClock.now()));
-        tell_setup_failed(server, &settings.node_name, early.into_kept(), why).await;
+        let (server, now) = (&*cluster.events, SystemClock.now());
+        tell_setup_failed(server, &settings.node_name, early.into_kept(), error, now).await;
     }
     let (ports, local) = prepared?;
     let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
@@ -355,8 +347,8 @@ async fn prepare(
     let metrics = Registry::new();
     tell_features(&metrics, config).context("tell which features are on")?;
     let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
-    let found = (&*runtime, endpoint.path());
-    let cgroups = meet_runtime(config, settings, found, (&metrics, early)).await?;
+    settings.runtime_name = wait_for_runtime(&*runtime, endpoint.path()).await;
+    let cgroups = prepare_with_runtime(config, settings, &runtime, &metrics, early).await?;
     let (cgroups, cgroup_pool) = cgroups.unzip();
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
@@ -428,18 +420,18 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// Waits for the runtime and learns from it what pods depend on; makes the cgroups above theirs.
-async fn meet_runtime(
+/// Reads from the runtime what pods depend on, and creates the cgroups above theirs.
+async fn prepare_with_runtime(
     config: &KubeletConfiguration,
     settings: &mut Settings,
-    (runtime, socket): (&CriRuntime, &Path),
-    told: (&Registry, &dyn NodeEvents),
+    runtime: &CriRuntime,
+    metrics: &Registry,
+    events: &dyn NodeEvents,
 ) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
-    settings.runtime_name = wait_for_runtime(runtime, socket).await;
     tell_pod_cidr(runtime, &config.pod_cidr).await;
     let in_user_namespace = hostfs::in_user_namespace();
     set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
-    let cgroups = cgroups(config, settings, runtime, told).await?;
+    let cgroups = cgroups(config, settings, runtime, metrics, events).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)
 }
@@ -461,7 +453,8 @@ async fn cgroups(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     runtime: &CriRuntime,
-    (metrics, events): (&Registry, &dyn NodeEvents),
+    metrics: &Registry,
+    events: &dyn NodeEvents,
 ) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;

@@ -31,6 +31,7 @@ use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
 use runtime::{PodDirectories, PodRuntime};
+use status::manager::PodStatusManager;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -41,12 +42,12 @@ use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
-use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
 use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
+use crate::served_pods::ServedPods;
 use crate::sync_metrics::SyncMetrics;
 use admit::{Arrivals, Awaited};
 use guarded::LoopStep;
@@ -77,8 +78,10 @@ pub(crate) struct SyncLoopParts {
     pub(crate) workers: WorkersHandle,
     /// Whom people hear from.
     pub(crate) events: Arc<dyn Events>,
-    /// Where it is told which pods there are.
-    pub(crate) view: Arc<NodeView>,
+    /// Publishes pods and their statuses.
+    pub(crate) status: Arc<PodStatusManager>,
+    /// Shows which manifests were refused.
+    pub(crate) served: Arc<ServedPods>,
     /// Shows that the loop turns.
     pub(crate) pulse: Pulse,
     /// Which pods may run.
@@ -226,7 +229,7 @@ impl SyncLoop {
     }
 
     async fn source_changed(&mut self, change: SourceChange) {
-        self.parts.view.refusals(self.parts.sources.refusals());
+        self.parts.served.set_refusals(self.parts.sources.refusals());
         for refused in &change.refused {
             let reason = "FailedValidation".into();
             self.tell_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
@@ -267,7 +270,7 @@ impl SyncLoop {
             self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_let_in(uid));
         let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
         self.parts.metrics.mirrors(wanted.len());
-        let mut present = self.parts.view.static_pods();
+        let mut present = self.parts.status.reader().static_pods();
         present.retain(|uid, _| is_run(uid));
         let all_heard = self.parts.sources.all_ready();
         let now = StaticPods { wanted, present, all_heard };
@@ -308,11 +311,11 @@ impl SyncLoop {
         };
         let answer = answer(came, known);
         if is_mended(known) {
-            self.parts.view.hide(&uid);
+            self.parts.status.forgotten(&uid);
         }
         if !matches!(answer, Answer::Refuse { .. }) {
             info!(pod = %view::pod_name(&pod), %uid, ?came, ?answer, "pod came");
-            self.parts.view.show(&pod);
+            self.parts.status.desired(&pod);
         }
         // After what may panic: whether it was refused decides about the answer.
         if answer != Answer::StaysRefused {
@@ -359,19 +362,19 @@ impl SyncLoop {
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
-                self.parts.view.ending(&pod);
+                self.parts.status.terminating(&pod);
                 // After what may panic: it is still needed if the step is repeated.
                 self.forget_resize(&uid);
                 let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                 self.parts.workers.ask(uid, update).await;
             }
             Parted::MayRun => {
-                self.parts.view.hide(&uid);
+                self.parts.status.forgotten(&uid);
                 self.forget_resize(&uid);
                 self.parted.insert(uid, pod);
             }
             Parted::Never => {
-                self.parts.view.hide(&uid);
+                self.parts.status.forgotten(&uid);
                 self.forget_resize(&uid);
             }
         }
@@ -409,7 +412,7 @@ impl SyncLoop {
         self.forget_resize(&uid);
         self.parts.remains.forgotten(&uid);
         // What was told of it holds no more, also if it starts over.
-        self.parts.view.hide(&uid);
+        self.parts.status.forgotten(&uid);
         // As if it had come anew: why it was refused must not get lost over its end.
         if let Some(pod) = self.parts.sources.get(&uid).cloned() {
             let is_static = view::is_static(&pod);
@@ -491,7 +494,7 @@ impl SyncLoop {
     async fn go_through_all(&mut self) {
         self.tell_desired().await;
         let (sources, working) = (&self.parts.sources, &self.working);
-        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
+        self.parts.status.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
         self.look_after_all(Trigger::Periodic).await;
     }
 
@@ -511,7 +514,7 @@ impl SyncLoop {
         // Once all sources were heard, who has no worker is gone.
         if self.parts.sources.all_ready() {
             self.parted.clear();
-            self.parts.view.complete();
+            self.parts.status.sources_complete();
             self.parts.remains.all_looked_after();
         }
         self.retry_resizes(trigger).await;
@@ -588,7 +591,7 @@ impl SyncLoop {
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
         if let Some(pod) = self.parted.get(&uid) {
-            self.parts.view.ending(pod);
+            self.parts.status.terminating(pod);
         }
         self.parts.metrics.orphaned();
         // After what may panic: one that is worked on is not found again.

@@ -13,7 +13,9 @@ use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
 use runtime::decide::AllowedSysctls;
+use status::PodMetrics;
 use status::decide::NodeFacts;
+use status::manager::StatusParts;
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::runtime::MemoryRuntime;
@@ -25,7 +27,6 @@ use tokio::time::timeout;
 use super::*;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
-use crate::pod_metrics::PodMetrics;
 use crate::remains::KnownPods;
 use crate::resize_metrics::ResizeMetrics;
 use crate::runtime_state::runtime_state;
@@ -80,7 +81,7 @@ impl Statuses for Looks {
 
 struct Bench {
     runtime: Arc<MemoryRuntime>,
-    view: Arc<NodeView>,
+    status: Arc<PodStatusManager>,
     pulse: Pulse,
     source: watch::Sender<Option<PodList>>,
     _refusals: watch::Sender<RefusalList>,
@@ -147,11 +148,14 @@ fn observer(
     pleg::pleg(parts, pleg::Settings::default())
 }
 
-fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
-    let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
-    let node = (facts, Arc::<Vec<IpAddr>>::default() as _);
-    let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
-    Arc::new(NodeView::new(node, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
+fn status_manager(clock: &Arc<VirtualClock>) -> Arc<PodStatusManager> {
+    Arc::new(PodStatusManager::new(StatusParts {
+        node: NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() },
+        host_ips: Arc::<Vec<IpAddr>>::default(),
+        clock: Arc::clone(clock) as _,
+        metrics: PodMetrics::new(&prometheus::Registry::new()).unwrap(),
+        changes: watch::Sender::new(0),
+    }))
 }
 
 impl Bench {
@@ -174,7 +178,7 @@ impl Bench {
         let remains = remains(&runtime, &clock, workers.states());
         let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
         let resizes = Arc::new(Resizes::new(counted));
-        let view = view(&clock, &resizes);
+        let status = status_manager(&clock);
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
@@ -193,7 +197,8 @@ impl Bench {
             },
             workers,
             events: Arc::new(KeptEvents::default()),
-            view: Arc::clone(&view),
+            status: Arc::clone(&status),
+            served: Arc::new(ServedPods::new(status.reader().clone(), watch::Sender::new(0))),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
             admission: admits_all(),
@@ -214,7 +219,7 @@ impl Bench {
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
         tasks.spawn(async { sync_loop.run(stop).await.expect("nothing is in the way") });
-        Self { runtime, view, pulse, source, _refusals: no_refusals, _tasks: tasks }
+        Self { runtime, status, pulse, source, _refusals: no_refusals, _tasks: tasks }
     }
 
     fn live(&self) -> usize {
@@ -231,9 +236,9 @@ async fn housekeeping_finds_what_nobody_was_told_of() {
     let stranger = wanted::sandbox(&PodName::new("default", "stranger"), &"stranger".into());
     bench.runtime.run_pod_sandbox(&stranger).await.unwrap();
     let ours = Arc::new(test_pods::pod("ours").build());
-    bench.view.show(&ours);
+    bench.status.desired(&ours);
     let repaired = async {
-        while bench.live() > 0 || !server::PodView::pods(&*bench.view).is_empty() {
+        while bench.live() > 0 || !bench.status.reader().entries().is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };

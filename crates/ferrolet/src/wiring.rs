@@ -1,8 +1,8 @@
-//! Puts the agent together: every part in the order of its needs, nothing set afterwards.
+//! Builds the agent: each part after the parts it needs, then the tasks.
 
 mod given;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
@@ -25,11 +25,13 @@ use process::tasks::Tasks;
 pub use prometheus::Registry;
 use runtime::decide::AllowedSysctls;
 use runtime::{
-    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+    LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, TerminationMessages,
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
+use status::PodMetrics;
 use status::decide::NodeFacts;
+use status::manager::{PodStatusManager, StatusParts};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
@@ -42,16 +44,17 @@ use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
-    follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+    WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
-use crate::collection::Collection;
-use crate::image_gc::ImageCollection;
+use crate::collection::{Collection, GcHandles};
+use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
+use crate::image_gc::{ImageCollection, PodsAndImages};
+use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
-use crate::node_view::{AgentHealth, Metrics, NodeHealth, NodeView, RuntimeLogs};
 use crate::panic_reports::panic_guard;
-use crate::pod_metrics::PodMetrics;
+use crate::pleg_statuses::PlegStatuses;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
@@ -59,11 +62,13 @@ use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
+use crate::runtime_logs::RuntimeLogs;
 use crate::runtime_state::{Ready, runtime_state};
+use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
-use crate::syncer::{PlegStatuses, Syncer};
+use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 use crate::version::version;
 
@@ -83,9 +88,9 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
-    gc: (ContainerGc, ImageGc),
+    gc: GcHandles,
     collector: Arc<Collection>,
-    view: Arc<NodeView>,
+    served: Arc<ServedPods>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -103,25 +108,29 @@ impl Agent {
         let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
-        let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
-        let seen = (&view, &pleg.cache);
+        let (status, served) = status_manager(settings, &ports, node.as_ref());
+        let statuses = status.reader().clone();
+        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses };
         let images =
-            ImageCollection::new(settings, &ports, seen, records.claims(node.as_ref()), &panics);
+            ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
-        let seen = (&view, &resizes, &pleg.requests);
-        let syncer = syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()));
+        let seen = (&status, &resizes, &pleg.requests);
+        let sync_pod = sync_pod(settings, &ports, seen, (&pod_runtime, node.as_ref()));
         let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
         let (workers_task, workers_handle, news) =
-            workers(worker_parts(settings, &ports, syncer, seen, &panics));
-        follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
+            workers(worker_parts(settings, &ports, sync_pod, seen, &panics));
+        follow_host_ips(settings, node.as_ref(), &workers_handle, status.reader(), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let told = (copies, workers_handle.states(), times);
-        let statics = tell(settings, &ports, told, (&view, &panics), &mut tasks);
+        let states = workers_handle.states();
+        let statuses = status.reader();
+        let inputs = WriterInputs { copies, states, times, statuses, panics: &panics };
+        let statics = tell(settings, &ports, inputs, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) =
             collect_containers(settings, &ports, pods, &panics, &mut tasks);
-        let (gc, given) = ((container_gc, images.start(&mut tasks)), remains.known_pods());
+        let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
+        let given = remains.known_pods();
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -132,7 +141,8 @@ impl Agent {
             directories: directories(settings, &ports),
             workers: workers_handle,
             events: Arc::clone(&ports.events),
-            view: Arc::clone(&view),
+            status: Arc::clone(&status),
+            served: Arc::clone(&served),
             pulse: pulse.clone(),
             admission: admission(settings, &ports.metrics),
             runtime: ready,
@@ -148,14 +158,14 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
+        let known = (Arc::clone(&served), given, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn_fallible("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, gc, collector, view }
+        Self { tasks, health, gc, collector, served }
     }
 
     /// Asks for plans and passes over everything, as people do.
@@ -165,12 +175,12 @@ impl Agent {
 
     /// Asks things of the collection of dead containers.
     pub fn container_gc(&self) -> ContainerGc {
-        self.gc.0.clone()
+        self.gc.containers.clone()
     }
 
     /// Asks things of the collection of images.
     pub fn image_gc(&self) -> ImageGc {
-        self.gc.1.clone()
+        self.gc.images.clone()
     }
 
     /// The checks that the systemd watchdog depends on.
@@ -180,12 +190,12 @@ impl Agent {
 
     /// A number that changes with every pod that comes, goes, or has another status.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.view.changes()
+        self.served.changes()
     }
 
     /// The pods, with what is known of them.
     pub fn pods(&self) -> Arc<dyn PodView> {
-        Arc::clone(&self.view) as _
+        Arc::clone(&self.served) as _
     }
 
     /// Waits for a part to break, which none should.
@@ -212,16 +222,21 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (view, given, events, log_paths): (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs),
+    (pods, given, events, log_paths): (
+        Arc<ServedPods>,
+        Arc<KnownPods>,
+        Arc<EventBook>,
+        RuntimeLogs,
+    ),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
     let Some(Local { listener, verbosity, pod_resources }) = local else { return };
-    let told = ToldPods::new(Arc::clone(&view), given);
+    let told = ToldPods::new(pods.reader().clone(), given);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
     let answers = server::Parts {
-        pods: view,
+        pods,
         events,
         log_paths: Arc::new(log_paths),
         logs: ports.logs,
@@ -236,22 +251,28 @@ fn answer(
     tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
 }
 
-/// What is known of pods.
-fn node_view(
+/// The status manager, and the pods that the server shows.
+fn status_manager(
     settings: &Settings,
     ports: &Ports,
     node: Option<&NodeHandle>,
-    resizes: &Arc<Resizes>,
-) -> NodeView {
-    let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
-    let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
+) -> (Arc<PodStatusManager>, Arc<ServedPods>) {
+    let changes = watch::Sender::new(0);
     let facts = NodeFacts {
         host_ips: Vec::new(),
         prefers_v6: settings.node.prefers_v6(),
         runtime_name: settings.runtime_name.clone(),
         stop_signals: settings.node.stop_signals,
     };
-    NodeView::new((facts, host_ips(settings, node)), clock, resizes, metrics)
+    let manager = PodStatusManager::new(StatusParts {
+        node: facts,
+        host_ips: host_ips(settings, node),
+        clock: Arc::clone(&ports.clock),
+        metrics: PodMetrics::new(&ports.metrics).expect("no other part measures pod starts"),
+        changes: changes.clone(),
+    });
+    let served = ServedPods::new(manager.reader().clone(), changes);
+    (Arc::new(manager), Arc::new(served))
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
@@ -288,7 +309,8 @@ fn collect_containers(
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
-    let (stops, stop) = background_stops(Arc::new(StopThroughRuntime(pod_runtime)), panics.clone());
+    let (stops, stop) =
+        background_stops(Arc::new(StopThroughRuntime(pod_runtime.killer())), panics.clone());
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());
@@ -418,12 +440,12 @@ fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &Pan
 fn worker_parts(
     settings: &Settings,
     ports: &Ports,
-    syncer: Syncer,
+    sync_pod: SyncPod,
     (statuses, acts, stamps): (PlegStatuses, Acts, Stamps),
     panics: &PanicGuard,
 ) -> WorkerParts {
     WorkerParts {
-        syncer: Arc::new(syncer),
+        syncer: Arc::new(sync_pod),
         statuses: Arc::new(statuses),
         acts,
         stamps,
@@ -489,7 +511,7 @@ fn pod_runtime(
     (images, node): (&ImageCollection, Option<&NodeHandle>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
-    Arc::new(PodRuntime::new(RuntimeParts {
+    Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
@@ -501,6 +523,7 @@ fn pod_runtime(
         node: settings.node.clone(),
         host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
+        prerequisites: Vec::new(),
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, node, tasks),
@@ -508,24 +531,24 @@ fn pod_runtime(
     }))
 }
 
-/// What makes pods as specified.
-fn syncer(
+/// Makes pods as specified.
+fn sync_pod(
     settings: &Settings,
     ports: &Ports,
-    (view, resizes, looks): (&Arc<NodeView>, &Arc<Resizes>, &pleg::Marks<()>),
+    (status, resizes, looks): (&Arc<PodStatusManager>, &Arc<Resizes>, &pleg::Marks<()>),
     (pod_runtime, node): (&Arc<PodRuntime>, Option<&NodeHandle>),
-) -> Syncer {
+) -> SyncPod {
     let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
-    Syncer {
+    SyncPod {
         pod_runtime: Arc::clone(pod_runtime),
         adoption,
         runtime: Arc::clone(&ports.runtime),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
-        view: Arc::clone(view),
+        status: Arc::clone(status),
         resizes: Arc::clone(resizes),
         node: node.cloned(),
         looks: looks.clone(),
-        failures: Mutex::default(),
+        records: SyncRecords::default(),
     }
 }

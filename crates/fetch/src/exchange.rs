@@ -34,7 +34,8 @@ pub(crate) async fn exchange(
     target: &Target,
     headers: &HeaderMap,
     limit: u64,
-    (tls, names): (&Tls, &Resolver),
+    tls: &Tls,
+    names: &Resolver,
 ) -> Result<Outcome, HttpError> {
     let request = request(target, headers)?;
     let found = names.resolve(&target.host, LOOKUP).await;

@@ -79,8 +79,7 @@ impl Fetcher {
         let mut headers = self.headers(&request.headers)?;
         let mut target = first.clone();
         for _ in 0..MOST_REQUESTS {
-            let answer =
-                exchange(&target, &headers, request.limit, (&self.tls, &self.names)).await?;
+            let answer = exchange(&target, &headers, request.limit, &self.tls, &self.names).await?;
             let (next, status) = match answer {
                 Outcome::Answer(answer) => return Ok(answer),
                 Outcome::Redirect(location, status) => (target.join(&location)?, status),

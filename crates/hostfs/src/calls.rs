@@ -40,7 +40,8 @@ impl Host {
     pub(crate) async fn call_within<T: Send + 'static>(
         &self,
         limit: Duration,
-        (operation, path): (&'static str, &Path),
+        operation: &'static str,
+        path: &Path,
         work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, FileError> {
         within(self.pool(), Call { operation, subject: path, limit }, work).await

@@ -202,6 +202,6 @@ impl HostFiles for Host {
         };
         let root = root.to_owned();
         let work = move |path: &Path| removal::remove(&root, path, kind);
-        self.call_within(calls::REMOVAL, ("remove", path), work).await
+        self.call_within(calls::REMOVAL, "remove", path, work).await
     }
 }

@@ -75,7 +75,8 @@ impl HostPacketFilter {
     async fn is_there(
         &self,
         family: Family,
-        (option, chain): (&str, FilterChain),
+        option: &str,
+        chain: FilterChain,
         more: &[&str],
     ) -> Result<bool, FilterError> {
         let look = ["-w", TURN, option, chain.name, "-t", chain.table.name()];
@@ -129,11 +130,11 @@ fn line(addition: &Addition) -> String {
 #[async_trait]
 impl PacketFilter for HostPacketFilter {
     async fn has_chain(&self, family: Family, chain: FilterChain) -> Result<bool, FilterError> {
-        self.is_there(family, ("-S", chain), &[]).await
+        self.is_there(family, "-S", chain, &[]).await
     }
 
     async fn has_rule(&self, family: Family, rule: &FilterRule) -> Result<bool, FilterError> {
-        self.is_there(family, ("-C", rule.chain), rule.words).await
+        self.is_there(family, "-C", rule.chain, rule.words).await
     }
 
     async fn add(&self, family: Family, additions: &[Addition]) -> Result<(), FilterError> {

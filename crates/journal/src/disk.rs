@@ -205,7 +205,8 @@ impl Disk {
         &self,
         verdict: &Verdict,
         outcome: Outcome<'_>,
-        (at, now): (Timestamp, std::time::Instant),
+        at: Timestamp,
+        now: std::time::Instant,
     ) {
         let mut state = self.state();
         if state.repeated.is_news(verdict, outcome, now) {

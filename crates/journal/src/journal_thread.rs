@@ -191,13 +191,13 @@ impl From<Outcome<'_>> for OwnOutcome {
 impl Journal for DiskJournal {
     fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
         let (verdict, outcome) = (verdict.clone(), OwnOutcome::from(outcome));
-        let at = (self.disk.now(), Instant::now().into_std());
+        let (at, now) = (self.disk.now(), Instant::now().into_std());
         self.submit(move |disk| {
             let outcome = match &outcome {
                 OwnOutcome::Failed(error) => Outcome::Failed(error),
                 OwnOutcome::Other(outcome) => *outcome,
             };
-            disk.record(&verdict, outcome, at);
+            disk.record(&verdict, outcome, at, now);
         });
     }
 

@@ -329,11 +329,12 @@ pub struct ClusterEvent {
 }
 
 impl ClusterEvent {
-    /// One that is now, with its reason and what it says.
+    /// An event of now.
     pub fn new(
         about: About,
         is_warning: bool,
-        (reason, message): (Cow<'static, str>, String),
+        reason: Cow<'static, str>,
+        message: String,
         now: Timestamp,
     ) -> Self {
         Self { about, is_warning, reason, message, first: now, at: now, count: 1 }

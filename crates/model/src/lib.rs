@@ -3,7 +3,7 @@
 //! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
 //! of the runtime, reasons for deletions, the ports (traits) through which the agent reaches the
 //! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O,
-//! but for [`lists`], which ask a runtime through its port.
+//! but for [`lists`] and [`checkpoint`], which use a port.
 //!
 //! Invariants:
 //! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
@@ -15,6 +15,7 @@ pub mod acts;
 pub mod cgroup;
 pub mod chain;
 pub mod chance;
+pub mod checkpoint;
 pub mod cluster;
 pub mod environment;
 pub mod fingerprint;
@@ -47,4 +48,5 @@ pub mod sysctl;
 pub mod tokens;
 pub mod trouble;
 pub mod verdict;
+pub mod wait;
 pub mod wanted;

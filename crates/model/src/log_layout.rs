@@ -110,7 +110,8 @@ impl LogLayout {
     pub fn remains(
         &self,
         pod: &PodName,
-        (name, id): (&str, &ContainerId),
+        name: &str,
+        id: &ContainerId,
         log: Option<&Path>,
     ) -> Vec<Subject> {
         let log = log.filter(|log| self.has_log(log));
@@ -187,7 +188,7 @@ mod tests {
     fn a_container_goes_after_its_log_and_the_link() {
         let pod = PodName::new("default", "web");
         let remains = |log: &str| {
-            let all = layout().remains(&pod, ("main", &"abc".into()), Some(Path::new(log)));
+            let all = layout().remains(&pod, "main", &"abc".into(), Some(Path::new(log)));
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let link = "link /var/log/containers/web_default_main-abc.log";
@@ -206,7 +207,7 @@ mod tests {
         for log in elsewhere {
             assert_eq!(remains(log), [link, "container abc"], "{log}");
         }
-        let odd = layout().remains(&pod, ("../main", &"abc".into()), None);
+        let odd = layout().remains(&pod, "../main", &"abc".into(), None);
         assert_eq!(odd, [Subject::Container("abc".into())]);
     }
 }

@@ -59,7 +59,8 @@ pub(crate) struct Before {
 /// half a status would start containers that already run. What is nobody's nobody asks about: that it is
 /// there will do.
 pub(crate) async fn status(
-    (runtime, words): (&dyn Runtime, &dyn LastWords),
+    runtime: &dyn Runtime,
+    words: &dyn LastWords,
     pod: RuntimePod,
     before: &Before,
 ) -> Result<PodStatus, RuntimeError> {
@@ -78,7 +79,7 @@ pub(crate) async fn status(
             let next = next.into_iter().filter(|position| !read.contains_key(position));
             let answers = join_all(next.map(async |position| {
                 let listed = &pod.containers[position];
-                (position, container((runtime, words), listed, old).await)
+                (position, container(runtime, words, listed, old).await)
             }));
             let answers = answers.await;
             if answers.is_empty() {
@@ -106,12 +107,13 @@ pub(crate) async fn status(
         }
     }
     older.shrink_to_fit();
-    let containers = (found(statuses)?, older);
-    Ok(pod_status(pod.uid, found(sandboxes)?, containers, before.status.as_deref()))
+    let (sandboxes, containers) = (found(sandboxes)?, found(statuses)?);
+    Ok(pod_status(pod.uid, sandboxes, containers, older, before.status.as_deref()))
 }
 
 async fn container(
-    (runtime, words): (&dyn Runtime, &dyn LastWords),
+    runtime: &dyn Runtime,
+    words: &dyn LastWords,
     listed: &Container,
     old: Option<&PodStatus>,
 ) -> Result<ContainerStatus, RuntimeError> {
@@ -179,7 +181,8 @@ fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeErro
 /// What a look gives, or an error when it takes too long.
 pub(crate) async fn within<T>(
     deadline: Duration,
-    (method, uid): (&'static str, &PodUid),
+    method: &'static str,
+    uid: &PodUid,
     look: impl Future<Output = Result<T, RuntimeError>>,
 ) -> Result<T, RuntimeError> {
     tokio::time::timeout(deadline, look).await.unwrap_or_else(|_| {

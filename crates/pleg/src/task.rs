@@ -248,6 +248,13 @@ enum Listed {
     Outdated,
 }
 
+/// How a list differs from the record of a pod.
+struct Difference {
+    at: Stamp,
+    seen: PodRecord,
+    events: Vec<LifecycleEvent>,
+}
+
 /// An inspection that ended, and the look that it was made for.
 struct Inspected {
     uid: PodUid,
@@ -346,10 +353,10 @@ impl Relist {
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
         let runtime = Arc::clone(&self.runtime);
         let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
-        let named = (uid.clone(), self.name_of(&uid));
-        self.start_work(named, at, async move {
+        let name = self.name_of(&uid);
+        self.start_work(uid.clone(), name, at, async move {
             let list = inspect::list_pod(&*runtime, &uid);
-            let pod = inspect::within(deadline, ("ListContainers", &uid), list).await;
+            let pod = inspect::within(deadline, "ListContainers", &uid, list).await;
             Done::Looked { uid, began, at, pod }
         });
     }
@@ -451,7 +458,7 @@ impl Relist {
             let pod = pods.remove(&uid);
             if self.busy.contains_key(&uid) {
                 self.note_live(&uid, pod.as_ref(), at);
-            } else if self.reconcile_guarded(&uid, pod, (at, announced)) == Reconciled::Gone {
+            } else if self.reconcile_guarded(&uid, pod, at, announced) == Reconciled::Gone {
                 self.records.remove(&uid);
             }
         }
@@ -471,7 +478,7 @@ impl Relist {
 
     fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
         match pod {
-            Ok(pod) => match self.reconcile_guarded(&uid, pod, (at, true)) {
+            Ok(pod) => match self.reconcile_guarded(&uid, pod, at, true) {
                 Reconciled::Inspecting => return,
                 Reconciled::Unchanged => self.writer.unchanged(&uid, at),
                 // Its empty record stays until a relist agrees: one that began before this look may
@@ -518,28 +525,24 @@ impl Relist {
             holds: !record.reinspect && !is_stale,
         };
         self.busy.entry(uid.clone()).or_insert(Busy { since: at, again: false });
-        self.inspect(pod, old, (at, seen, events));
+        self.inspect(pod, old, Difference { at, seen, events });
         Reconciled::Inspecting
     }
 
-    fn inspect(
-        &self,
-        pod: RuntimePod,
-        old: Before,
-        (at, seen, events): (Stamp, PodRecord, Vec<LifecycleEvent>),
-    ) {
+    fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
+        let Difference { at, seen, events } = difference;
         let runtime = Arc::clone(&self.runtime);
         let words = Arc::clone(&self.last_words);
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
         let counts = Counts::from(&pod);
-        let named = (pod.uid.clone(), Some(pod.pod.clone()));
-        self.start_work(named, at, async move {
+        let (uid, name) = (pod.uid.clone(), Some(pod.pod.clone()));
+        self.start_work(uid, name, at, async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
             // Only what has a permit needs room for it: very many may wait.
-            let status = Box::pin(inspect::status((&*runtime, &*words), pod, &old));
-            let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
+            let status = Box::pin(inspect::status(&*runtime, &*words, pod, &old));
+            let status = inspect::within(deadline, "ContainerStatus", &uid, status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })
         });

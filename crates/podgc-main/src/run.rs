@@ -15,8 +15,8 @@ use podgc::cache::SharedCache;
 use podgc::events::{FLUSH, WAITING, write_events};
 use podgc::plan::TerminatedPolicy;
 use podgc::task::{Outside, PodGc, PodGcSettings};
-use process::BLOCKING_THREADS;
 use process::clock::SystemClock;
+use process::run_async;
 use process::signals::Signals;
 use process::tasks::Tasks;
 use server::access::{Access, AccessSettings};
@@ -55,14 +55,7 @@ pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
         warn!(%dir, %error, "the journal cannot be kept; deletions are in this log alone");
     }
     hostfs::share_one_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .context("start the async runtime")?;
-    let done = runtime.block_on(work(args));
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    done
+    run_async(work(args)).context("start the async runtime")?
 }
 
 async fn work(args: &PodGcArguments) -> Result<()> {
@@ -78,7 +71,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tokio::select! {
         biased;
         name = signals.received() => info!(signal = name, "Received signal, stopping"),
-        error = lead(args, &parts, (&mut tasks, &mut writers)) => {
+        error = lead(args, &parts, &mut tasks, &mut writers) => {
             // Nothing may be deleted from now on; requests in progress are aborted.
             tasks.abort().await;
             parts.journal.sync();
@@ -105,7 +98,8 @@ async fn work(args: &PodGcArguments) -> Result<()> {
 async fn lead(
     args: &PodGcArguments,
     parts: &Parts,
-    (tasks, writers): (&mut Tasks, &mut Tasks),
+    tasks: &mut Tasks,
+    writers: &mut Tasks,
 ) -> Error {
     if let Err(error) = wait_for_server(&parts.cluster).await {
         return error;

@@ -72,10 +72,10 @@ impl Cache {
             if !is_newer(record.version, known.version) {
                 return;
             }
-            let names = (known.namespace, known.node);
+            let (namespace, node) = (known.namespace, known.node);
             self.unlink(slot);
             self.fill(slot, record);
-            self.let_go(names);
+            self.let_go(namespace, node);
             return;
         }
         let hash = self.seed.hash_one(&record.uid);
@@ -100,12 +100,12 @@ impl Cache {
         let (slot, _) = entry.remove();
         self.unlink(slot);
         let known = &mut self.slots[slot as usize];
-        let names = (known.namespace, known.node);
+        let (namespace, node) = (known.namespace, known.node);
         let stamp = known.stamp.wrapping_add(1);
         *known = Slot::default();
         known.stamp = stamp;
         self.free.push(slot);
-        self.let_go(names);
+        self.let_go(namespace, node);
     }
 
     /// A pod is there of which nothing new can be understood.
@@ -282,7 +282,7 @@ impl Cache {
     }
 
     /// Lets go of the names that a pod used.
-    fn let_go(&mut self, (namespace, node): (u32, u32)) {
+    fn let_go(&mut self, namespace: u32, node: u32) {
         self.namespaces.let_go(namespace);
         if node != NO_NAME {
             self.nodes.let_go(node);

@@ -235,8 +235,8 @@ impl Election {
             field_path: String::new(),
         };
         let message = format!("{} {what}", self.settings.policy.identity);
-        let told = ("LeaderElection".into(), message);
-        let event = ClusterEvent::new(about, false, told, self.ports.clock.now());
+        let (reason, now) = ("LeaderElection".into(), self.ports.clock.now());
+        let event = ClusterEvent::new(about, false, reason, message, now);
         // Whoever leads has more to do than to wait for this.
         let write = self.ports.events.write_event(&event);
         if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {

@@ -90,5 +90,5 @@ pub(crate) fn event(pod: &PodTarget, rule: &Rule, node: &str, now: Timestamp) ->
         field_path: String::new(),
     };
     let message = format!("Deleted by {}: {}", rule.name(), sentence(rule, node));
-    ClusterEvent::new(about, false, (EVENT_REASON.into(), message), now)
+    ClusterEvent::new(about, false, EVENT_REASON.into(), message, now)
 }

@@ -94,12 +94,12 @@ impl Size {
             return;
         }
         let part = resources.get_or_insert_default();
-        put(&mut part.requests, (self.cpu_request, self.memory_request));
-        put(&mut part.limits, (self.cpu_limit, self.memory_limit));
+        put(&mut part.requests, self.cpu_request, self.memory_request);
+        put(&mut part.limits, self.cpu_limit, self.memory_limit);
     }
 }
 
-fn put(list: &mut Option<ResourceList>, (cpu, memory): (i64, i64)) {
+fn put(list: &mut Option<ResourceList>, cpu: i64, memory: i64) {
     let had = Size::of_amounts(&resources::amounts(list.as_ref()), &Amounts::new());
     let mut all = list.take().unwrap_or_default();
     let amounts = [

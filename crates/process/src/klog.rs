@@ -58,7 +58,6 @@ pub fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity
 const OURS: &[&str] = &[
     "blocking",
     "cgroups",
-    "checkpoint",
     "cli",
     "cluster",
     "config",
@@ -75,7 +74,6 @@ const OURS: &[&str] = &[
     "pleg",
     "podgc",
     "podgc_main",
-    "podresources",
     "pods",
     "podspec",
     "process",
@@ -129,21 +127,25 @@ where
         match self.format {
             Format::Text => {
                 let now = now.to_zoned(self.zone.clone());
-                write_text(writer, (level, self.pid), &now, &caller, &fields)
+                let header = Header { level, pid: self.pid, now: &now, caller: &caller };
+                write_text(writer, &header, &fields)
             }
             Format::Json => write_json(writer, level, now, &caller, fields),
         }
     }
 }
 
-fn write_text(
-    mut writer: impl fmt::Write,
-    (level, pid): (Level, u32),
-    now: &Zoned,
-    caller: &str,
-    fields: &Fields,
-) -> fmt::Result {
-    let letter = match level {
+/// What a line of text begins with.
+struct Header<'a> {
+    level: Level,
+    pid: u32,
+    now: &'a Zoned,
+    caller: &'a str,
+}
+
+fn write_text(mut writer: impl fmt::Write, header: &Header<'_>, fields: &Fields) -> fmt::Result {
+    let Header { level, pid, now, caller } = header;
+    let letter = match *level {
         Level::ERROR => 'E',
         Level::WARN => 'W',
         _ => 'I',
@@ -275,7 +277,8 @@ mod tests {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::UTC);
         let mut line = String::new();
-        write_text(&mut line, (Level::INFO, 321), &now, "act.rs:12", &fields()).unwrap();
+        let header = Header { level: Level::INFO, pid: 321, now: &now, caller: "act.rs:12" };
+        write_text(&mut line, &header, &fields()).unwrap();
         let expected = "I1115 10:02:33.000123     321 act.rs:12] \"container runs\" \
                         pod=\"default/web\\nE1115 forged\" attempt=3\n";
         assert_eq!(line, expected);

@@ -22,5 +22,5 @@ mod trace_settings;
 pub mod traces;
 pub mod version;
 
-pub use threads::BLOCKING_THREADS;
+pub use threads::run_async;
 pub use trace_settings::TraceSettings;

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use model::chain::Chain;
+use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use model::ids::{ContainerId, PodUid};
 use model::ports::files::{FileError, HostFiles};
 use podspec::Size;

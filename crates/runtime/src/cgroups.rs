@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
+use model::observed::{ContainerState, PodStatus};
 use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
@@ -23,8 +24,8 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
-    pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,
+    CLASSES, CgroupFacts, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share,
+    class_values, pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,
 };
 use turns::Turns;
 
@@ -150,13 +151,33 @@ impl PodCgroups {
         Ok(pod_cgroup(&self.settings.root, pod)?.path(self.port.driver()))
     }
 
-    /// Whether this agent saw to the cgroup of a pod already.
-    pub(crate) fn knows(&self, uid: &PodUid) -> bool {
-        self.known().contains_key(uid)
+    /// Looks at the cgroup of a pod. The kernel is asked only for a pod that this agent has not synced yet
+    /// and of which something runs.
+    pub(crate) async fn facts(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+    ) -> Result<CgroupFacts, PodCgroupError> {
+        if let Some(facts) = self.known_facts(pod) {
+            return Ok(facts);
+        }
+        let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
+        Ok(CgroupFacts::NotEnsured { exists: runs && self.exists(pod).await? })
     }
 
-    /// Whether the cgroup of a pod is there as a whole.
-    pub(crate) async fn is_there(&self, pod: &Pod) -> Result<bool, PodCgroupError> {
+    /// The cgroup of a pod, if this agent has ensured it.
+    fn known_facts(&self, pod: &Pod) -> Option<CgroupFacts> {
+        let (values, share) = (self.wanted(pod), class_share(pod));
+        let known = self.known();
+        let known = known.get(&view::uid(pod))?;
+        Some(CgroupFacts::Ensured {
+            values_match: known.values.as_ref() == Some(&values),
+            share_matches: known.share == share,
+        })
+    }
+
+    /// Whether the cgroup of a pod exists as a whole.
+    async fn exists(&self, pod: &Pod) -> Result<bool, PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         match self.port.check(&name).await {
             Ok(()) => Ok(true),
@@ -208,11 +229,8 @@ impl PodCgroups {
 
     /// Whether the cgroup of a pod has what the pod was given, as far as is known, and its class knows of it.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
-        let values = pod_cgroup_values(pod, &self.settings);
-        let known = self.known();
-        known.get(&view::uid(pod)).is_none_or(|known| {
-            known.values.as_ref() == Some(&values) && known.share == class_share(pod)
-        })
+        let sized = CgroupFacts::Ensured { values_match: true, share_matches: true };
+        self.known_facts(pod).is_none_or(|facts| facts == sized)
     }
 
     /// What the cgroup of a pod is to have.

@@ -1,27 +1,34 @@
-//! Making a container, whatever became of earlier attempts.
+//! Creating a container, whatever became of earlier attempts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::future::join;
 use k8s_openapi::api::core::v1::Container;
 use model::environment::Environment;
 use model::ids::ContainerId;
 use model::lists;
-use model::observed::ContainerStatus;
-use model::ports::runtime::{ContainerFilter, ImageUser, RuntimeError};
+use model::log_layout::LogLayout;
+use model::observed::{ContainerState, ContainerStatus};
+use model::ports::addresses::HostIps;
+use model::ports::runtime::{ContainerFilter, ImageUser, Runtime, RuntimeError};
 use model::wanted::{ContainerConfig, Mount, NamespaceMode};
 use podspec::view;
-use tracing::warn;
+use tracing::{info, warn};
 
-use crate::act::PodRuntime;
-use crate::container::{Instance, container_config};
-use crate::create_sandbox::MOST_NAMES;
+use crate::api::ApiParts;
+use crate::container_config::{Instance, container_config};
+use crate::container_files::ContainerFiles;
 use crate::decide::{
-    EnvironmentSources, Role, TakenContainer, environment, taken_container, with_default_tag,
+    ApiFacts, EnvironmentSources, NodeSettings, Role, TakenContainer, environment, startable,
+    taken_container, with_default_tag,
 };
 use crate::error::StartError;
 use crate::image::Ensured;
-use crate::start::Starting;
+use crate::layout::create_log_directory;
+use crate::remover::ContainerRemover;
+use crate::sandboxes::MOST_NAMES;
+use crate::start_context::StartContext;
 
 /// A container that was made.
 pub(crate) struct Made {
@@ -35,34 +42,81 @@ pub(crate) struct Made {
 }
 
 /// What all attempts to make a container have in common.
-pub(crate) struct Prepared {
+struct Prepared {
     /// The container into which it looks.
     target: Option<ContainerId>,
     image_ref: String,
     image_user: Option<ImageUser>,
     envs: Environment,
     mounts: Vec<Mount>,
-    /// Where its last words go, below the directories of pods.
+    /// The directory of its termination messages, below the directories of pods.
     messages: Option<PathBuf>,
 }
 
-impl PodRuntime {
+/// Creates containers, or finds those that earlier attempts created.
+#[derive(Debug)]
+pub(crate) struct ContainerCreator {
+    pub(crate) containers: Arc<dyn Runtime>,
+    /// The runtime reports the users of images.
+    pub(crate) images: Arc<dyn Runtime>,
+    pub(crate) files: Arc<ContainerFiles>,
+    pub(crate) node: Arc<NodeSettings>,
+    pub(crate) host_ips: Arc<dyn HostIps>,
+    /// The API; none for an agent that stands alone.
+    pub(crate) api: Option<ApiParts>,
+    pub(crate) remover: Arc<ContainerRemover>,
+}
+
+impl ContainerCreator {
+    /// The container to start: one that an earlier attempt made as wanted, or a new one.
+    pub(crate) async fn adopt_or_create(
+        &self,
+        starting: &StartContext<'_>,
+        image: Ensured,
+    ) -> Result<Made, StartError> {
+        let latest = starting.latest();
+        let logs = self.files.logs.pod_logs.join(starting.logs());
+        let number = async {
+            let number = self.files.restart_count(latest, &logs).await;
+            let container = || starting.container.name.clone();
+            number.map_err(|source| StartError::Logs { container: container(), source })
+        };
+        if latest.is_none() {
+            // Only the logs tell, which are looked at while the rest is made.
+            let (number, prepared) = join(number, self.prepare(starting, image)).await;
+            return self.create(starting, number?, &prepared?).await;
+        }
+        let number = number.await?;
+        let sandbox = &starting.sandbox.id;
+        if let Some(waiting) = startable(latest, starting.container, sandbox) {
+            info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
+            let log_path = LogLayout::container_log(&waiting.name, number);
+            return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
+        }
+        if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
+            let removed = self.remover.never_started(starting, &unused.id, "never-started").await;
+            removed.map_err(StartError::RemoveUnused)?;
+        }
+        let prepared = self.prepare(starting, image).await?;
+        self.create(starting, number, &prepared).await
+    }
+
     /// Makes a container under a number. What an earlier attempt left under the same name is started
     /// or removed; a name that the runtime does not give back is left to it.
-    pub(crate) async fn create(
+    async fn create(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         mut number: u32,
         prepared: &Prepared,
     ) -> Result<Made, StartError> {
-        let Starting { container, home, .. } = *starting;
+        let StartContext { container, sandbox, .. } = *starting;
         let mut names = 0;
         loop {
             names += 1;
             let config = self.configure(starting, number, prepared).await?;
             let log_path = config.log_path.clone();
             let made =
-                self.parts.runtime.create_container(&home.sandbox, &config, &home.config).await;
+                self.containers.create_container(&sandbox.id, &config, &sandbox.config).await;
             let error = match made {
                 Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false }),
                 Err(error) => error,
@@ -70,9 +124,9 @@ impl PodRuntime {
             if !error.is_name_taken() || names == MOST_NAMES {
                 return Err(StartError::Create(error));
             }
-            warn!(pod = %home.config.pod, container = container.name, %error, "the name of a container is taken");
+            warn!(pod = %sandbox.config.pod, container = container.name, %error, "the name of a container is taken");
             let found = self.named(starting, number).await.map_err(StartError::Create)?;
-            match taken_container(found.as_ref(), container, &home.sandbox) {
+            match taken_container(found.as_ref(), container, &sandbox.id) {
                 TakenContainer::Start(id) => {
                     return Ok(Made { id, log_path, runs: false, adopted: true });
                 }
@@ -81,7 +135,7 @@ impl PodRuntime {
                 }
                 TakenContainer::Remove(id) => {
                     // One that does not go keeps its name to itself.
-                    let removed = self.remove_unused(starting, &id, "name-taken").await;
+                    let removed = self.remover.unused(starting, &id, "name-taken").await;
                     if removed.is_err() {
                         number = number.saturating_add(1);
                     }
@@ -94,20 +148,23 @@ impl PodRuntime {
 
     /// What a container needs, whatever its number. It is made in upstream's order, so that one that is
     /// refused leaves behind what it leaves there; its files are made side by side.
-    pub(crate) async fn prepare(
+    async fn prepare(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         image: Ensured,
     ) -> Result<Prepared, StartError> {
-        let Starting { pod, container, home, .. } = *starting;
+        let StartContext { pod, container, sandbox, .. } = *starting;
         let target = target(starting)?;
-        let api = self.api_facts(pod, container).await.map_err(StartError::Config)?;
-        let node_ips = self.parts.host_ips.host_ips();
-        let (ips, node) = (&home.ips, &self.parts.node);
+        let api = match &self.api {
+            Some(api) => api.facts(pod, container).await.map_err(StartError::Config)?,
+            None => ApiFacts::default(),
+        };
+        let node_ips = self.host_ips.host_ips();
+        let (ips, node) = (&sandbox.ips, &*self.node);
         let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };
         let envs = environment(pod, container, &sources).map_err(StartError::Config)?;
-        let mounts = self.mounts(pod, container, ips);
-        let messages = self.message_directory(&home.config.pod_uid, container);
+        let mounts = self.files.mounts(pod, container, ips);
+        let messages = self.files.message_directory(&sandbox.config.pod_uid, container);
         let (mounts, messages) = join(mounts, messages).await;
         let mounts = mounts.map_err(StartError::Files)?;
         let image_user = match image.seen {
@@ -121,11 +178,11 @@ impl PodRuntime {
     /// What the runtime is asked for. From here on the container has a place for its log.
     async fn configure(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         number: u32,
         prepared: &Prepared,
     ) -> Result<ContainerConfig, StartError> {
-        let Starting { pod, container, .. } = *starting;
+        let StartContext { pod, container, .. } = *starting;
         let instance = Instance {
             restart_count: number,
             image_ref: prepared.image_ref.clone(),
@@ -133,14 +190,15 @@ impl PodRuntime {
             envs: prepared.envs.clone(),
             mounts: prepared.mounts.clone(),
         };
-        let mut config = container_config(pod, container, instance, &self.parts.node)
-            .map_err(StartError::Config)?;
+        let mut config =
+            container_config(pod, container, instance, &self.node).map_err(StartError::Config)?;
         let logs = starting.logs();
         let messages = async {
             let directory = prepared.messages.as_deref()?;
-            self.message_mount(directory, container).await
+            self.files.message_mount(directory, container).await
         };
-        let (logs, messages) = join(self.create_log_directory(&logs), messages).await;
+        let logs = create_log_directory(&*self.files.files, &self.files.logs, &logs);
+        let (logs, messages) = join(logs, messages).await;
         logs.map_err(|source| {
             let container = container.name.clone();
             StartError::LogDirectory { container, source }
@@ -157,7 +215,7 @@ impl PodRuntime {
     /// Whom the container's image runs as.
     async fn image_user(&self, container: &Container) -> Result<Option<ImageUser>, StartError> {
         let image = container.image.clone().unwrap_or_default();
-        match self.parts.runtime.image_status(&with_default_tag(&image)).await {
+        match self.images.image_status(&with_default_tag(&image)).await {
             Ok(image) => Ok(image.and_then(|image| image.user)),
             Err(source) => Err(StartError::ImageUser { image, source }),
         }
@@ -166,11 +224,11 @@ impl PodRuntime {
     /// What the runtime has under the name and number.
     async fn named(
         &self,
-        starting: &Starting<'_>,
+        starting: &StartContext<'_>,
         number: u32,
     ) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let runtime = &self.parts.runtime;
-        let pod_uid = Some(starting.home.config.pod_uid.clone());
+        let runtime = &self.containers;
+        let pod_uid = Some(starting.sandbox.config.pod_uid.clone());
         let filter = ContainerFilter { pod_uid, ..ContainerFilter::default() };
         let listed = lists::containers(&**runtime, &filter).await?;
         let name = starting.container.name.as_str();
@@ -185,7 +243,7 @@ impl PodRuntime {
 }
 
 /// The container into which an ephemeral one looks.
-fn target(starting: &Starting<'_>) -> Result<Option<ContainerId>, StartError> {
+fn target(starting: &StartContext<'_>) -> Result<Option<ContainerId>, StartError> {
     if starting.role != Role::Ephemeral {
         return Ok(None);
     }

@@ -1,12 +1,14 @@
 //! What to do with a pod. Pure.
 //!
 //! ```text
-//!  situation ──> sandbox_plan ──> new sandbox: what starts in it
-//!                    └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains
+//!  context ──> runs outside of its cgroup: kill
+//!     └──> sandbox_plan ──> new sandbox: what starts in it                                    ──> cgroup_plan
+//!              └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains ──┘
 //! ```
 
 mod actions;
 mod backoff;
+mod cgroup_plan;
 mod cgroups;
 mod config_error;
 mod dns;
@@ -29,6 +31,7 @@ mod hosts;
 mod init_containers;
 pub(crate) mod kill_words;
 mod late_winner;
+mod needs;
 mod node;
 mod orphans;
 mod pod_actions;
@@ -66,6 +69,7 @@ pub use actions::{
     SandboxPlan,
 };
 pub use backoff::{Backoff, BackoffLimits, Turn};
+pub use cgroup_plan::{CgroupFacts, CgroupPlan};
 pub use cgroups::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
     pod_cgroup, pod_cgroup_values, pod_of_cgroup, requested,
@@ -82,9 +86,10 @@ pub(crate) use hook_words::{HookedContainer, exited, timed_out};
 pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
 pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
+pub use needs::{Needs, needs};
 pub use node::NodeSettings;
 pub use orphans::orphaned_directories;
-pub use pod_actions::{Situation, pod_actions};
+pub use pod_actions::{SyncContext, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};

@@ -1,19 +1,22 @@
 //! Running lifecycle hooks.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 use model::chain::Chain;
 use model::ids::{ContainerId, SandboxId};
 use model::ports::events::EventType::Warning;
-use model::ports::http::{Get, HttpError};
-use model::ports::runtime::{Code, RuntimeError};
+use model::ports::events::Events;
+use model::ports::http::{Get, HttpError, HttpGet};
+use model::ports::runtime::{Code, Runtime, RuntimeError};
 
-use crate::act::PodRuntime;
 use crate::decide::{
     Hook, HookError, HookedContainer, HttpHook, described, exited, hook, needs_address, timed_out,
 };
+use crate::metrics::Metrics;
+use crate::report::Reporter;
 
 /// How much of an answer is read; what it says does not matter.
 const MOST_OF_ANSWER: u64 = 10 << 10;
@@ -107,9 +110,22 @@ fn is_an_answer(error: &HttpError) -> bool {
     matches!(error, HttpError::TooLarge(_) | HttpError::CutOff { .. })
 }
 
-impl PodRuntime {
+/// Runs the lifecycle hooks of containers.
+#[derive(Debug)]
+pub(crate) struct HookRunner {
+    /// Commands run in containers.
+    pub(crate) containers: Arc<dyn Runtime>,
+    /// The runtime reports the addresses of sandboxes.
+    pub(crate) sandboxes: Arc<dyn Runtime>,
+    /// Requests are made with it.
+    pub(crate) http: Arc<dyn HttpGet>,
+    pub(crate) events: Arc<dyn Events>,
+    pub(crate) metrics: Metrics,
+}
+
+impl HookRunner {
     /// Runs a hook to its end.
-    pub(crate) async fn run_hook(
+    pub(crate) async fn run(
         &self,
         hooked: &Hooked<'_>,
         handler: &LifecycleHandler,
@@ -127,14 +143,14 @@ impl PodRuntime {
 
     async fn address(&self, hooked: &Hooked<'_>) -> Result<Option<IpAddr>, HookFailure> {
         if let (None, Some(sandbox)) = (hooked.ips.first(), hooked.sandbox) {
-            let status = self.parts.runtime.pod_sandbox_status(sandbox).await;
+            let status = self.sandboxes.pod_sandbox_status(sandbox).await;
             return Ok(status.map_err(HookFailure::Address)?.ips.first().copied());
         }
         Ok(hooked.ips.first().copied())
     }
 
     async fn exec(&self, hooked: &Hooked<'_>, command: &[String]) -> Result<(), HookFailure> {
-        let output = self.parts.runtime.exec_sync(hooked.id, command, None).await;
+        let output = self.containers.exec_sync(hooked.id, command, None).await;
         let output = output.map_err(HookFailure::Exec)?;
         if output.exit_code == 0 {
             return Ok(());
@@ -162,16 +178,20 @@ impl PodRuntime {
             limit: MOST_OF_ANSWER,
             timeout: LONGEST_REQUEST,
         };
-        let mut answer = self.parts.http.get(&get(http.secure)).await;
+        let mut answer = self.http.get(&get(http.secure)).await;
         if matches!(answer, Err(HttpError::NotSecure)) {
-            answer = self.parts.http.get(&get(false)).await;
+            answer = self.http.get(&get(false)).await;
             if answer.as_ref().err().is_none_or(is_an_answer) {
-                self.parts.metrics.attempts.hook_without_tls();
+                self.metrics.attempts.hook_without_tls();
                 let message = format!(
                     "request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded",
                     http.authority
                 );
-                self.pod_reporter(hooked.pod).event(Warning, "LifecycleHTTPFallback", message);
+                Reporter::of_pod(&*self.events, hooked.pod).event(
+                    Warning,
+                    "LifecycleHTTPFallback",
+                    message,
+                );
             }
         }
         match answer {

@@ -1,34 +1,47 @@
 //! A container's image: there, fetched, or why not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, MaybeDone, maybe_done, select};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
-use model::image_claims::ImageClaim;
+use model::image_claims::{ImageClaim, ImageClaims};
+use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
-use model::ports::runtime::{Image, RuntimeError};
+use model::ports::runtime::{Image, Runtime, RuntimeError};
 use model::wanted::SandboxConfig;
 use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::act::RuntimeParts;
 use crate::decide::pull_words::{self, PullFailure, pull_failure};
 use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, is_looked_for, with_default_tag};
 use crate::error::StartError;
+use crate::metrics::Metrics;
 use crate::report::Reporter;
 
 /// Failed pulls wait 10 s, doubling to this.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// Pulls, one at a time, and the waits of those that failed.
+/// The ports and settings of an [`ImageProvider`].
 #[derive(Debug)]
-pub(crate) struct Images {
+pub(crate) struct ImageParts {
+    pub(crate) images: Arc<dyn Runtime>,
+    /// Claims on images from which containers are about to be created.
+    pub(crate) claims: ImageClaims,
+    pub(crate) clock: Arc<dyn WallClock>,
+    pub(crate) metrics: Metrics,
+}
+
+/// Provides the images of containers: pulls them, one at a time, and delays pulls that failed.
+#[derive(Debug)]
+pub(crate) struct ImageProvider {
+    parts: ImageParts,
     failures: Mutex<Failures>,
     /// One pull at a time: a node's network and disk are slower with several, and images share
     /// layers.
@@ -88,27 +101,19 @@ type Answer = Result<Option<Image>, RuntimeError>;
 
 /// A look at the image of a container whose turn has not come. Whatever it shows is told when it has; given up
 /// before, it never was.
-pub(crate) struct EarlyLook<'a> {
-    answer: MaybeDone<BoxFuture<'a, Answer>>,
+pub(crate) struct EarlyLook {
+    answer: MaybeDone<BoxFuture<'static, Answer>>,
     /// From before it is looked for: nobody may take the image meanwhile.
     _claim: ImageClaim,
 }
 
-impl<'a> EarlyLook<'a> {
-    /// At the image of a container, if it will be looked for at all.
-    pub(crate) fn of(parts: &'a RuntimeParts, container: &Container) -> Option<Self> {
-        let image = container.image.as_deref().unwrap_or_default();
-        if !is_looked_for(container.image_pull_policy.as_deref()) || ImageName::read(image).is_err()
-        {
-            return None;
-        }
-        let tagged = with_default_tag(image);
-        let claim = parts.claims.claim(&tagged);
-        let answer: BoxFuture<'a, Answer> =
-            Box::pin(async move { parts.runtime.image_status(&tagged).await });
-        Some(Self { answer: maybe_done(answer), _claim: claim })
+impl fmt::Debug for EarlyLook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EarlyLook").finish_non_exhaustive()
     }
+}
 
+impl EarlyLook {
     /// Waits for something else, and for that alone; the look goes on meanwhile.
     pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T> + Unpin) -> T {
         match select(other, &mut self.answer).await {
@@ -123,25 +128,53 @@ impl<'a> EarlyLook<'a> {
     }
 }
 
-impl Images {
-    pub(crate) fn new() -> Self {
+/// The image that a container needs.
+pub(crate) struct ImageRequest<'a> {
+    /// The sandbox of its pod.
+    pub(crate) sandbox: &'a SandboxConfig,
+    pub(crate) container: &'a Container,
+    /// A look at the image that was begun already.
+    pub(crate) early: Option<EarlyLook>,
+}
+
+impl ImageProvider {
+    pub(crate) fn new(parts: ImageParts) -> Self {
         let backoff = Backoff::new(BackoffLimits::up_to(LONGEST_WAIT));
         let failures = Mutex::new(Failures { backoff, failed: BTreeMap::new() });
-        Self { failures, one_at_a_time: Semaphore::new(1) }
+        Self { parts, failures, one_at_a_time: Semaphore::new(1) }
     }
 
     fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that the runtime has the container's image. It may have been looked for already.
+    /// Claims the image of a container, so that image garbage collection keeps it.
+    pub(crate) fn claim(&self, container: &Container) -> ImageClaim {
+        let image = container.image.as_deref().unwrap_or_default();
+        self.parts.claims.claim(&with_default_tag(image))
+    }
+
+    /// Begins a look at the image of a container, if [`ImageProvider::ensure`] will look at it.
+    pub(crate) fn early_look(&self, container: &Container) -> Option<EarlyLook> {
+        let image = container.image.as_deref().unwrap_or_default();
+        if !is_looked_for(container.image_pull_policy.as_deref()) || ImageName::read(image).is_err()
+        {
+            return None;
+        }
+        let (tagged, images) = (with_default_tag(image), Arc::clone(&self.parts.images));
+        let claim = self.parts.claims.claim(&tagged);
+        let answer: BoxFuture<'static, Answer> =
+            Box::pin(async move { images.image_status(&tagged).await });
+        Some(EarlyLook { answer: maybe_done(answer), _claim: claim })
+    }
+
+    /// Pulls the container's image, if its policy asks for that.
     pub(crate) async fn ensure(
         &self,
-        parts: &RuntimeParts,
-        sandbox: &SandboxConfig,
-        (container, early): (&Container, Option<EarlyLook<'_>>),
+        request: ImageRequest<'_>,
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
+        let (parts, ImageRequest { sandbox, container, early }) = (&self.parts, request);
         let image = container.image.clone().unwrap_or_default();
         let policy = container.image_pull_policy.as_deref();
         let wanted = |present, pull| {
@@ -157,7 +190,7 @@ impl Images {
         let present = if is_looked_for(policy) {
             let answer = match early {
                 Some(early) => early.answer().await,
-                None => parts.runtime.image_status(&tagged).await,
+                None => parts.images.image_status(&tagged).await,
             };
             match answer {
                 Ok(present) => present,
@@ -185,19 +218,20 @@ impl Images {
             }
             Fetch::Pull => {
                 wanted(is_looked_for(policy).then_some(false), Some(true));
-                self.pull(parts, sandbox, (tagged, image), report).await
+                let key = (sandbox.pod_uid.clone(), tagged);
+                self.pull(sandbox, key, image, report).await
             }
         }
     }
 
     async fn pull(
         &self,
-        parts: &RuntimeParts,
         sandbox: &SandboxConfig,
-        (tagged, image): (String, String),
+        key: Key,
+        image: String,
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
-        let key = (sandbox.pod_uid.clone(), tagged);
+        let parts = &self.parts;
         let wait = self.failures().wait(&key, parts.clock.now());
         if let Some((until, last)) = wait {
             report.event(Normal, "BackOff", pull_words::back_off(&image));
@@ -207,13 +241,13 @@ impl Images {
         let asked = Instant::now();
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let pulled = parts.runtime.pull_image(&key.1, Some(sandbox)).await;
+        let pulled = parts.images.pull_image(&key.1, Some(sandbox)).await;
         let mut resolved = Vec::new();
         let seen = match &pulled {
             Ok(image_ref) => {
                 resolved.push(parts.claims.claim(image_ref));
                 // Only for its size and id: further readers request it again.
-                parts.runtime.image_status(&key.1).await.ok().flatten()
+                parts.images.image_status(&key.1).await.ok().flatten()
             }
             Err(_) => None,
         };

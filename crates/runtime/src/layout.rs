@@ -2,9 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use model::log_layout::LogLayout;
+use model::ports::files::{FileError, HostFiles};
+
 /// Where the node's seccomp profiles are.
 pub(crate) fn seccomp_profiles(root_dir: &Path) -> PathBuf {
     root_dir.join("seccomp")
+}
+
+/// Creates a directory below that of all pods' logs.
+pub(crate) async fn create_log_directory(
+    files: &dyn HostFiles,
+    logs: &LogLayout,
+    below: &Path,
+) -> Result<(), FileError> {
+    files.create_directory(&logs.pod_logs, below, 0o755).await
 }
 
 /// The next number for a container of which the runtime has no instance, from the names in its log

@@ -9,48 +9,54 @@
 //! ```
 //!
 //! Invariants:
-//! - what to do is decided on one observation, before anything is done;
+//! - what to do is decided on one observation; only the pod's cgroup comes first: it is created, and what runs outside of it killed;
 //! - an instance that runs as specified is kept: starting the agent again changes nothing;
 //! - a failure of one container does not keep the others from starting, unless they rely on it;
 //! - what the runtime finishes after its call was given up is used or removed, and never in the way.
 
-mod act;
 mod actuated;
 mod api;
 mod cgroups;
-mod container;
+mod container_config;
+mod container_files;
 mod create;
-mod create_sandbox;
 pub mod decide;
 mod error;
 #[cfg(test)]
 mod error_tests;
 mod hooks;
 mod image;
-mod kill;
-mod last_words;
+mod killer;
 mod layout;
-mod lives;
 mod metrics;
+mod parts;
 mod pod_directories;
-mod pod_setup;
-mod remove;
+mod pod_runtime;
+mod remover;
 mod report;
-mod resize;
-mod sandbox;
-mod start;
+mod resizer;
+mod sandbox_config;
+mod sandboxes;
+mod setup;
+mod start_context;
+mod start_watch;
+mod starter;
+mod termination_message;
 mod user_namespaces;
 
-pub use act::{PodRuntime, RuntimeParts};
 pub use api::ApiParts;
 pub use cgroups::{PodCgroupError, PodCgroups, WhyRunsNothing, make_class_cgroups};
 pub use error::{
     ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,
 };
 pub use hooks::HookFailure;
-pub use last_words::TerminationMessages;
+pub use killer::PodKiller;
 pub use metrics::Metrics;
 pub use model::log_layout::LogLayout;
+pub use parts::PodRuntimeParts;
 pub use pod_directories::PodDirectories;
-pub use resize::Lacking;
+pub use pod_runtime::{Applied, PendingStart, PodRuntime};
+pub use resizer::Lacking;
+pub use setup::Prerequisite;
+pub use termination_message::TerminationMessages;
 pub use user_namespaces::UserNamespaceError;

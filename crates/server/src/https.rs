@@ -132,12 +132,13 @@ pub async fn serve_https(
     stop: CancellationToken,
 ) {
     let answered =
-        |stream, slot| connection((stream, slot), Arc::clone(&certificates), Arc::clone(&port));
+        |stream, slot| connection(stream, slot, Arc::clone(&certificates), Arc::clone(&port));
     take_turns(&listener, answered, stop).await;
 }
 
 async fn connection(
-    (stream, slot): (TcpStream, Slot),
+    stream: TcpStream,
+    slot: Slot,
     certificates: Arc<Certificates>,
     port: Arc<HttpsPort>,
 ) {

@@ -1,4 +1,5 @@
-//! The servers of the programs: the agent's own socket, its health port, and HTTPS ports ([`https`]).
+//! The servers of the programs: the agent's own socket, its health port, HTTPS ports ([`https`]) and the socket of the
+//! `PodResources` API ([`pod_resources`]).
 //!
 //! Inputs: requests in HTTP/1.1 from the owner of the socket, and narrow views of the agent
 //! ([`Parts`]) that it implements. Outputs: JSON, one line of JSON for each change, or text.
@@ -40,6 +41,7 @@ mod garbage;
 pub mod https;
 mod logs;
 mod parts;
+pub mod pod_resources;
 mod pods;
 mod query;
 mod recent;

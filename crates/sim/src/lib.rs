@@ -11,7 +11,8 @@
 //!
 //! Invariants of its own:
 //! - one seed, one history: no thread, no real clock, no map without an order;
-//! - what is simulated is the agent as it is wired for real, on the ports of `model`;
+//! - the agent is started by its own wiring (`Agent::start`), with ports in memory; the API server, the agent's servers, the
+//!   packet filter and the start in `run.rs` are not simulated;
 //! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
 
 mod acting;

@@ -95,7 +95,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "the restart number does not advance",
-        file: "crates/runtime/src/start.rs",
+        file: "crates/runtime/src/container_files.rs",
         find: "count.saturating_add(1)",
         replace: "count",
     },
@@ -143,19 +143,19 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a sidecar gets its whole grace however long it has waited",
-        file: "crates/runtime/src/kill.rs",
+        file: "crates/runtime/src/killer.rs",
         find: "            budget.spend(begun.elapsed());\n        }\n",
         replace: "            budget.spend(begun.elapsed() * 0);\n        }\n",
     },
     Mutation {
         name: "a hook takes nothing of the grace",
-        file: "crates/runtime/src/kill.rs",
+        file: "crates/runtime/src/killer.rs",
         find: "        budget.spend(begun.elapsed());\n        if ",
         replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
     },
     Mutation {
         name: "the end of a sandbox stands for the end of what runs in it",
-        file: "crates/runtime/src/kill.rs",
+        file: "crates/runtime/src/killer.rs",
         find: "        let mut failures = self.kill_containers(pod, status, grace).await;\n",
         replace: "        let mut failures = Vec::new();
         if !status.has_ready_sandbox() {
@@ -187,16 +187,16 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a command after the start is not run",
-        file: "crates/runtime/src/start.rs",
+        file: "crates/runtime/src/starter.rs",
         find: "        if !made.runs {\n            self.post_start(",
         replace: "        if !made.runs && made.adopted {\n            self.post_start(",
     },
     Mutation {
         name: "a container whose postStart hook failed goes on running",
-        file: "crates/runtime/src/start.rs",
-        find: "        self.kill_after_post_start(&hooked).await;\n",
-        replace: "        if home.cancel.is_cancelled() {
-            self.kill_after_post_start(&hooked).await;
+        file: "crates/runtime/src/starter.rs",
+        find: "        self.killer.after_post_start(&hooked).await;\n",
+        replace: "        if cancel.is_cancelled() {
+            self.killer.after_post_start(&hooked).await;
         }
 ",
     },
@@ -220,13 +220,13 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a container whose end is the end of all starts again alone",
-        file: "crates/ferrolet/src/syncer.rs",
-        find: "restart_all: self.view.is_restarting_all(&status.uid),",
-        replace: "restart_all: self.view.is_restarting_all(&status.uid) && !status.has_ready_sandbox(),",
+        file: "crates/ferrolet/src/sync_pod.rs",
+        find: "restart_all: published.is_restarting_all(),",
+        replace: "restart_all: published.is_restarting_all() && !status.has_ready_sandbox(),",
     },
     Mutation {
         name: "what an earlier attempt made is left where it is, and another one is made",
-        file: "crates/runtime/src/start.rs",
+        file: "crates/runtime/src/create.rs",
         find: "        if let Some(waiting) = startable(latest, starting.container, sandbox) {\n",
         replace: "        let waits = latest.is_some_and(|latest| latest.state == ContainerState::Created);
         let (number, latest) = (number + u32::from(waits), latest.filter(|_| !waits));
@@ -235,7 +235,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "what started late is removed while it runs",
-        file: "crates/runtime/src/remove.rs",
+        file: "crates/runtime/src/remover.rs",
         find: "Ok(_) => Err(RemoveUnused::Started),",
         replace: "Ok(_) => Ok(true),",
     },

@@ -289,7 +289,7 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     let since = node.kept_news();
     let changed = disturbed(&before, &since, &node.wanted);
     news.extend(since);
-    let restated = || restated((&told.0, told.1), &node.statuses(), &news, REACTION);
+    let restated = || restated(&told.0, told.1, &node.statuses(), &news, REACTION);
     match changed.or_else(restated) {
         None => Ok(()),
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),

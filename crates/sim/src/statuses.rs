@@ -48,7 +48,8 @@ fn status(known: &PodAndStatus) -> String {
 /// A pod of which a new agent tells something else than the one before it, although nothing happened to the pod
 /// for a while before the one ended, nor since.
 pub fn restated(
-    (before, ended): (&Told, Duration),
+    before: &Told,
+    ended: Duration,
     after: &Told,
     news: &[Record],
     reaction: Duration,
@@ -89,7 +90,7 @@ mod tests {
         let seconds = Duration::from_secs;
         let (before, ended) = (all("Running", "Running"), seconds(100));
         let found =
-            |after: &Told, news: &[Record]| restated((&before, ended), after, news, seconds(30));
+            |after: &Told, news: &[Record]| restated(&before, ended, after, news, seconds(30));
         assert_eq!(found(&before, &[]), None);
         let after = all("Running", "Failed");
         assert_eq!(found(&after, &[]).as_deref(), Some("of u was told: Running\nand now: Failed"));

@@ -1,19 +1,20 @@
-//! What people and programs see of a pod: its status in the words of the API.
+//! The status manager: the API status of every pod of the node.
 //!
-//! Inputs: a pod, what the runtime shows of it, why containers did not start, and the status before.
-//! Outputs: the pod's status ([`decide::pod_status`]), its line in a list of pods
-//! ([`decide::summary`]), the last status of every pod for who wants to read it ([`store`]), and statuses
-//! in the API server ([`writer`]).
+//! Inputs: pods, observations of the runtime, and [`StatusOverrides`](decide::StatusOverrides), for the
+//! [`manager`]. Outputs: each pod's status ([`decide::pod_status`]), its line in a list of pods
+//! ([`decide::summary`]), the last status of every pod for readers ([`store`]), and statuses in the API
+//! server ([`writer`]).
 //!
 //! ```text
 //!  pod ───────────┐
 //!  observed ──────┤
-//!  start failures ┼─> container statuses ──> phase ──> conditions ──> status ──> store ──> readers
+//!  overrides ─────┼─> container statuses ──> phase ──> conditions ──> status ──> store ──> readers
 //!  status before ─┘                                                     └─ the status before, next time
 //! ```
 //!
 //! Invariants:
-//! - a status tells what was observed, never what is hoped for;
+//! - only the manager writes statuses;
+//! - a status shows what was observed, never what is expected;
 //! - a terminal phase is never left;
 //! - restart counts never shrink, even when the runtime has forgotten the instances;
 //! - the same input again gives the same status again: no time stamp moves without a change;
@@ -21,7 +22,9 @@
 //! - nothing is written about another pod of the same name, and no pod is deleted before nothing of it is left.
 
 pub mod decide;
+pub mod manager;
 mod metrics;
+mod pod_metrics;
 mod start_times;
 pub mod store;
 #[cfg(test)]
@@ -29,4 +32,5 @@ mod store_tests;
 pub mod writer;
 
 pub use metrics::{Metrics, START_BUCKETS};
+pub use pod_metrics::PodMetrics;
 pub use start_times::StartTimes;

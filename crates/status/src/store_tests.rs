@@ -1,6 +1,7 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::PodUid;
 use tokio::time::{sleep, timeout};
 
@@ -10,77 +11,83 @@ fn uid(text: &str) -> PodUid {
     text.into()
 }
 
-fn status(phase: &str) -> PodStatus {
-    PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() }
+/// Stores a status of a pod. Returns whether it differs from the one before.
+fn set(store: &StatusStore, name: &str, phase: &str) -> bool {
+    let mut pod = Pod::default();
+    pod.metadata.uid = Some(name.to_owned());
+    let status = PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() };
+    store.lock().set_status(&Arc::new(pod), status).is_new
 }
 
 /// Longer than anything here takes: the clock is paused, so it is over at once.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[test]
-fn a_status_is_read_by_everybody_once_it_is_set() {
+fn stored_status_is_visible_to_all_readers() {
     let store = StatusStore::new();
     let reader = store.reader();
     let other = reader.clone();
     assert_eq!(reader.get(&uid("a")), None);
-    assert!(store.set(&uid("a"), status("Pending")));
-    for found in [store.get(&uid("a")), reader.get(&uid("a")), other.get(&uid("a"))] {
+    assert!(set(&store, "a", "Pending"));
+    let written = store.lock().published(&uid("a"));
+    for found in [written, reader.get(&uid("a")), other.get(&uid("a"))] {
         assert_eq!(found.unwrap().status.phase.as_deref(), Some("Pending"));
     }
     assert_eq!(reader.get(&uid("b")), None);
 }
 
 #[test]
-fn only_a_different_status_is_a_change() {
+fn equal_status_is_no_change() {
     let store = StatusStore::new();
     let changes = store.reader().subscribe();
-    assert!(store.set(&uid("a"), status("Pending")));
-    assert!(!store.set(&uid("a"), status("Pending")));
+    assert!(set(&store, "a", "Pending"));
+    assert!(!set(&store, "a", "Pending"));
     assert_eq!(*changes.borrow(), 1);
-    assert!(store.set(&uid("a"), status("Running")));
+    assert!(set(&store, "a", "Running"));
     assert_eq!(*changes.borrow(), 2);
 }
 
 #[test]
-fn versions_only_grow_even_when_a_pod_goes_and_comes_back() {
+fn version_only_grows_when_a_pod_is_removed_and_added_again() {
     let store = StatusStore::new();
-    let version = || store.get(&uid("a")).unwrap().version;
-    store.set(&uid("a"), status("Running"));
+    let version = || store.lock().published(&uid("a")).unwrap().version;
+    set(&store, "a", "Running");
     let first = version();
-    store.set(&uid("b"), status("Running"));
+    set(&store, "b", "Running");
     assert_eq!(version(), first, "another pod's change is not its change");
-    assert!(store.remove(&uid("a")));
-    assert!(!store.remove(&uid("a")));
-    store.set(&uid("a"), status("Running"));
+    assert!(store.lock().remove(&uid("a")));
+    assert!(!store.lock().remove(&uid("a")));
+    set(&store, "a", "Running");
     assert!(version() > first);
 }
 
 #[test]
-fn a_snapshot_is_one_moment() {
+fn entries_are_a_snapshot() {
     let store = StatusStore::new();
-    store.set(&uid("a"), status("Running"));
-    store.set(&uid("b"), status("Pending"));
-    let before = store.reader().snapshot();
-    store.set(&uid("a"), status("Failed"));
-    store.remove(&uid("b"));
-    let phases: Vec<_> = before.values().map(|one| one.status.phase.clone().unwrap()).collect();
+    set(&store, "a", "Running");
+    set(&store, "b", "Pending");
+    let before = store.reader().entries();
+    set(&store, "a", "Failed");
+    store.lock().remove(&uid("b"));
+    let phases: Vec<_> =
+        before.values().map(|one| one.status.as_ref().unwrap().phase.clone().unwrap()).collect();
     assert_eq!(phases, ["Running", "Pending"]);
-    assert_eq!(store.reader().snapshot().len(), 1);
+    assert_eq!(store.reader().entries().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_wakes_for_each_change_and_finds_it() {
+async fn subscriber_wakes_for_each_change_and_finds_it() {
     let store = StatusStore::new();
     let reader = store.reader();
-    store.set(&uid("old"), status("Running"));
+    set(&store, "old", "Running");
     let mut changes = reader.subscribe();
     timeout(DEADLINE, changes.changed()).await.unwrap_err();
 
     let write = async {
         sleep(Duration::from_secs(1)).await;
-        store.set(&uid("a"), status("Pending"));
+        set(&store, "a", "Pending");
         sleep(Duration::from_secs(1)).await;
-        store.remove(&uid("a"));
+        store.lock().remove(&uid("a"));
     };
     let read = async {
         changes.changed().await.unwrap();
@@ -93,9 +100,9 @@ async fn a_subscriber_wakes_for_each_change_and_finds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_learns_that_the_store_is_gone_and_can_still_read() {
+async fn subscription_closes_with_the_store_and_entries_stay_readable() {
     let store = StatusStore::new();
-    store.set(&uid("a"), status("Running"));
+    set(&store, "a", "Running");
     let reader = store.reader();
     let mut changes = reader.subscribe();
     drop(store);

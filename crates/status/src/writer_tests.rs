@@ -125,6 +125,12 @@ fn status(phase: &str, ready: &str) -> PodStatus {
 }
 
 impl World {
+    fn set(&self, uid: &PodUid, status: PodStatus) {
+        let mut pod = Pod::default();
+        pod.metadata.uid = Some(uid.to_string());
+        self.store.lock().set_status(&Arc::new(pod), status);
+    }
+
     fn make(&self, name: &str) -> PodUid {
         let uid = self.server.make(pod(name).on_node("node").build());
         self.copies.running.lock().unwrap().insert(uid.clone());
@@ -133,7 +139,7 @@ impl World {
 
     fn stopped(&self, uid: &PodUid) {
         self.copies.running.lock().unwrap().remove(uid);
-        self.store.touch(uid);
+        self.store.lock().touch(uid);
     }
 
     async fn until(&self, what: &str, look: impl Fn(&Self) -> bool) {
@@ -184,10 +190,10 @@ impl World {
     /// A pod that has ended and is being deleted, of which something is left.
     async fn make_ended(&self, name: &str) -> PodUid {
         let uid = self.make(name);
-        self.store.set(&uid, status("Running", "True"));
+        self.set(&uid, status("Running", "True"));
         self.until("it runs", |world| world.phase(name) == "Running").await;
         self.server.delete(&named(name), Duration::from_secs(30));
-        self.store.set(&uid, status("Failed", "False"));
+        self.set(&uid, status("Failed", "False"));
         self.stopped(&uid);
         self.until("it is over", |world| world.phase(name) == "Failed").await;
         uid
@@ -201,7 +207,7 @@ async fn a_status_is_written_once_for_many_changes_and_nothing_is_asked_before()
     let uid = world.make("web");
     sleep(Duration::from_secs(1)).await;
     for (phase, ready) in [("Pending", "False"), ("Running", "False"), ("Running", "True")] {
-        world.store.set(&uid, status(phase, ready));
+        world.set(&uid, status(phase, ready));
     }
     world.until("it is written", |world| world.phase("web") == "Running").await;
     sleep(Duration::from_mins(1)).await;
@@ -214,12 +220,12 @@ async fn that_a_pod_is_about_to_start_is_told_with_its_start_or_a_little_later()
     let world = world();
     for (name, starts_after, calls) in [("quick", 200, 1), ("slow", 2000, 2)] {
         let uid = world.make(name);
-        world.store.set(&uid, status("Pending", "False"));
+        world.set(&uid, status("Pending", "False"));
         sleep(Duration::from_millis(starts_after.min(700))).await;
         assert_eq!(world.calls("PATCH"), calls - 1, "{name}");
         sleep(Duration::from_millis(starts_after.saturating_sub(700))).await;
         let starts = Instant::now();
-        world.store.set(&uid, status("Running", "True"));
+        world.set(&uid, status("Running", "True"));
         world.until("it is written", |world| world.phase(name) == "Running").await;
         assert!(starts.elapsed() < Duration::from_millis(100), "{:?}", starts.elapsed());
         assert_eq!(world.calls("PATCH"), calls, "{name}");
@@ -232,7 +238,7 @@ async fn that_a_pod_is_about_to_start_is_told_with_its_start_or_a_little_later()
 async fn what_others_wrote_stays_and_what_they_took_is_written_again() {
     let world = world();
     let uid = world.make("web");
-    world.store.set(&uid, status("Running", "True"));
+    world.set(&uid, status("Running", "True"));
     world.until("it is written", |world| world.phase("web") == "Running").await;
     world.server.update(&named("web"), |pod| {
         let status = pod.status.get_or_insert_default();
@@ -255,17 +261,17 @@ async fn what_others_wrote_stays_and_what_they_took_is_written_again() {
 async fn a_deleted_pod_is_over_when_nothing_runs_and_gone_when_nothing_is_left() {
     let world = world();
     let uid = world.make("web");
-    world.store.set(&uid, status("Running", "True"));
+    world.set(&uid, status("Running", "True"));
     world.until("it runs", |world| world.phase("web") == "Running").await;
     world.server.delete(&named("web"), Duration::from_secs(30));
-    world.store.set(&uid, status("Failed", "False"));
+    world.set(&uid, status("Failed", "False"));
     sleep(Duration::from_secs(10)).await;
     assert_eq!(world.phase("web"), "Running", "it may run");
     world.stopped(&uid);
     world.until("it is over", |world| world.phase("web") == "Failed").await;
     sleep(Duration::from_secs(10)).await;
     assert!(world.server.pod(&named("web")).is_some(), "something is left");
-    world.store.finish(&uid, status("Failed", "False"));
+    world.store.lock().finish(&uid, status("Failed", "False"));
     world.until("it is gone", |world| world.server.pod(&named("web")).is_none()).await;
     assert_eq!(world.calls("DELETE"), 1);
 }
@@ -284,10 +290,10 @@ fn replace_unheard(world: &World, name: &str) -> Arc<Pod> {
 async fn a_pod_of_the_same_name_gets_nothing_of_the_former() {
     let world = world();
     let former = world.make("web");
-    world.store.set(&former, status("Running", "True"));
+    world.set(&former, status("Running", "True"));
     world.until("it runs", |world| world.phase("web") == "Running").await;
     let other = replace_unheard(&world, "web");
-    world.store.set(&former, status("Running", "False"));
+    world.set(&former, status("Running", "False"));
     world.until("it is tried", |world| world.calls("PATCH") > 0).await;
     sleep(Duration::from_mins(1)).await;
     assert_eq!(world.server.pod(&named("web")), Some(Arc::clone(&other)));
@@ -306,7 +312,7 @@ async fn a_pod_of_the_same_name_is_not_deleted_for_the_former() {
     let world = world();
     let former = world.make_ended("web").await;
     let other = replace_unheard(&world, "web");
-    world.store.finish(&former, status("Failed", "False"));
+    world.store.lock().finish(&former, status("Failed", "False"));
     world.until("it is tried", |world| world.calls("DELETE") > 0).await;
     sleep(Duration::from_mins(5)).await;
     assert_eq!(world.server.calls(), ["DELETE default/web"], "the former is gone: once is enough");
@@ -319,7 +325,7 @@ async fn a_server_that_was_put_back_to_an_older_state_is_told_again() {
     let world = world();
     let uids = ["heard", "unheard"].map(|name| world.make(name));
     for uid in &uids {
-        world.store.set(uid, status("Running", "False"));
+        world.set(uid, status("Running", "False"));
     }
     let is = |world: &World, ready: &str| {
         ["heard", "unheard"].iter().all(|name| world.ready(name) == ready)
@@ -328,11 +334,11 @@ async fn a_server_that_was_put_back_to_an_older_state_is_told_again() {
     // Longer than it takes to hear of it.
     sleep(Duration::from_secs(1)).await;
     let backup = world.server.backup();
-    world.store.set(&uids[0], status("Running", "True"));
+    world.set(&uids[0], status("Running", "True"));
     world.until("one is written and heard", |world| world.ready("heard") == "True").await;
     sleep(Duration::from_secs(1)).await;
     world.copies.is_deaf.store(true, Ordering::SeqCst);
-    world.store.set(&uids[1], status("Running", "True"));
+    world.set(&uids[1], status("Running", "True"));
     world.until("one is written", |world| is(world, "True")).await;
     world.copies.is_deaf.store(false, Ordering::SeqCst);
     world.server.restore(backup);
@@ -349,7 +355,7 @@ async fn a_pod_that_a_backup_brought_back_is_deleted_again() {
     let world = world();
     let uid = world.make_ended("web").await;
     let backup = world.server.backup();
-    world.store.finish(&uid, status("Failed", "False"));
+    world.store.lock().finish(&uid, status("Failed", "False"));
     world.until("it is gone", |world| world.server.pod(&named("web")).is_none()).await;
     world.server.restore(backup);
     world.until("it is gone again", |world| world.server.pod(&named("web")).is_none()).await;
@@ -362,9 +368,9 @@ async fn it_is_timed_how_long_a_change_takes_to_reach_the_api_server() {
     let uid = world.make("web");
     sleep(Duration::from_secs(1)).await;
     world.server.away(true);
-    world.store.set(&uid, status("Running", "False"));
+    world.set(&uid, status("Running", "False"));
     sleep(Duration::from_secs(100)).await;
-    world.store.set(&uid, status("Running", "True"));
+    world.set(&uid, status("Running", "True"));
     sleep(Duration::from_secs(100)).await;
     assert_eq!(world.timed().0, 0);
     world.server.away(false);
@@ -373,7 +379,7 @@ async fn it_is_timed_how_long_a_change_takes_to_reach_the_api_server() {
     let (_, first) = world.timed();
     let (least, most) = (Duration::from_secs(200), Duration::from_secs(215));
     assert!((least..most).contains(&first), "from the first change on: {first:?}");
-    world.store.set(&uid, status("Running", "False"));
+    world.set(&uid, status("Running", "False"));
     world.until("it is timed", |world| world.timed().0 == 2).await;
     let second = world.timed().1.saturating_sub(first);
     assert!(second < Duration::from_secs(1), "{second:?}");
@@ -388,7 +394,7 @@ async fn after_an_absence_of_the_api_server_each_pod_is_written_once() {
     world.server.away(true);
     for round in 0..3 {
         for uid in &uids {
-            world.store.set(uid, status("Running", if round == 2 { "True" } else { "False" }));
+            world.set(uid, status("Running", if round == 2 { "True" } else { "False" }));
         }
         sleep(Duration::from_secs(200)).await;
     }
@@ -410,13 +416,13 @@ async fn panic_in_writing_one_status_keeps_no_other_from_being_written() {
     world.server.panic_on(["PATCH default/broken"]);
     let (broken, web) = (world.make("broken"), world.make("web"));
     for uid in [&broken, &web] {
-        world.store.set(uid, status("Running", "False"));
+        world.set(uid, status("Running", "False"));
     }
     world.until("the other is written", |world| world.phase("web") == "Running").await;
     sleep(Duration::from_mins(1)).await;
     let tries = world.calls("PATCH default/broken");
     assert!((5..=12).contains(&tries), "{tries} tries in a minute");
-    world.store.set(&web, status("Running", "True"));
+    world.set(&web, status("Running", "True"));
     world.until("a change of the other is written", |world| world.ready("web") == "True").await;
     assert_eq!(world.phase("broken"), "Pending");
     world.server.panic_on([]);

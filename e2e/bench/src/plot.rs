@@ -49,7 +49,7 @@ pub fn picture(bars: &[Bar<'_>]) -> String {
         if one.group != group {
             group = one.group;
             lines += LINE * 0.6;
-            text(&mut body, (10.0, lines + 14.0), "b", group);
+            text(&mut body, 10.0, lines + 14.0, "b", group);
         }
         bar(&mut body, lines, one);
         lines += LINE;
@@ -62,7 +62,7 @@ pub fn picture(bars: &[Bar<'_>]) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         width = LEFT + WIDTH + RIGHT,
     );
-    text(&mut picture, (10.0, 18.0), "b", "ferrolet's share of upstream's number (less is better)");
+    text(&mut picture, 10.0, 18.0, "b", "ferrolet's share of upstream's number (less is better)");
     axis(&mut picture, lines);
     picture + &body + "</svg>\n"
 }
@@ -83,7 +83,7 @@ fn axis(picture: &mut String, bottom: f64) {
                 "line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{colour}\""
             ),
         );
-        text(picture, (x, TOP - 8.0), "m", &format!("{ratio}×"));
+        text(picture, x, TOP - 8.0, "m", &format!("{ratio}×"));
     }
 }
 
@@ -92,7 +92,7 @@ fn bar(body: &mut String, top: f64, bar: &Bar<'_>) {
     let middle = top + LINE / 2.0;
     let (left, end) = (place(LEAST), place(ratio.median));
     let (from, to) = (place(ratio.min), place(ratio.max));
-    text(body, (LEFT - 8.0, middle + 4.0), "e", name);
+    text(body, LEFT - 8.0, middle + 4.0, "e", name);
     shape(
         body,
         &format!(
@@ -119,7 +119,7 @@ fn bar(body: &mut String, top: f64, bar: &Bar<'_>) {
             ),
         );
     }
-    text(body, (LEFT + WIDTH + 8.0, middle + 4.0), "", &format!("{}×", short(ratio.median)));
+    text(body, LEFT + WIDTH + 8.0, middle + 4.0, "", &format!("{}×", short(ratio.median)));
 }
 
 /// The target of a ratio.
@@ -136,7 +136,7 @@ fn shape(to: &mut String, shape: &str) {
     writeln!(to, "<{shape}/>").expect("a string takes every text");
 }
 
-fn text(to: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
+fn text(to: &mut String, x: f64, y: f64, class: &str, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     writeln!(to, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
         .expect("a string takes every text");

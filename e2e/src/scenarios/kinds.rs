@@ -35,7 +35,8 @@ fn waits(pod: &Value, reason: &str) -> bool {
 fn kind(
     name: &str,
     args: &[&str],
-    (spec, container): (Value, Value),
+    spec: Value,
+    container: Value,
     has_come: fn(&Value) -> bool,
 ) -> Kind {
     let mut pod = pod(name, args);
@@ -78,12 +79,12 @@ fn running() -> Vec<Kind> {
     let groups = json!({ "securityContext": { "fsGroup": 2000, "supplementalGroups": [4000] } });
     let hosts = json!({ "hostAliases": [{ "ip": "127.0.0.9", "hostnames": ["nine.example"] }] });
     vec![
-        kind("plain", SLEEP, (hosts, placed), is_ready),
-        kind("sized", SLEEP, (none(), sized), is_ready),
-        kind("staged", SLEEP, (staged, none()), is_ready),
-        kind("two", SLEEP, (two, none()), is_ready),
-        kind("host", SLEEP, (json!({ "hostNetwork": true }), none()), is_ready),
-        kind("limited", SLEEP, (groups, limited), is_ready),
+        kind("plain", SLEEP, hosts, placed, is_ready),
+        kind("sized", SLEEP, none(), sized, is_ready),
+        kind("staged", SLEEP, staged, none(), is_ready),
+        kind("two", SLEEP, two, none(), is_ready),
+        kind("host", SLEEP, json!({ "hostNetwork": true }), none(), is_ready),
+        kind("limited", SLEEP, groups, limited, is_ready),
     ]
 }
 
@@ -99,13 +100,13 @@ fn ending() -> Vec<Kind> {
     let hook =
         json!({ "lifecycle": { "postStart": { "exec": { "command": ["/no-such-program"] } } } });
     vec![
-        kind("good", &["exit", "0"], (never(), none()), is_over),
-        kind("bad", &[], (never(), message), is_over),
-        kind("stuck", SLEEP, (stuck, none()), |pod| pod["status"]["phase"] == "Failed"),
-        kind("late", SLEEP, (json!({ "activeDeadlineSeconds": 3 }), none()), is_over),
-        kind("elsewhere", SLEEP, (selector, none()), is_over),
-        kind("misspelt", SLEEP, (never(), json!({ "command": ["/no-such-program"] })), is_over),
-        kind("hooked", SLEEP, (never(), hook), is_over),
+        kind("good", &["exit", "0"], never(), none(), is_over),
+        kind("bad", &[], never(), message, is_over),
+        kind("stuck", SLEEP, stuck, none(), |pod| pod["status"]["phase"] == "Failed"),
+        kind("late", SLEEP, json!({ "activeDeadlineSeconds": 3 }), none(), is_over),
+        kind("elsewhere", SLEEP, selector, none(), is_over),
+        kind("misspelt", SLEEP, never(), json!({ "command": ["/no-such-program"] }), is_over),
+        kind("hooked", SLEEP, never(), hook, is_over),
     ]
 }
 
@@ -117,17 +118,17 @@ fn waiting() -> Vec<Kind> {
     let unreachable = json!({ "image": "127.0.0.1:1/none:1" });
     let rootless = json!({ "securityContext": { "runAsNonRoot": true } });
     // Upstream does not always tell at once that it waits, but when it begins anew; then it is told for a moment.
-    let crashes = kind("crashes", &["exit", "5"], (none(), none()), |pod| {
+    let crashes = kind("crashes", &["exit", "5"], none(), none(), |pod| {
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
         waits(pod, "CrashLoopBackOff") && restarts.is_some_and(|restarts| restarts > 1)
     });
     let unpulled =
-        kind("unpulled", SLEEP, (none(), unreachable), |pod| waits(pod, "ImagePullBackOff"));
+        kind("unpulled", SLEEP, none(), unreachable, |pod| waits(pod, "ImagePullBackOff"));
     vec![
         Kind { lasts: false, ..unpulled },
         Kind { lasts: false, ..crashes },
-        kind("imageless", SLEEP, (none(), absent), |pod| waits(pod, "ErrImageNeverPull")),
-        kind("rootless", SLEEP, (rootless, none()), |pod| waits(pod, "CreateContainerConfigError")),
+        kind("imageless", SLEEP, none(), absent, |pod| waits(pod, "ErrImageNeverPull")),
+        kind("rootless", SLEEP, rootless, none(), |pod| waits(pod, "CreateContainerConfigError")),
     ]
 }
 

@@ -23,7 +23,7 @@ fn pod(name: &str, policy: &str, args: &str, resources: &str) -> String {
 }
 
 /// What a file of a cgroup says.
-fn read(node: &Node, cgroup: &str, (controller, v1, v2): (&str, &str, &str)) -> Result<String> {
+fn read(node: &Node, cgroup: &str, controller: &str, v1: &str, v2: &str) -> Result<String> {
     let path = if is_v2() {
         format!("/sys/fs/cgroup{cgroup}/{v2}")
     } else {
@@ -34,7 +34,7 @@ fn read(node: &Node, cgroup: &str, (controller, v1, v2): (&str, &str, &str)) -> 
 
 pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
     for (controller, v1, first, v2, second) in values {
-        let found = read(node, cgroup, (controller, v1, v2))?;
+        let found = read(node, cgroup, controller, v1, v2)?;
         let expected = if is_v2() { second } else { first };
         ensure!(found == *expected, "{cgroup}: {v1} or {v2} is {found}, not {expected}");
     }
@@ -123,13 +123,13 @@ fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() ->
     let least = ("cpu", "cpu.shares", "2", "cpu.weight", "1");
     has(&node, &plain, &[least])?;
     has(&node, "/kubepods/besteffort", &[least])?;
-    let all = read(&node, "/kubepods", ("memory", "memory.limit_in_bytes", "memory.max"))?;
+    let all = read(&node, "/kubepods", "memory", "memory.limit_in_bytes", "memory.max")?;
     let machine = node.run("awk", &["/MemTotal/ {print $2}", "/proc/meminfo"])?;
     let reserved = machine.trim().parse::<u64>()? * 1024 - (100 << 20);
     // The kernel counts in pages.
     ensure!(all.parse::<u64>()?.abs_diff(reserved) < 4096, "{all} and not {reserved}");
     node.explained(wait::until("the busy one is slowed down", PATIENCE, || {
-        let told = read(&node, &limited, ("cpu", "cpu.stat", "cpu.stat"))?;
+        let told = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
         let mut lines = told.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
         let is_slow = lines.next().is_some_and(|count| count != "0");
         Ok(if is_slow { Ok(()) } else { Err(told) })

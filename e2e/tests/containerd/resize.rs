@@ -28,7 +28,7 @@ fn sized(cpu: u32, memory: u32) -> String {
 }
 
 /// What the kernel has of such a size.
-fn wait_sized(node: &Node, cgroup: &str, (cpu, memory): (u32, u32)) -> Result<()> {
+fn wait_sized(node: &Node, cgroup: &str, cpu: u32, memory: u32) -> Result<()> {
     let (quota, memory) = ((cpu * 200).to_string(), (u64::from(memory) << 21).to_string());
     let (shares, max) = (cpu * 1024 / 1000, format!("{quota} 100000"));
     let (weight, shares) = (weight(cgroup, shares), shares.to_string());
@@ -97,8 +97,8 @@ fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Resu
     let anew = node.wait_for_containers("web", "another container runs", |containers| {
         e2e::node::one_running(containers).filter(|one| one.id != before.id)
     })?;
-    wait_sized(&node, &format!("{own}/{}", anew.id), (100, 64))?;
-    wait_sized(&node, &own, (100, 64))?;
+    wait_sized(&node, &format!("{own}/{}", anew.id), 100, 64)?;
+    wait_sized(&node, &own, 100, 64)?;
     wait_for_status(&node, "it was started anew", |status| {
         status["containerStatuses"][0]["restartCount"] == 1
     })?;

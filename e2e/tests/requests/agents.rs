@@ -78,14 +78,14 @@ impl Both {
         let ours = {
             let agent = Setup::new(&instance, "ferrolet", &manifests)?;
             let command = Program::Ferrolet.command(&agent.directory)?;
-            agent.start(command, ("note", "pod"))?
+            agent.start(command, "note", "pod")?
         };
         let upstream = {
             let agent = Setup::new(&instance, "kubelet", &manifests)?;
             let certificates = agent.directory.join("pki").display().to_string();
             let command = Program::Upstream.command(&agent.directory)?;
             let command = command.args(["--cert-dir", &certificates]);
-            agent.start(command, ("message", "object"))?
+            agent.start(command, "message", "object")?
         };
         Ok(Self { instance, manifests, ours, upstream })
     }
@@ -198,11 +198,7 @@ impl<'a> Setup<'a> {
         Ok(Self { instance, directory, runtime, name })
     }
 
-    fn start(
-        self,
-        command: Command,
-        (message, pod): (&'static str, &'static str),
-    ) -> Result<Agent> {
+    fn start(self, command: Command, message: &'static str, pod: &'static str) -> Result<Agent> {
         let command = command
             .arg("--config")
             .arg(self.directory.join("config.yaml").display().to_string())

@@ -52,18 +52,18 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
          <style>{STYLE}{}</style>\n",
         film(&frames, width),
     );
-    pane(&mut svg, "make run", (width, upper), 0.0);
-    pane(&mut svg, "another terminal", (width, lower), upper + GAP);
+    pane(&mut svg, "make run", width, upper, 0.0);
+    pane(&mut svg, "another terminal", width, lower, upper + GAP);
     let mut lines = Lines::default();
     let mut strip = String::new();
     for (index, frame) in frames.iter().enumerate() {
         let left = index as f64 * width * APART + MARGIN;
         for (row, text) in frame.rows.iter().enumerate() {
-            lines.place(&mut strip, text, class(text), (left, baseline(0.0, row)));
+            lines.place(&mut strip, text, class(text), Point { x: left, y: baseline(0.0, row) });
         }
         let seen = frame.typed.len().saturating_sub(TYPED);
         for (row, text) in frame.typed[seen..].iter().enumerate() {
-            let place = (left, baseline(upper + GAP, row));
+            let place = Point { x: left, y: baseline(upper + GAP, row) };
             lines.place(&mut strip, &format!("$ {text}"), "good", place);
         }
     }
@@ -124,7 +124,7 @@ fn film(frames: &[Frame], width: f64) -> String {
     )
 }
 
-fn pane(svg: &mut String, title: &str, (width, height): (f64, f64), top: f64) {
+fn pane(svg: &mut String, title: &str, width: f64, height: f64, top: f64) {
     let (inner, middle) = (width - 2.0, width / 2.0);
     write!(
         svg,
@@ -163,6 +163,13 @@ fn class(text: &str) -> &'static str {
     }
 }
 
+/// Where a text begins.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
 /// Each different line is written once and then placed.
 #[derive(Debug, Default)]
 struct Lines {
@@ -171,7 +178,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn place(&mut self, strip: &mut String, text: &str, class: &str, (x, y): (f64, f64)) {
+    fn place(&mut self, strip: &mut String, text: &str, class: &str, at: Point) {
         if text.is_empty() {
             return;
         }
@@ -188,6 +195,7 @@ impl Lines {
             .expect("a string takes every text");
             next
         });
+        let Point { x, y } = at;
         writeln!(strip, "<use href=\"#t{number}\" x=\"{x:.1}\" y=\"{y:.1}\"/>")
             .expect("a string takes every text");
     }

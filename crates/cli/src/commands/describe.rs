@@ -109,7 +109,7 @@ pub(crate) fn description(
     for refused in refused {
         text.field(0, "Refused Manifest", &note(refused));
     }
-    containers(&mut text, pod, &status, (events, now));
+    containers(&mut text, pod, &status, events, now);
     conditions(&mut text, &status);
     volumes(&mut text, pod);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
@@ -142,7 +142,8 @@ fn containers(
     text: &mut Text,
     pod: &Pod,
     status: &PodStatus,
-    (events, now): (&[EventItem], Timestamp),
+    events: &[EventItem],
+    now: Timestamp,
 ) {
     let Some(spec) = view::spec(pod) else { return };
     let lists = [

@@ -36,11 +36,23 @@ pub trait Display {
     /// come.
     fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()>;
 
-    /// Something is to be said, or no longer.
-    fn notice(&mut self, notice: Option<&str>, known: &Known, now: Timestamp) -> io::Result<()>;
+    /// Where notices are written, if not among the pods.
+    fn notices(&mut self) -> Option<&mut dyn Write> {
+        None
+    }
+
+    /// There is a notice, or no longer.
+    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
+        match (notice, self.notices()) {
+            (Some(notice), Some(out)) => writeln!(out, "ferrolet: {notice}"),
+            _ => Ok(()),
+        }
+    }
 
     /// Time passed.
-    fn tick(&mut self, known: &Known, now: Timestamp) -> io::Result<()>;
+    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
@@ -59,10 +71,6 @@ struct Notices<E> {
 impl<E: Write> Notices<E> {
     fn new(out: E) -> Self {
         Self { out, told: Vec::new() }
-    }
-
-    fn say(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "ferrolet: {text}")
     }
 
     fn refused(&mut self, refused: &[RefusedManifest]) -> io::Result<()> {
@@ -129,12 +137,8 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
         self.notices.refused(&known.refused)
     }
 
-    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
-        notice.map_or(Ok(()), |notice| self.notices.say(notice))
-    }
-
-    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
-        Ok(())
+    fn notices(&mut self) -> Option<&mut dyn Write> {
+        Some(&mut self.notices.out)
     }
 }
 
@@ -174,12 +178,8 @@ impl<W: Write, E: Write> Display for JsonLines<W, E> {
         self.notices.refused(&known.refused)
     }
 
-    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
-        notice.map_or(Ok(()), |notice| self.notices.say(notice))
-    }
-
-    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
-        Ok(())
+    fn notices(&mut self) -> Option<&mut dyn Write> {
+        Some(&mut self.notices.out)
     }
 }
 

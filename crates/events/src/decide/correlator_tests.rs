@@ -17,7 +17,7 @@ fn event(name: &str, message: &str, second: i64) -> ClusterEvent {
         uid: name.into(),
         field_path: String::new(),
     };
-    ClusterEvent::new(about, true, ("Failed".into(), message.to_owned()), at)
+    ClusterEvent::new(about, true, "Failed".into(), message.to_owned(), at)
 }
 
 /// In short: how often it was, and what it says; nothing if it is not sent.

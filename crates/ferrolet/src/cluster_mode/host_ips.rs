@@ -7,11 +7,9 @@ use model::ports::addresses::HostIps;
 use node::NodeHandle;
 use pods::decide::worker::Update;
 use pods::workers::WorkersHandle;
-use podspec::view;
 use process::tasks::Tasks;
-use server::{PodAndStatus, PodView as _};
+use status::store::StatusReader;
 
-use crate::node_view::NodeView;
 use crate::wiring::Settings;
 
 /// Those of the node's object, where there is a cluster; else those of the start.
@@ -28,11 +26,12 @@ pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dy
 pub(crate) fn follow_host_ips(
     settings: &Settings,
     node: Option<&NodeHandle>,
-    (workers, view): (&WorkersHandle, &Arc<NodeView>),
+    workers: &WorkersHandle,
+    statuses: &StatusReader,
     tasks: &mut Tasks,
 ) {
     let Some(node) = node.cloned() else { return };
-    let (workers, view) = (workers.clone(), Arc::clone(view));
+    let (workers, statuses) = (workers.clone(), statuses.clone());
     let at_start = settings.host_ips.clone();
     tasks.spawn("addresses of the node", |stop| async move {
         let mut known = node.host_ips();
@@ -42,9 +41,11 @@ pub(crate) fn follow_host_ips(
                 let is_told =
                     other.as_ref().unwrap_or(&at_start) == known.as_ref().unwrap_or(&at_start);
                 known = other;
-                let pods = if is_told { Vec::new() } else { view.pods() };
-                for PodAndStatus { pod, .. } in pods {
-                    workers.ask(view::uid(&pod), Update::Sync).await;
+                if is_told {
+                    continue;
+                }
+                for uid in statuses.entries().into_keys() {
+                    workers.ask(uid, Update::Sync).await;
                 }
             }
         };

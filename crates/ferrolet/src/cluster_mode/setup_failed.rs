@@ -20,7 +20,8 @@ pub(crate) async fn tell_setup_failed(
     server: &dyn ClusterEvents,
     node: &str,
     mut told: Vec<(Timestamp, NodeEvent)>,
-    (error, now): (&anyhow::Error, Timestamp),
+    error: &anyhow::Error,
+    now: Timestamp,
 ) {
     let (kind, reason) = (EventType::Warning, "KubeletSetupFailed");
     told.push((now, NodeEvent { kind, reason, message: format!("{error:#}") }));
@@ -38,7 +39,7 @@ async fn write(
 ) -> Result<(), ApiError> {
     for (at, NodeEvent { kind, reason, message }) in told {
         let is_warning = kind == EventType::Warning;
-        let event = ClusterEvent::new(about_node(node), is_warning, (reason.into(), message), at);
+        let event = ClusterEvent::new(about_node(node), is_warning, reason.into(), message, at);
         server.write_event(&event).await?;
     }
     Ok(())
@@ -60,7 +61,7 @@ mod tests {
         let (reason, message) = ("FailedNodeAllocatableEnforcement", "no limits".to_owned());
         let before = NodeEvent { kind: EventType::Warning, reason, message };
         let (first, then) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(1).unwrap());
-        tell_setup_failed(&cluster, "n", vec![(first, before)], (&error, then)).await;
+        tell_setup_failed(&cluster, "n", vec![(first, before)], &error, then).await;
         let told = cluster.events();
         let found = told.iter().map(|one| (&*one.reason, &*one.message, one.at));
         let why = "make the cgroup /kubepods: no such file";
@@ -72,7 +73,7 @@ mod tests {
         }
         cluster.trouble(Ask::Event, Trouble::Late(Duration::from_hours(1)), 1);
         let begin = Instant::now();
-        tell_setup_failed(&cluster, "n", Vec::new(), (&error, then)).await;
+        tell_setup_failed(&cluster, "n", Vec::new(), &error, then).await;
         assert_eq!(begin.elapsed(), PATIENCE);
     }
 }

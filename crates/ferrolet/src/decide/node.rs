@@ -14,14 +14,15 @@ use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_exten
 /// The node of that name on a machine of that kind, as Go calls it.
 pub(crate) fn admission_node(
     config: &KubeletConfiguration,
-    (name, arch): (&str, &str),
+    name: &str,
+    arch: &str,
     own_labels: &BTreeMap<String, String>,
     allocatable: Amounts,
 ) -> Node {
     let gates = FeatureGates::new(&config.feature_gates, &config.feature_gates);
     Node {
         name: name.to_owned(),
-        labels: labels((name, arch), own_labels),
+        labels: labels(name, arch, own_labels),
         taints: taints(config),
         allocatable,
         abilities: Ability::ALL.into_iter().filter(|one| gates.enabled(one.gate())).collect(),
@@ -35,7 +36,7 @@ pub(crate) fn roomy(name: &str) -> Node {
     let amount = |text: &str| Quantity::parse(text).expect("an amount");
     Node {
         name: name.to_owned(),
-        labels: labels((name, "amd64"), &BTreeMap::new()),
+        labels: labels(name, "amd64", &BTreeMap::new()),
         allocatable: all.iter().map(|(name, text)| ((*name).to_owned(), amount(text))).collect(),
         runtime: RuntimeFeatures {
             supplemental_groups_policy: true,
@@ -90,10 +91,10 @@ mod tests {
         let mut config = KubeletConfiguration::of_empty_file();
         let of = |config: &KubeletConfiguration, own: &[(&str, &str)]| {
             let own = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            admission_node(config, ("web-1", go_arch("x86_64")), &own.collect(), Amounts::new())
+            admission_node(config, "web-1", go_arch("x86_64"), &own.collect(), Amounts::new())
         };
         let plain = of(&config, &[]);
-        assert_eq!(plain.labels, labels(("web-1", "amd64"), &BTreeMap::new()));
+        assert_eq!(plain.labels, labels("web-1", "amd64", &BTreeMap::new()));
         let on = [
             Ability::PodLevelResources,
             Ability::NodeDeclaredFeatures,

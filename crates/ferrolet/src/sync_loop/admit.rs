@@ -14,7 +14,7 @@ use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
 use podspec::view;
 use runtime::decide::Sizes;
-use status::decide::Failure;
+use status::decide::{Failure, ResizeState, StatusOverrides};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
@@ -22,7 +22,6 @@ use super::SyncLoop;
 use super::fresh_node::{Looked, SecondLooks};
 use super::guarded::LoopStep;
 use crate::decide::arrival::{Standing, in_order, standing};
-use crate::node_view::Outlook;
 use crate::resize_metrics::Trigger;
 
 const PREEMPTING: &str = "Preempting";
@@ -259,7 +258,7 @@ impl SyncLoop {
         info!(pod = %name, %uid, %reason, %message, "pod refused");
         self.tell_refused(&name, &uid, reason.clone(), message);
         self.parts.admission.metrics.rejected(reason);
-        self.parts.view.refuse(pod, reason, &format!("Pod was rejected: {message}"));
+        self.parts.status.rejected(pod, reason, &format!("Pod was rejected: {message}"));
         self.arrivals.counted.remove(&uid);
         self.parts.remains.refused(&uid);
         self.refused.insert(uid);
@@ -302,8 +301,11 @@ impl SyncLoop {
         let failure = Failure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
         let observed = self.parts.cache.get(uid);
         let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
-        let outlook = Outlook { failure: Some(&failure), ..Outlook::default() };
-        self.parts.view.publish(victim, &observed, &outlook);
+        let resize =
+            ResizeState { pending: self.parts.resizes.pending(uid), ..ResizeState::default() };
+        let overrides =
+            StatusOverrides { failure: Some(failure), resize, ..StatusOverrides::default() };
+        self.parts.status.observed(victim, &observed, &overrides);
     }
 
     /// Room was made: who waited for it starts, also when others took too long.

@@ -51,7 +51,7 @@ async fn all_told(world: &World, api: &MemoryPods, restarts: i32) {
 }
 
 /// Everything of the API server is away, or back.
-fn set_away(world: &World, (api, node): (&MemoryPods, &MemoryNodeApi), is_away: bool) {
+fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
     api.away(is_away);
     node.freeze(is_away);
     if !is_away {
@@ -102,7 +102,7 @@ async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_o
     all_told(&world, &api, 0).await;
     sleep(Duration::from_mins(1)).await;
 
-    set_away(&world, (&api, &node), true);
+    set_away(&world, &api, &node, true);
     let back = Instant::now() + AWAY;
     node.forget_calls();
     world.rest.forget_calls();
@@ -127,7 +127,7 @@ async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_o
     world.runtime.forget_calls();
     api.forget_calls();
     let begun = Instant::now();
-    set_away(&world, (&api, &node), false);
+    set_away(&world, &api, &node, false);
     all_told(&world, &api, 1).await;
     assert!(begun.elapsed() <= TOLD, "{:?}", begun.elapsed());
     sleep(Duration::from_mins(1)).await;
@@ -170,7 +170,7 @@ async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_aw
     // So long that nobody follows the secret any more.
     sleep(Duration::from_mins(10)).await;
     assert!(world.rest.followed().is_empty(), "{:?}", world.rest.followed());
-    set_away(&world, (&api, &node), true);
+    set_away(&world, &api, &node, true);
     world.rest.freeze_objects(true);
     sleep(Duration::from_hours(1)).await;
     assert!(world.runtime.kill_container(&first.id, 1));
@@ -197,7 +197,7 @@ async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until
     }
     let fixed = world.one_runs("fixed").await;
     let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
-    set_away(&world, (&api, &node), true);
+    set_away(&world, &api, &node, true);
     former.stop().await;
     world.runtime.forget_calls();
 
@@ -216,7 +216,7 @@ async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
 
-    set_away(&world, (&api, &node), false);
+    set_away(&world, &api, &node, false);
     // What died was kept, so it counts.
     world.until("the restart is told", |_| is_told(&api, 1, 1)).await;
     assert_eq!(running(&world, 0), Some(steady));

@@ -243,9 +243,9 @@ impl Act<'_> {
             }
             self.stands(verdict)?;
         }
-        let named = (&*container.name, &container.id);
+        let Container { pod, name, id, .. } = container;
         let log = log.as_deref().map(Path::new);
-        for subject in self.parts.logs.remains(&container.pod, named, log) {
+        for subject in self.parts.logs.remains(pod, name, id, log) {
             let verdict = Verdict { subject, ..verdict.clone() };
             match verdict.subject {
                 Subject::Container(_) => {

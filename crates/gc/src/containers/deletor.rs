@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{ContainerGcParts, act};
-use crate::decide::deletor::{Which, beyond, item, keep};
+use crate::decide::deletor::{ObservedPod, Which, beyond, item, keep};
 
 /// How many removals wait. When there is no room they are left to the next pass.
 const QUEUE: usize = 50;
@@ -52,10 +52,11 @@ impl Deletor {
     pub fn died(
         &self,
         ids: impl Iterator<Item = String>,
-        (status, pod): (&PodStatus, &PodName),
+        pod: ObservedPod<'_>,
         all: Option<&'static str>,
         now: Timestamp,
     ) {
+        let ObservedPod { status, name } = pod;
         let mut doomed = BTreeMap::new();
         let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
         let died: BTreeSet<String> = ids.collect();
@@ -71,9 +72,9 @@ impl Deletor {
         let mut left = 0;
         let cap = all.is_none().then_some(keep);
         for one in doomed.into_values() {
-            let item = item(&one, (status, pod), rule, (cap, now));
+            let item = item(&one, pod, rule, cap, now);
             let Some(verdict) = item.verdict(now) else { continue };
-            let removal = Removal { container: listed(&one.instance, status, pod), verdict };
+            let removal = Removal { container: listed(&one.instance, status, name), verdict };
             left += usize::from(self.queue.try_send(removal).is_err());
         }
         if left > 0 {

@@ -172,7 +172,7 @@ pub(super) async fn all(
     ended: &mut ExitTimes,
 ) -> Survey {
     let mut survey = Survey::new(parts, aggressive);
-    of_runtime(parts, (None, ended), &mut survey).await;
+    of_runtime(parts, None, ended, &mut survey).await;
     logs_and_links(parts, &mut survey).await;
     survey
 }
@@ -180,7 +180,7 @@ pub(super) async fn all(
 /// Looks at what is left of one pod.
 pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
     let mut survey = Survey::new(parts, false);
-    let pod = of_runtime(parts, (Some(uid), &mut <_>::default()), &mut survey).await;
+    let pod = of_runtime(parts, Some(uid), &mut <_>::default(), &mut survey).await;
     let name = if let Some(pod) = &pod {
         Some(LogLayout::pod_directory_name(pod, uid))
     } else {
@@ -199,7 +199,8 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
 /// Looks at what the runtime has, of all pods or of one; tells the name of one.
 async fn of_runtime(
     parts: &ContainerGcParts,
-    (pod, ended): (Option<&PodUid>, &mut ExitTimes),
+    pod: Option<&PodUid>,
+    ended: &mut ExitTimes,
     survey: &mut Survey,
 ) -> Option<model::ids::PodName> {
     let runtime = &*parts.runtime;

@@ -22,13 +22,24 @@ pub enum Which<'a> {
     All,
 }
 
+/// A pod and its last status.
+#[derive(Debug, Clone, Copy)]
+pub struct ObservedPod<'a> {
+    /// What the runtime has of it.
+    pub status: &'a PodStatus,
+    /// Its name.
+    pub name: &'a PodName,
+}
+
 /// An instance beyond those that are kept.
 #[derive(Debug, Clone)]
 pub struct Surplus<'a> {
     /// Which.
     pub instance: Instance<'a>,
-    /// Where it stands among those that are in question, counted from the newest, and how many they are.
-    pub place: (usize, usize),
+    /// Its position among the containers in question, counted from the newest.
+    pub position: usize,
+    /// How many containers are in question.
+    pub instances: usize,
 }
 
 /// The instances to remove beyond the newest `keep`, the newest first: of one name as the status has them, of all as they
@@ -51,17 +62,18 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<S
     }
     let instances = ended.len();
     let positions = ended.into_iter().zip(1..).skip(keep);
-    let place = |position| (position, instances);
-    positions.map(|(instance, position)| Surplus { instance, place: place(position) }).collect()
+    positions.map(|(instance, position)| Surplus { instance, position, instances }).collect()
 }
 
 /// Why one goes: beyond a cap, if there is one, or with its pod.
 pub fn item(
-    Surplus { instance, place: (position, instances) }: &Surplus<'_>,
-    (status, pod): (&PodStatus, &PodName),
+    surplus: &Surplus<'_>,
+    pod: ObservedPod<'_>,
     rule: &'static str,
-    (cap, now): (Option<usize>, Timestamp),
+    cap: Option<usize>,
+    now: Timestamp,
 ) -> Item {
+    let Surplus { instance, position, instances } = surplus;
     let age = now.duration_since(instance.created_at).unsigned_abs();
     let mut detail = Detail::default();
     if let Some(cap) = cap {
@@ -73,7 +85,7 @@ pub fn item(
     Item {
         subject: Subject::Container(instance.id.clone()),
         name: Arc::clone(instance.name),
-        owner: Owner::of(&status.uid, pod),
+        owner: Owner::of(&pod.status.uid, pod.name),
         fate: Fate::Remove,
         rule,
         detail: detail

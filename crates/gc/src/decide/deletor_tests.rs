@@ -51,7 +51,8 @@ fn it_is_told_where_an_instance_stood_among_those_that_ended() {
     let (pod, name) = (pod(), PodName::new("default", "web"));
     let told = |which, cap| -> Vec<String> {
         let items = beyond(&pod, which, 1).into_iter().map(|one| {
-            item(&one, (&pod, &name), "a-rule", (cap, Timestamp::from_second(9).unwrap()))
+            let pod = ObservedPod { status: &pod, name: &name };
+            item(&one, pod, "a-rule", cap, Timestamp::from_second(9).unwrap())
         });
         items.map(|item| item.detail.to_string()).collect()
     };

@@ -29,12 +29,13 @@ pub fn sandboxes(listed: &[Sandbox], in_use: &BTreeSet<SandboxId>, facts: &Facts
         let first = first.filter(|_| facts.pods.needs_first_sandbox(uid));
         for (position, sandbox) in sandboxes.into_iter().enumerate().rev() {
             let used = in_use.contains(&sandbox.id);
-            let mut decided = fate(sandbox, used, state, (position, facts));
+            let mut decided = fate(sandbox, used, state, position, facts);
             if decided.1 == "sandbox-older" && first.as_ref() == Some(&sandbox.id) {
                 decided = (Fate::Keep, "first-sandbox");
             }
             let (fate, rule) = decided;
-            let item = item(sandbox, (fate, rule), state, (position, instances));
+            let detail = detail(sandbox, state, position, instances);
+            let item = item(sandbox, fate, rule, detail);
             if fate == Fate::Remove { removed.push(item) } else { kept.push(item) }
         }
     }
@@ -46,7 +47,8 @@ fn fate(
     sandbox: &Sandbox,
     used: bool,
     state: PodState,
-    (position, facts): (usize, &Facts<'_>),
+    position: usize,
+    facts: &Facts<'_>,
 ) -> (Fate, &'static str) {
     if sandbox.state == SandboxState::Ready {
         return (Fate::Keep, "sandbox-ready");
@@ -64,24 +66,23 @@ fn fate(
     }
 }
 
-fn item(
-    sandbox: &Sandbox,
-    (fate, rule): (Fate, &'static str),
-    state: PodState,
-    (position, instances): (usize, usize),
-) -> Item {
+fn item(sandbox: &Sandbox, fate: Fate, rule: &'static str, detail: Detail) -> Item {
     Item {
         subject: Subject::Sandbox(sandbox.id.clone()),
         name: "".into(),
         owner: Owner::of(&sandbox.pod_uid, &sandbox.pod),
         fate,
         rule,
-        detail: Detail::default()
-            .with("pod", Input::Text(state.word().to_owned()))
-            .with("position", count(position + 1))
-            .with("instances", count(instances))
-            .with("created", Input::Time(sandbox.created_at)),
+        detail,
     }
+}
+
+fn detail(sandbox: &Sandbox, state: PodState, position: usize, instances: usize) -> Detail {
+    Detail::default()
+        .with("pod", Input::Text(state.word().to_owned()))
+        .with("position", count(position + 1))
+        .with("instances", count(instances))
+        .with("created", Input::Time(sandbox.created_at))
 }
 
 #[cfg(test)]

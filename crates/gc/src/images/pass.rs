@@ -25,6 +25,14 @@ use crate::plan::{Item, Plan};
 /// What the event of a disk without room says, as upstream.
 const NO_CAPACITY: &str = "invalid capacity 0 on image filesystem";
 
+/// The disk that has the images.
+struct ImageDisk {
+    /// Where they lie.
+    directory: PathBuf,
+    /// How full it is.
+    usage: Usage,
+}
+
 /// What became of one removal.
 enum Removal {
     Done,
@@ -51,7 +59,7 @@ impl Collector {
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let policy = &self.settings.policy;
         let (mut problem, mut foretold_failure) = (None, None);
-        items.extend(match self.usage().await.map(|(_, usage)| usage.with(by_age)) {
+        items.extend(match self.disk().await.map(|disk| disk.usage.with(by_age)) {
             Ok(usage) if !usage.is_too_much(policy) => all_stay(&ages.rest, usage, policy),
             Ok(usage) if observed == Observed::No => not_observed(&ages.rest, usage, policy),
             Ok(usage) => {
@@ -71,15 +79,15 @@ impl Collector {
         PassReport { plan, error: problem, not_enough, ..PassReport::default() }
     }
 
-    /// Where images lie, and how full that disk is.
-    async fn usage(&self) -> Result<(PathBuf, Usage), ImageGcError> {
+    /// The disk that has the images.
+    async fn disk(&self) -> Result<ImageDisk, ImageGcError> {
         let directory = self.directory().await?;
         let space = self.space(&directory).await?;
         if space.available > space.capacity {
             debug!(space.available, space.capacity, "more is available than there is");
         }
         match Usage::of(space) {
-            Some(usage) => Ok((directory, usage)),
+            Some(usage) => Ok(ImageDisk { directory, usage }),
             None => Err(ImageGcError::NoCapacity(directory)),
         }
     }
@@ -144,8 +152,8 @@ impl Collector {
         report: &mut PassReport,
     ) -> Option<ImageGcError> {
         let policy = &self.settings.policy;
-        let (directory, usage) = match self.usage().await {
-            Ok(measured) => measured,
+        let disk = match self.disk().await {
+            Ok(disk) => disk,
             Err(error) => {
                 if matches!(error, ImageGcError::NoCapacity(_)) {
                     self.warn("InvalidDiskCapacity", NO_CAPACITY.to_owned());
@@ -154,11 +162,11 @@ impl Collector {
                 return Some(error);
             }
         };
-        if !usage.is_too_much(policy) {
-            report.plan.items.extend(all_stay(&candidates, usage, policy));
+        if !disk.usage.is_too_much(policy) {
+            report.plan.items.extend(all_stay(&candidates, disk.usage, policy));
             return None;
         }
-        self.free(looked, candidates, (&directory, usage), report).await
+        self.free(looked, candidates, &disk, report).await
     }
 
     /// Removes the least recently used until as much is available as the low threshold leaves.
@@ -166,10 +174,10 @@ impl Collector {
         &self,
         looked: &Looked,
         candidates: Vec<Candidate>,
-        (directory, usage): (&Path, Usage),
+        disk: &ImageDisk,
         report: &mut PassReport,
     ) -> Option<ImageGcError> {
-        let policy = &self.settings.policy;
+        let (policy, usage) = (&self.settings.policy, disk.usage);
         let target = usage.target(policy);
         let wanted = target.saturating_sub(usage.space.available);
         info!(
@@ -181,7 +189,7 @@ impl Collector {
         );
         let goal = Goal::Room { usage, target, estimated: false };
         let sweep = Sweep::new(candidates, goal, policy, looked.now);
-        let disk = Some((directory, target));
+        let disk = Some((&*disk.directory, target));
         let (swept, errors) = self.sweep(sweep, disk, &mut report.claimed).await;
         let told = not_enough(usage, &swept);
         report.plan.items.extend(swept.items);

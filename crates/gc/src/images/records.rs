@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use checkpoint::{Checkpoint, Format};
 use jiff::Timestamp;
 use model::chain::Chain;
+use model::checkpoint::{Checkpoint, Format};
 use model::ports::files::HostFiles;
 use serde::{Deserialize, Serialize};
 use tracing::warn;

@@ -10,7 +10,8 @@ use super::object::{ARCH_LABEL, OS, OS_LABEL};
 /// The labels that every node has, of a host of that name and a machine of that kind, and those that were
 /// asked for; what was asked for wins, but for what others place pods by: there the machine is right.
 pub fn labels(
-    (hostname, arch): (&str, &str),
+    hostname: &str,
+    arch: &str,
     asked: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     let every = [
@@ -54,7 +55,7 @@ mod tests {
         let asked =
             [("kubernetes.io/arch", "x"), ("kubernetes.io/hostname", "other"), ("zone", "north")];
         let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let labels = labels(("web-1", "amd64"), &asked.into());
+        let labels = labels("web-1", "amd64", &asked.into());
         let told: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let expected = [

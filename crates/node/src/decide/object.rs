@@ -34,7 +34,7 @@ pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
     let mut node = Node {
         metadata: ObjectMeta {
             name: Some(own.name.clone()),
-            labels: Some(labels((&own.hostname, &own.architecture), &own.labels)),
+            labels: Some(labels(&own.hostname, &own.architecture, &own.labels)),
             annotations: attached,
             ..ObjectMeta::default()
         },

@@ -8,7 +8,8 @@ use model::observed::{Container, ContainerStatus, PodStatus, SandboxState, Sandb
 pub fn pod_status(
     uid: PodUid,
     sandboxes: Vec<SandboxStatus>,
-    (containers, older): (Vec<ContainerStatus>, Vec<Container>),
+    containers: Vec<ContainerStatus>,
+    older: Vec<Container>,
     old: Option<&PodStatus>,
 ) -> PodStatus {
     let mut ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
@@ -62,7 +63,7 @@ mod tests {
         ];
         let old = PodStatus { ips: addresses(&["10.0.0.1"]), ..PodStatus::empty("uid".into()) };
         for (name, sandboxes, expected) in rows {
-            let status = pod_status("uid".into(), sandboxes, Default::default(), Some(&old));
+            let status = pod_status("uid".into(), sandboxes, Vec::new(), Vec::new(), Some(&old));
             assert_eq!(status.ips, addresses(&expected), "{name}");
         }
     }

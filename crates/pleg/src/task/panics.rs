@@ -15,7 +15,8 @@ impl Relist {
     /// Starts work for a pod that waits for the runtime.
     pub(super) fn start_work(
         &self,
-        (uid, name): (PodUid, Option<PodName>),
+        uid: PodUid,
+        name: Option<PodName>,
         at: Stamp,
         work: impl Future<Output = Done> + Send + 'static,
     ) {
@@ -57,7 +58,8 @@ impl Relist {
         &mut self,
         uid: &PodUid,
         pod: Option<RuntimePod>,
-        (at, announced): (Stamp, bool),
+        at: Stamp,
+        announced: bool,
     ) -> Reconciled {
         if self.waits_after_panic(uid) {
             self.note_live(uid, pod.as_ref(), at);

@@ -94,7 +94,7 @@ async fn what_is_told_during_a_look_is_not_taken_for_seen() {
     for look in looks {
         let runtime = runtime();
         let (stamps, registry) = Default::default();
-        let mut task = relist_of(&runtime, Settings::default(), (&stamps, &registry)).task;
+        let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
         let _act = task.acts.begin(&uid("web"));
         let gone = || ContainerEvent {
             pod_uid: uid("web"),
@@ -182,7 +182,7 @@ async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
 async fn event_without_a_pod_wakes_the_relist() {
     let runtime = runtime();
     let (stamps, registry) = Default::default();
-    let mut task = relist_of(&runtime, Settings::default(), (&stamps, &registry)).task;
+    let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
     task.next = Some(Instant::now() + seconds(60));
     let object = ObjectId::Container("c1".into());
     let kind = ContainerEventKind::Stopped;

@@ -163,7 +163,7 @@ async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
 async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
     let Watched { runtime, node, web, main } = web().await;
     node.at(millis(500)).await;
-    let extra = start(&runtime, &web, "web", ("extra", &["exit", "0"])).await;
+    let extra = start(&runtime, &web, "web", "extra", &["exit", "0"]).await;
     let fault = Fault::late_answer(millis(1000));
     runtime.inject(Rule::on(Method::ContainerStatus, fault).object(extra.as_str()).once());
     node.look_at("web");
@@ -182,7 +182,7 @@ async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::late_answer(millis(300))).once());
     node.look_at("web");
     node.at(millis(200)).await;
-    let second = start(&runtime, &web, "web", ("second", FOREVER)).await;
+    let second = start(&runtime, &web, "web", "second", FOREVER).await;
     node.look_at("web");
     let events = [Died(container(&main)), Started(container(&second))];
     assert_eq!(node.hear("web").await, events);
@@ -363,7 +363,7 @@ async fn that_a_pod_is_to_be_read_is_forgotten_with_the_pod() {
     let runtime = runtime();
     let settings = Settings { hints: false, ..Settings::default() };
     let (stamps, registry) = Default::default();
-    let mut task = relist_of(&runtime, settings, (&stamps, &registry)).task;
+    let mut task = relist_of(&runtime, settings, &stamps, &registry).task;
     let fault = Fault::error(Code::Unavailable);
     let broken = Rule::on(Method::ListContainers, fault).object(uid("not-listed").as_str());
     runtime.inject(broken.once());

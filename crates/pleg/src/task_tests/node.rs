@@ -48,7 +48,7 @@ impl Node {
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
         let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
-        let pleg = relist_of(runtime, settings, (&stamps, &registry));
+        let pleg = relist_of(runtime, settings, &stamps, &registry);
         let Pleg { task, cache, events, requests, acts, health } = pleg;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -109,7 +109,8 @@ impl Node {
 pub(super) fn relist_of(
     runtime: &Arc<MemoryRuntime>,
     settings: Settings,
-    (stamps, registry): (&Stamps, &prometheus::Registry),
+    stamps: &Stamps,
+    registry: &prometheus::Registry,
 ) -> Pleg {
     let parts = PlegParts {
         runtime: Arc::clone(runtime) as Arc<dyn Runtime>,
@@ -152,7 +153,7 @@ pub(super) async fn run(
     args: &[&str],
 ) -> (SandboxId, ContainerId) {
     let sandbox = runtime.run_pod_sandbox(&pod(name)).await.unwrap();
-    let id = start(runtime, &sandbox, name, ("main", args)).await;
+    let id = start(runtime, &sandbox, name, "main", args).await;
     (sandbox, id)
 }
 
@@ -161,7 +162,8 @@ pub(super) async fn start(
     runtime: &MemoryRuntime,
     sandbox: &SandboxId,
     name: &str,
-    (container, args): (&str, &[&str]),
+    container: &str,
+    args: &[&str],
 ) -> ContainerId {
     let config = wanted::container(&pod(name), container, IMAGE, args);
     let id = runtime.create_container(sandbox, &config, &pod(name)).await.unwrap();

@@ -4,20 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How the last run of a pod's worker ended, as far as the next one depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// All is well; look again now and then.
-    Resync,
-    /// The pod's network is not there yet.
-    Network,
-    /// What failed must wait until then.
-    At(Timestamp),
-    /// Its time is up then.
-    Deadline(Timestamp),
-    /// Something failed.
-    Failure,
-}
+pub use model::wait::Retry;
 
 /// How long to wait after a failure, and for a network.
 const FAILURE: Duration = Duration::from_secs(10);

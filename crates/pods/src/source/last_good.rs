@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Checkpoint, Format};
 use jiff::Timestamp;
 use model::chain::Chain;
+use model::checkpoint::{Checkpoint, Format};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles, is_draft};
 use podspec::Origin;

@@ -2,11 +2,12 @@
 
 use model::ids::{ContainerId, SandboxId};
 
+use super::cgroup_plan::CgroupPlan;
 use super::reasons::{KillPod, KillReason, StartReason};
 use super::resize::ContainerResize;
 
 /// What must happen, in this order: kill the pod, or single containers and what is reset; remove
-/// remains; make a sandbox; change the resources of containers; start containers.
+/// remains; ensure the cgroup; create a sandbox; change the resources of containers; start containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodActions {
     /// Everything of the pod that still runs ends first.
@@ -19,6 +20,8 @@ pub struct PodActions {
     pub remove: Vec<ContainerRemoval>,
     /// Sandboxes that came too late to be used: stopped and removed.
     pub remove_sandboxes: Vec<SandboxId>,
+    /// What happens to the pod's cgroup.
+    pub cgroup: CgroupPlan,
     /// Containers that get other resources as they run, in this order.
     pub resize: Vec<ContainerResize>,
     /// Where containers are started.
@@ -37,6 +40,7 @@ impl PodActions {
             reset: Vec::new(),
             remove: Vec::new(),
             remove_sandboxes: Vec::new(),
+            cgroup: CgroupPlan::Keep,
             resize: Vec::new(),
             sandbox,
             start: Vec::new(),
@@ -58,11 +62,21 @@ impl PodActions {
 
     /// Whether the pod is as specified.
     pub fn is_nothing(&self) -> bool {
-        self.kill_pod.is_none()
-            && self.kill.is_empty()
-            && self.reset.is_empty()
-            && self.remove.is_empty()
-            && self.remove_sandboxes.is_empty()
+        self.is_at_most_cgroup() && matches!(self.cgroup, CgroupPlan::Keep | CgroupPlan::Recount)
+    }
+
+    /// Whether anything ends or is removed.
+    pub fn makes_way(&self) -> bool {
+        self.kill_pod.is_some()
+            || !self.kill.is_empty()
+            || !self.reset.is_empty()
+            || !self.remove.is_empty()
+            || !self.remove_sandboxes.is_empty()
+    }
+
+    /// Whether nothing happens but to the pod's cgroup.
+    pub fn is_at_most_cgroup(&self) -> bool {
+        !self.makes_way()
             && self.resize.is_empty()
             && self.start.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })
@@ -83,6 +97,16 @@ pub enum SandboxPlan {
     },
     /// None: nothing is started.
     None,
+}
+
+impl SandboxPlan {
+    /// The sandbox that is kept.
+    pub fn kept(&self) -> Option<&SandboxId> {
+        match self {
+            Self::Keep(id) => Some(id),
+            Self::Create { .. } | Self::None => None,
+        }
+    }
 }
 
 /// What a container is for.

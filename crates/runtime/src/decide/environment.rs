@@ -46,7 +46,7 @@ pub fn environment(
     for source in container.env_from.iter().flatten() {
         let prefix = source.prefix.as_deref().unwrap_or_default();
         for (name, value) in of_object(source, &objects)? {
-            variables.set((prefix, &name), value)?;
+            variables.set(prefix, &name, value)?;
         }
     }
     for variable in container.env.iter().flatten() {
@@ -54,7 +54,7 @@ pub fn environment(
         match &variable.value_from {
             Some(source) if literal.is_empty() => {
                 if let Some(value) = referred(source, pod, container, sources)? {
-                    variables.set(("", &variable.name), value)?;
+                    variables.set("", &variable.name, value)?;
                 }
             }
             _ => variables.set_expanded(&variable.name, literal, &services)?,
@@ -62,7 +62,7 @@ pub fn environment(
     }
     for (name, value) in &sources.api.services {
         if !variables.values.contains_key(name) {
-            variables.set(("", name), value.clone())?;
+            variables.set("", name, value.clone())?;
         }
     }
     Ok(variables.in_order())
@@ -84,7 +84,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Sets a variable whose name is a prefix and a key; the name is built only if it is short enough.
-    fn set(&mut self, (prefix, key): (&str, &str), value: String) -> Result<(), ConfigError> {
+    fn set(&mut self, prefix: &str, key: &str, value: String) -> Result<(), ConfigError> {
         // Of a name that is too long its beginning is enough.
         let shown = if prefix.is_empty() { key } else { prefix };
         self.budget.take(prefix.len() + key.len(), ContainerString::Variable(shown))?;
@@ -154,7 +154,7 @@ fn referred(
     let namespace = view::pod_name(pod).namespace;
     let objects = api.objects(&namespace);
     if let Some(selector) = &source.field_ref {
-        return pod_field(selector, pod, (ips, node.prefers_v6()), node_ips).map(Some);
+        return pod_field(selector, pod, ips, node.prefers_v6(), node_ips).map(Some);
     }
     if let Some(selector) = &source.resource_field_ref {
         return container_resource(selector, pod, container, &node.allocatable).map(Some);

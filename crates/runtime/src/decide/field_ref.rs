@@ -14,7 +14,8 @@ use super::go_text::quoted;
 pub fn pod_field(
     selector: &ObjectFieldSelector,
     pod: &Pod,
-    (ips, prefers_v6): (&[IpAddr], bool),
+    ips: &[IpAddr],
+    prefers_v6: bool,
     node_ips: &[IpAddr],
 ) -> Result<String, ConfigError> {
     let version = selector.api_version.as_deref().unwrap_or("v1");
@@ -92,7 +93,7 @@ mod tests {
         let parsed = |ips: &[&str]| ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>();
         let selector =
             ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: path.to_owned() };
-        pod_field(&selector, pod, (&parsed(ips), false), &parsed(node_ips))
+        pod_field(&selector, pod, &parsed(ips), false, &parsed(node_ips))
     }
 
     // behaviour: CON-5

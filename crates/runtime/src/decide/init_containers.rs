@@ -9,7 +9,7 @@ use podspec::restart::{
 use podspec::view;
 
 use super::actions::{ContainerKill, ContainerStart, Role};
-use super::pod_actions::Situation;
+use super::pod_actions::SyncContext;
 use super::reasons::StartReason;
 use super::regular_containers::kill_of_unknown;
 use super::sidecars;
@@ -48,8 +48,8 @@ impl Finding {
 
 /// Upstream's `computeInitContainerActions`: from the last init container to the first, because
 /// instances of those that have done their work may be gone from the runtime.
-pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> InitActions {
-    let Situation { pod, status, .. } = *situation;
+pub(super) fn init_actions(context: &SyncContext<'_>, sandbox: &SandboxId) -> InitActions {
+    let SyncContext { pod, status, .. } = *context;
     let inits = view::init_containers(pod);
     let started = any_regular_started(pod, status, sandbox);
     let mut actions =
@@ -73,7 +73,7 @@ pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> In
             continue;
         }
         let found = if is_sidecar {
-            sidecars::finding(situation, container, latest)
+            sidecars::finding(context, container, latest)
         } else {
             finding(pod, container, latest)
         };

@@ -5,6 +5,7 @@ use model::ids::SandboxId;
 use model::observed::PodStatus;
 
 use super::actions::{PodActions, SandboxPlan};
+use super::cgroup_plan::{CgroupFacts, CgroupPlan, cgroup_plan, runs_outside};
 use super::ephemeral_containers::ephemeral_starts;
 use super::init_containers::init_actions;
 use super::probe_results::ProbeResults;
@@ -17,7 +18,7 @@ use super::sandbox_plan::{Sandbox, sandbox_plan, with_new_sandbox};
 
 /// A pod, and all that is known of it.
 #[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
+pub struct SyncContext<'a> {
     /// What is wanted.
     pub pod: &'a Pod,
     /// What was observed.
@@ -28,29 +29,39 @@ pub struct Situation<'a> {
     pub restart_all: bool,
     /// What containers were given since they were made.
     pub sizes: &'a Sizes,
+    /// The pod's cgroup, as it was seen.
+    pub cgroup: CgroupFacts,
 }
 
 /// Compares a pod with what was observed of it; upstream's `computePodActions`.
-pub fn pod_actions(situation: &Situation<'_>) -> PodActions {
-    if situation.restart_all {
-        let reset = resets(situation.pod, situation.status);
+pub fn pod_actions(context: &SyncContext<'_>) -> PodActions {
+    if runs_outside(context.cgroup, context.status) {
+        return PodActions { cgroup: CgroupPlan::RestartInside, ..ended(KillPod::OutsideCgroup) };
+    }
+    let actions = container_actions(context);
+    PodActions { cgroup: cgroup_plan(context.cgroup, &actions.sandbox), ..actions }
+}
+
+fn container_actions(context: &SyncContext<'_>) -> PodActions {
+    if context.restart_all {
+        let reset = resets(context.pod, context.status);
         return PodActions { reset, ..PodActions::none(SandboxPlan::None) };
     }
-    match sandbox_plan(situation.pod, situation.status) {
+    match sandbox_plan(context.pod, context.status) {
         Sandbox::Usable { id, spares } => {
-            let actions = in_sandbox(situation, id);
+            let actions = in_sandbox(context, id);
             PodActions { remove_sandboxes: spares, ..actions }
         }
         Sandbox::Needed { attempt, replaces } => {
             let plan = SandboxPlan::Create { attempt, replaces };
-            with_new_sandbox(situation.pod, situation.status, plan)
+            with_new_sandbox(context.pod, context.status, plan)
         }
     }
 }
 
-fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
-    let Situation { pod, status, .. } = situation;
-    let init = init_actions(situation, &sandbox);
+fn in_sandbox(context: &SyncContext<'_>, sandbox: SandboxId) -> PodActions {
+    let SyncContext { pod, status, .. } = context;
+    let init = init_actions(context, &sandbox);
     if init.failed {
         return ended(KillPod::InitFailed);
     }
@@ -59,7 +70,7 @@ fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
     actions.start.extend(init.start);
     actions.kill = init.kill;
     if init.initialized {
-        let regular = regular_actions(situation);
+        let regular = regular_actions(context);
         // Sidecars alone do not keep a pod alive.
         if regular.kept == 0 && regular.start.is_empty() {
             return ended(KillPod::NothingLeft);
@@ -74,7 +85,7 @@ fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
     }
     actions.kill.extend(remains::superseded(pod, status));
     actions.remove = remains::removals(pod, status);
-    actions.resize = resizes(pod, status, situation.sizes);
+    actions.resize = resizes(pod, status, context.sizes);
     let kill = &actions.kill;
     actions.resize.retain(|change| kill.iter().all(|kill| kill.id != change.id));
     actions

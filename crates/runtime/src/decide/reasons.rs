@@ -13,6 +13,8 @@ pub enum KillPod {
     NothingLeft,
     /// An init container failed and will not run again.
     InitFailed,
+    /// It runs outside of its cgroup.
+    OutsideCgroup,
 }
 
 impl fmt::Display for KillPod {
@@ -21,6 +23,7 @@ impl fmt::Display for KillPod {
             Self::SandboxChanged => "its sandbox cannot be used any more",
             Self::NothingLeft => "nothing of it runs and nothing will",
             Self::InitFailed => "an init container failed and will not run again",
+            Self::OutsideCgroup => "it runs outside of its cgroup",
         })
     }
 }

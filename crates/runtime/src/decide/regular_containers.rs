@@ -7,7 +7,7 @@ use podspec::restart::{RestartPolicy, restart_policy, should_restart};
 use podspec::view;
 
 use super::actions::{ContainerKill, ContainerStart, Role};
-use super::pod_actions::Situation;
+use super::pod_actions::SyncContext;
 use super::probe_results::ProbeResults;
 use super::reasons::{KillReason, StartReason};
 use super::resize::needs_restart;
@@ -21,8 +21,8 @@ pub(super) struct RegularActions {
     pub(super) start: Vec<ContainerStart>,
 }
 
-pub(super) fn regular_actions(situation: &Situation<'_>) -> RegularActions {
-    let Situation { pod, status, probes, sizes, .. } = *situation;
+pub(super) fn regular_actions(context: &SyncContext<'_>) -> RegularActions {
+    let SyncContext { pod, status, probes, sizes, .. } = *context;
     let mut actions = RegularActions::default();
     for (index, container) in view::containers(pod).iter().enumerate() {
         let latest = status.latest(&container.name);

@@ -9,7 +9,7 @@ use super::*;
 use crate::decide::actions::Role;
 use crate::decide::reasons::{KillReason, StartReason};
 use crate::decide::test_pods::{container, instance, pod, sandbox, status};
-use crate::decide::{ProbeResults, Situation, pod_actions};
+use crate::decide::{CgroupFacts, ProbeResults, SyncContext, pod_actions};
 
 fn sized(name: &str, cpu: &str, memory: &str) -> Container {
     let list = [(CPU, cpu), (MEMORY, memory)].map(|(key, text)| {
@@ -79,12 +79,13 @@ fn a_container_is_changed_as_it_is_unless_it_asks_to_be_made_anew() {
             vec![sandbox("s", 0, SandboxState::Ready)],
             vec![made("c", "a", 100, 1000), made("d", "b", 1000, 1)],
         );
-        let actions = pod_actions(&Situation {
+        let actions = pod_actions(&SyncContext {
             pod: &pod,
             status: &observed,
             probes: &ProbeResults::default(),
             restart_all: false,
             sizes: &Sizes::new(),
+            cgroup: CgroupFacts::Unmanaged,
         });
         assert!(!actions.is_nothing(), "{container:?}");
         let changed: Vec<&str> = actions.resize.iter().map(|change| change.name.as_str()).collect();
@@ -109,12 +110,13 @@ fn where_the_pod_cannot_follow_nobody_starts_anew_for_a_size() {
         vec![sandbox("s", 0, SandboxState::Ready)],
         vec![made("c1", "a", 100, 1000), made("c2", "b", 1000, 1)],
     );
-    let mut actions = pod_actions(&Situation {
+    let mut actions = pod_actions(&SyncContext {
         pod: &pod,
         status: &observed,
         probes: &ProbeResults::default(),
         restart_all: false,
         sizes: &Sizes::new(),
+        cgroup: CgroupFacts::Unmanaged,
     });
     assert!(actions.restarts_for_size() && actions.resize.len() == 1);
     actions.leave_sizes();

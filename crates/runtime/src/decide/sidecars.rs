@@ -5,7 +5,7 @@ use model::observed::{ContainerState, ContainerStatus};
 
 use super::actions::ContainerKill;
 use super::init_containers::Finding;
-use super::pod_actions::Situation;
+use super::pod_actions::SyncContext;
 use super::probe_results::ProbeResult;
 use super::reasons::{KillReason, StartReason};
 use super::regular_containers::{definition_changed, kill_of_unknown};
@@ -14,7 +14,7 @@ use super::resize::needs_restart;
 /// What a sidecar needs. It runs again whatever the pod's policy; whether what comes after it may
 /// start is decided before whether it must be started anew.
 pub(super) fn finding(
-    situation: &Situation<'_>,
+    context: &SyncContext<'_>,
     container: &Container,
     latest: &ContainerStatus,
 ) -> Finding {
@@ -26,12 +26,12 @@ pub(super) fn finding(
             kill: kill_of_unknown(latest),
             ..Finding::start(StartReason::of_not_running(Some(latest)))
         },
-        ContainerState::Running => running(situation, container, latest),
+        ContainerState::Running => running(context, container, latest),
     }
 }
 
-fn running(situation: &Situation<'_>, container: &Container, latest: &ContainerStatus) -> Finding {
-    let probes = situation.probes;
+fn running(context: &SyncContext<'_>, container: &Container, latest: &ContainerStatus) -> Finding {
+    let probes = context.probes;
     if container.startup_probe.is_some() {
         match probes.startup.get(&latest.id) {
             None => return Finding::WAIT,
@@ -45,7 +45,7 @@ fn running(situation: &Situation<'_>, container: &Container, latest: &ContainerS
         anew(latest, KillReason::Changed)
     } else if container.liveness_probe.is_some() && probes.failed_liveness(&latest.id) {
         anew(latest, KillReason::LivenessProbe)
-    } else if needs_restart(situation.pod, container, latest, situation.sizes) {
+    } else if needs_restart(context.pod, container, latest, context.sizes) {
         anew(latest, KillReason::Resized)
     } else {
         Finding { done: true, ..Finding::WAIT }

@@ -118,15 +118,15 @@ async fn one_of_whose_pod_nothing_is_known_ends_by_what_is_written_on_it() {
     let status = world.status(&pod).await;
     let before = world.events.all().len();
     let begun = Instant::now();
-    let whose = (&status.uid, &view::pod_name(&pod));
-    world.pods.kill_unspecified(whose, &status.containers[0]).await.unwrap();
+    let (uid, name) = (&status.uid, &view::pod_name(&pod));
+    world.pods.killer().without_spec(uid, name, &status.containers[0]).await.unwrap();
     assert_eq!(begun.elapsed(), seconds(9));
     assert_eq!(world.instances("deaf"), [(0, Exited)]);
     assert_eq!(world.events.all().len(), before, "there is no pod to tell it of");
     let mut bare = status.containers[0].clone();
     bare.annotations.clear();
     world.runtime.forget_calls();
-    world.pods.kill_unspecified(whose, &bare).await.unwrap();
+    world.pods.killer().without_spec(uid, name, &bare).await.unwrap();
     assert_eq!(world.calls(), [Method::StopContainer]);
 }
 
@@ -160,8 +160,8 @@ async fn the_grace_of_such_a_one_is_that_of_the_deletion_else_of_the_specificati
             }
         }
         let begun = Instant::now();
-        let whose = (&status.uid, &view::pod_name(&pod));
-        world.pods.kill_unspecified(whose, &deaf).await.unwrap();
+        let (uid, name) = (&status.uid, &view::pod_name(&pod));
+        world.pods.killer().without_spec(uid, name, &deaf).await.unwrap();
         assert_eq!(begun.elapsed(), seconds(expected), "{deletion:?} {specification:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! An executor and the outside it works on.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -16,11 +16,13 @@ use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use model::wait::Wait;
 use podspec::view;
 use runtime::decide::Progress;
-use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
+use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodRuntime, RuntimeParts, SyncError, TerminationMessages,
+    ApiParts, Applied, LogLayout, PodCgroups, PodRuntime, PodRuntimeParts, Prerequisite, SyncError,
+    TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -38,6 +40,23 @@ pub(crate) const PODS: &str = "/var/lib/kubelet/pods";
 /// Where the logs of the pod `web` lie.
 pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
 
+/// A prerequisite that is ready unless a test says otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Mutex<Option<Wait>>);
+
+impl Gate {
+    /// Sets what pods wait for.
+    pub(crate) fn set(&self, wait: Option<Wait>) {
+        *self.0.lock().unwrap() = wait;
+    }
+}
+
+impl Prerequisite for Gate {
+    fn wait(&self, _: &Pod) -> Option<Wait> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
 pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
@@ -48,6 +67,7 @@ pub(crate) struct World {
     pub(crate) web: Arc<MemoryWeb>,
     pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) claims: ImageClaims,
+    pub(crate) gate: Arc<Gate>,
     words: TerminationMessages,
     restart_all: AtomicBool,
     clock: Arc<VirtualClock>,
@@ -75,7 +95,7 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
-        Self::on((runtime, clock), node, cgroups, None)
+        Self::on(runtime, clock, node, cgroups, None)
     }
 
     /// On a node of a cluster.
@@ -89,16 +109,17 @@ impl World {
             services: Arc::clone(&api) as _,
             classes: api,
         };
-        Self::on((runtime, clock), node, None, Some(api))
+        Self::on(runtime, clock, node, None, Some(api))
     }
 
     /// Another executor on the same runtime.
     pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
-        Self::on((Arc::clone(&self.runtime), Arc::clone(&self.clock)), node, cgroups, None)
+        Self::on(Arc::clone(&self.runtime), Arc::clone(&self.clock), node, cgroups, None)
     }
 
     fn on(
-        (runtime, clock): (Arc<MemoryRuntime>, Arc<VirtualClock>),
+        runtime: Arc<MemoryRuntime>,
+        clock: Arc<VirtualClock>,
         node: NodeSettings,
         cgroups: Option<Arc<dyn Cgroups>>,
         api: Option<ApiParts>,
@@ -112,11 +133,13 @@ impl World {
             let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
+        let gate = Arc::new(Gate::default());
         let (registry, claims) = (prometheus::Registry::new(), ImageClaims::default());
-        let pods = PodRuntime::new(RuntimeParts {
+        let pods = PodRuntime::new(PodRuntimeParts {
             metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
+            prerequisites: vec![Arc::clone(&gate) as _],
             claims: claims.clone(),
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
@@ -149,6 +172,7 @@ impl World {
             web,
             logs,
             claims,
+            gate,
             words,
             restart_all,
             clock,
@@ -196,8 +220,20 @@ impl World {
         let restart_all = self.restart_all.load(Ordering::Relaxed);
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let situation = Situation { pod, status: &status, probes, restart_all, sizes };
-        self.pods.sync(&situation, cancel, &|| {}).await
+        let cgroup = self.pods.cgroup_facts(pod, &status).await?;
+        let context = SyncContext { pod, status: &status, probes, restart_all, sizes, cgroup };
+        self.act(&context, cancel).await
+    }
+
+    /// The first part of a sync, up to a new sandbox.
+    pub(crate) async fn apply(&self, pod: &Pod) -> Result<Applied, SyncError> {
+        let status = self.status(pod).await;
+        self.runtime.forget_calls();
+        let (probes, sizes) = (&ProbeResults::default(), &self.pods.sizes().await);
+        let cgroup = self.pods.cgroup_facts(pod, &status).await?;
+        let context =
+            SyncContext { pod, status: &status, probes, restart_all: false, sizes, cgroup };
+        self.pods.apply(&context, &CancellationToken::new()).await
     }
 
     /// A sync on what an earlier look showed.
@@ -208,8 +244,21 @@ impl World {
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
-        let situation = Situation { pod, status, probes, restart_all: false, sizes };
-        self.pods.sync(&situation, &CancellationToken::new(), &|| {}).await
+        let cgroup = self.pods.cgroup_facts(pod, status).await?;
+        let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
+        self.act(&context, &CancellationToken::new()).await
+    }
+
+    async fn act(
+        &self,
+        context: &SyncContext<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, SyncError> {
+        match self.pods.apply(context, cancel).await? {
+            Applied::Done(progress) => Ok(progress),
+            Applied::NotReady { wait, .. } => panic!("{wait:?}"),
+            Applied::SandboxReady(pending) => self.pods.start(context, *pending, cancel).await,
+        }
     }
 
     /// Marks pods to start over, or not any more.

@@ -49,7 +49,9 @@ impl GraceShrinks {
             if grace > most {
                 return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
             }
-            self.has_waited(pod, plan, one, (grace, at))?;
+            if plan.sidecar {
+                self.has_waited(pod, one, grace, at)?;
+            }
             if !plan.sidecar && self.ends_at_once(pod, &one.uid) {
                 self.before_sidecars.insert(one.uid.clone(), at);
             }
@@ -77,11 +79,11 @@ impl GraceShrinks {
     fn has_waited(
         &self,
         pod: &PodPlan,
-        plan: &ContainerPlan,
         sidecar: &Instance,
-        (grace, at): (Duration, Duration),
+        grace: Duration,
+        at: Duration,
     ) -> Result<(), String> {
-        let before = self.before_sidecars.get(&sidecar.uid).filter(|_| plan.sidecar);
+        let before = self.before_sidecars.get(&sidecar.uid);
         let others = self.containers.values().filter(|one| {
             one.uid == sidecar.uid && pod.containers.iter().any(|plan| *plan.name == *one.name)
         });

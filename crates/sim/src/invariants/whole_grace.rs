@@ -58,9 +58,9 @@ impl WholeGrace {
         let plan = pod.container(&one.name)?;
         let grace = Duration::from_secs(pod.grace);
         let took = if plan.sidecar {
-            self.sidecar_took(pod, one, (grace, at))
+            self.sidecar_took(pod, one, grace, at)
         } else {
-            self.hook_took(plan, one, (grace, at))
+            self.hook_took(plan, one, grace, at)
         };
         let counted = Duration::from_secs(took.as_secs());
         Some(grace.saturating_sub(counted).max(LEAST))
@@ -71,15 +71,16 @@ impl WholeGrace {
         &self,
         plan: &ContainerPlan,
         one: &Instance,
-        (grace, at): (Duration, Duration),
+        grace: Duration,
+        at: Duration,
     ) -> Duration {
         match plan.extras.pre_stop {
             None => Duration::ZERO,
             Some(Hook::Sleep(seconds)) => Duration::from_secs(seconds),
             Some(Hook::Exec(..)) => {
-                since_it_began(self.acted.get(&one.id).into_iter().flatten(), (grace, at))
+                since_it_began(self.acted.get(&one.id).into_iter().flatten(), grace, at)
             }
-            Some(Hook::Http) => since_it_began(&self.requested, (grace, at)),
+            Some(Hook::Http) => since_it_began(&self.requested, grace, at),
         }
     }
 
@@ -88,7 +89,8 @@ impl WholeGrace {
         &self,
         pod: &PodPlan,
         one: &Instance,
-        (grace, at): (Duration, Duration),
+        grace: Duration,
+        at: Duration,
     ) -> Duration {
         let hooks = || pod.all().filter_map(|one| one.extras.pre_stop);
         let slept = hooks().map(|hook| if let Hook::Sleep(seconds) = hook { seconds } else { 0 });
@@ -96,7 +98,7 @@ impl WholeGrace {
         let of_pod = self.containers.values().filter(|other| other.uid == one.uid);
         let acted = of_pod.filter_map(|other| self.acted.get(&other.id)).flatten();
         let requested = self.requested.iter().filter(|_| hooks().any(|hook| hook == Hook::Http));
-        slept + since_it_began(acted.chain(requested), (grace, at))
+        slept + since_it_began(acted.chain(requested), grace, at)
     }
 
     fn origin_read(&mut self, origin: &Origin) {
@@ -115,7 +117,8 @@ impl WholeGrace {
 /// How long ago the first of some things was done that may have to do with an end that is under way.
 fn since_it_began<'a>(
     times: impl IntoIterator<Item = &'a Duration>,
-    (grace, at): (Duration, Duration),
+    grace: Duration,
+    at: Duration,
 ) -> Duration {
     let began = times.into_iter().filter(|time| **time + grace + SLACK >= at).min();
     at.saturating_sub(began.copied().unwrap_or(at))

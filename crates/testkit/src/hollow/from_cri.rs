@@ -131,7 +131,8 @@ pub(super) fn sandboxes(
 
 /// Of containers: by id, sandbox, state and labels.
 pub(super) fn containers(
-    (container, sandbox): (String, String),
+    container: String,
+    sandbox: String,
     state: Option<cri::ContainerState>,
     mut labels: BTreeMap<String, String>,
 ) -> Selection<ContainerFilter> {

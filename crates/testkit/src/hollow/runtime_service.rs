@@ -43,8 +43,8 @@ impl Hollow {
     fn list_containers(&self, filter: Option<cri::ContainerFilter>) -> Vec<cri::Container> {
         let filter = filter.unwrap_or_default();
         let state = filter.state.map(|value| value.state());
-        let ids = (filter.id, filter.pod_sandbox_id);
-        let selection = from_cri::containers(ids, state, filter.label_selector);
+        let (id, sandbox) = (filter.id, filter.pod_sandbox_id);
+        let selection = from_cri::containers(id, sandbox, state, filter.label_selector);
         if selection.is_partial() {
             self.gate.filtered("ListContainers");
         }

@@ -84,8 +84,8 @@ impl Hollow {
         filter: Option<cri::ContainerStatsFilter>,
     ) -> Vec<cri::ContainerStats> {
         let filter = filter.unwrap_or_default();
-        let ids = (filter.id, filter.pod_sandbox_id);
-        let mut selection = from_cri::containers(ids, None, filter.label_selector);
+        let (id, sandbox) = (filter.id, filter.pod_sandbox_id);
+        let mut selection = from_cri::containers(id, sandbox, None, filter.label_selector);
         if selection.is_partial() {
             self.gate.filtered("ListContainerStats");
         }

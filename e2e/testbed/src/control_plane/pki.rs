@@ -135,7 +135,7 @@ impl Pki {
     /// Writes `<name>.crt` and `<name>.key` for a server at these names and addresses.
     pub(crate) fn write_server(&self, name: &str, hosts: &[&str]) -> Result<(), PkiError> {
         let hosts = hosts.iter().map(ToString::to_string).collect();
-        let identity = self.sign(name, None, (hosts, ExtendedKeyUsagePurpose::ServerAuth))?;
+        let identity = self.sign(name, None, hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
         self.write(name, &identity)
     }
 
@@ -187,15 +187,16 @@ impl Pki {
     }
 
     fn identity(&self, user: &User) -> Result<Identity, PkiError> {
-        let usage = (Vec::new(), ExtendedKeyUsagePurpose::ClientAuth);
-        self.sign(&user.name, user.group.as_deref(), usage)
+        let usage = ExtendedKeyUsagePurpose::ClientAuth;
+        self.sign(&user.name, user.group.as_deref(), Vec::new(), usage)
     }
 
     fn sign(
         &self,
         name: &str,
         group: Option<&str>,
-        (hosts, usage): (Vec<String>, ExtendedKeyUsagePurpose),
+        hosts: Vec<String>,
+        usage: ExtendedKeyUsagePurpose,
     ) -> Result<Identity, PkiError> {
         let failed = |source| PkiError::Make { name: name.to_owned(), source };
         let mut params = params(name, group, hosts).map_err(failed)?;

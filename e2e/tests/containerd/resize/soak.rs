@@ -13,8 +13,8 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
     let container = format!("{own}/{}", before.id);
     for size in [(100, 32), (200, 64), (50, 16)] {
         node.write_manifest("web.yaml", &pod(&sized(size.0, size.1), ""))?;
-        wait_sized(&node, &container, size)?;
-        wait_sized(&node, &own, size)?;
+        wait_sized(&node, &container, size.0, size.1)?;
+        wait_sized(&node, &own, size.0, size.1)?;
         let status = wait_for_status(&node, "it is over", |status| {
             let told = &status["containerStatuses"][0];
             told["resources"]["requests"]["cpu"] == format!("{}m", size.0)
@@ -32,7 +32,7 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
     node.wait_for_log(&["pod is as specified", "web"])?;
     let described = node.wait_for_answer(&["describe", "web"], "50m")?;
     ensure!(!described.contains("PodResize"), "{described}");
-    wait_sized(&node, &container, (50, 16))?;
+    wait_sized(&node, &container, 50, 16)?;
     ensure!(node.wait_running("web")?.pid == before.pid);
     node.remove_manifest("web.yaml")?;
     wait_for_none(&node)?;
@@ -57,7 +57,7 @@ fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
     let container = format!("{own}/{}", before.id);
     for size in [(100, 32), (200, 64), (50, 16)] {
         node.write_manifest("web.yaml", &whole(size))?;
-        wait_sized(&node, &own, size)?;
+        wait_sized(&node, &own, size.0, size.1)?;
         let memory = (u64::from(size.1) << 21).to_string();
         let limit: Value<'_> = ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory);
         node.explained(wait::until("the container has the limit of the pod", PATIENCE, || {
@@ -108,7 +108,7 @@ fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
     write(&node, 110)?;
     for (pod, before) in pods.iter().zip(&before) {
         let container = format!("{}/{}", cgroup_of(&node, pod)?, before.id);
-        wait_sized(&node, &container, (110, 32))?;
+        wait_sized(&node, &container, 110, 32)?;
         node.explained(wait::until(&format!("the resize of {pod} is over"), PATIENCE, || {
             let status = status(&node, pod)?;
             let is_over = condition(&status, "PodResizeInProgress").is_none();

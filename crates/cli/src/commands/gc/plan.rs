@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         None => from_agent(&args.place.agent()).await?,
     };
     let terminal = terminal_size().map(|size| size.columns);
-    write_plan(&plan, args.output, SystemClock.now(), (&mut io::stdout(), terminal))
+    write_plan(&plan, args.output, SystemClock.now(), &mut io::stdout(), terminal)
 }
 
 /// What the agent says.
@@ -76,7 +76,8 @@ pub fn write_plan(
     plan: &GcPlan,
     output: Option<Output>,
     now: Timestamp,
-    (out, terminal): (&mut dyn Write, Option<usize>),
+    out: &mut dyn Write,
+    terminal: Option<usize>,
 ) -> Result<()> {
     match output {
         Some(Output::Json) => {

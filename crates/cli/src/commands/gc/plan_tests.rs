@@ -30,7 +30,7 @@ fn plan(items: Vec<GcItem>) -> GcPlan {
 fn written(plan: &GcPlan, terminal: Option<usize>) -> (String, Result<(), String>) {
     let mut out = Vec::new();
     let now = Timestamp::from_second(7200).unwrap();
-    let done = write_plan(plan, None, now, (&mut out, terminal));
+    let done = write_plan(plan, None, now, &mut out, terminal);
     (String::from_utf8(out).unwrap(), done.map_err(|error| error.to_string()))
 }
 
@@ -192,6 +192,6 @@ by the sizes that the runtime tells, the next pass cannot free enough: FreeDiskS
 fn json_is_the_answer_as_it_is() {
     let mut out = Vec::new();
     let plan = some();
-    write_plan(&plan, Some(Output::Json), Timestamp::UNIX_EPOCH, (&mut out, Some(10))).unwrap();
+    write_plan(&plan, Some(Output::Json), Timestamp::UNIX_EPOCH, &mut out, Some(10)).unwrap();
     assert_eq!(serde_json::from_slice::<GcPlan>(&out).unwrap(), plan);
 }

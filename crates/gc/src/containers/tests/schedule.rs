@@ -8,6 +8,7 @@ use testkit::runtime::{Fault, Rule};
 
 use super::*;
 use crate::containers::survey::PODS_ALONE;
+use crate::decide::deletor::ObservedPod;
 use crate::decide::schedule::dead_of;
 
 // behaviour: GC-74, GC-75
@@ -188,7 +189,8 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     let (task, deletor) = Deletor::new(bench.parts.clone());
     let pod = PodName::new("default", "web");
     let died = std::iter::once(newest.clone());
-    deletor.died(died, (&status, &pod), None, bench.clock.now());
+    let pod = ObservedPod { status: &status, name: &pod };
+    deletor.died(died, pod, None, bench.clock.now());
     assert_eq!(bench.containers().len(), 62, "nobody removes anything yet");
     let mut tasks = JoinSet::new();
     tasks.spawn(task.run(CancellationToken::new()));

@@ -5,6 +5,7 @@ use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
+use crate::decide::deletor::ObservedPod;
 
 /// A pod that is gone and has three dead containers, and a deletor that was told of their deaths.
 async fn told_of_deaths() -> (Bench, DeletorTask) {
@@ -16,7 +17,8 @@ async fn told_of_deaths() -> (Bench, DeletorTask) {
     }
     let (task, deletor) = Deletor::new(bench.parts.clone());
     let (died, pod) = (ids.iter().map(ToString::to_string), PodName::new("default", "web"));
-    deletor.died(died, (&status, &pod), Some("pod-is-gone"), bench.clock.now());
+    let pod = ObservedPod { status: &status, name: &pod };
+    deletor.died(died, pod, Some("pod-is-gone"), bench.clock.now());
     (bench, task)
 }
 

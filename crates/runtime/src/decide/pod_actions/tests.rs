@@ -18,12 +18,13 @@ use crate::decide::test_pods::{sandbox, status};
 /// What is done for a pod of which nothing else is known.
 fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
     let probes = ProbeResults::default();
-    pod_actions(&Situation {
+    pod_actions(&SyncContext {
         pod,
         status,
         probes: &probes,
         restart_all: false,
         sizes: &Sizes::new(),
+        cgroup: CgroupFacts::Unmanaged,
     })
 }
 

@@ -225,14 +225,15 @@ fn a_sidecar_with_a_startup_probe_is_waited_for_and_started_anew_when_that_fails
     for (result, expected, killed) in rows {
         let startup = result.map(|result| ("c".into(), result)).into_iter().collect();
         let probes = ProbeResults { startup, ..ProbeResults::default() };
-        let situation = Situation {
+        let context = SyncContext {
             pod: &pod,
             status: &observed,
             probes: &probes,
             restart_all: false,
             sizes: &Sizes::new(),
+            cgroup: CgroupFacts::Unmanaged,
         };
-        let actions = pod_actions(&situation);
+        let actions = pod_actions(&context);
         assert_eq!(started(&actions), expected, "{result:?}");
         let why: Vec<_> = actions.kill.iter().map(|kill| kill.why).collect();
         assert_eq!(why, Vec::from_iter(killed), "{result:?}");
@@ -255,14 +256,15 @@ fn a_changed_or_unhealthy_sidecar_is_started_anew_after_it_let_the_next_one_star
             (vec![side.clone()], (Role::Regular, 0)),
         ] {
             let pod = initializing("Never", inits);
-            let situation = Situation {
+            let context = SyncContext {
                 pod: &pod,
                 status: &observed,
                 probes: &failed,
                 restart_all: false,
                 sizes: &Sizes::new(),
+                cgroup: CgroupFacts::Unmanaged,
             };
-            let actions = pod_actions(&situation);
+            let actions = pod_actions(&context);
             assert_eq!(started(&actions), [(Role::Sidecar, 0), next], "{why:?}");
             assert_eq!(actions.kill[0].why, why);
         }

@@ -58,7 +58,8 @@ impl World {
     fn actions(&self, pod: &Pod) -> PodActions {
         let Self { status, probes, restart_all, .. } = self;
         let sizes = Sizes::new();
-        pod_actions(&Situation { pod, status, probes, restart_all: *restart_all, sizes: &sizes })
+        let (restart_all, cgroup) = (*restart_all, CgroupFacts::Unmanaged);
+        pod_actions(&SyncContext { pod, status, probes, restart_all, sizes: &sizes, cgroup })
     }
 
     /// What there is after the actions were done without failures.

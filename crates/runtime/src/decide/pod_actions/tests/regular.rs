@@ -123,14 +123,15 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
                 instance("c", "a", Running, 0),
                 instance("o", "other", Running, 0),
             ]);
-            let situation = Situation {
+            let context = SyncContext {
                 pod: &pod,
                 status: &observed,
                 probes,
                 restart_all: false,
                 sizes: &Sizes::new(),
+                cgroup: CgroupFacts::Unmanaged,
             };
-            let actions = pod_actions(&situation);
+            let actions = pod_actions(&context);
             assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
             assert_eq!(actions.start.len(), usize::from(restarts), "{policy} {why:?}");
             assert!(actions.reset.is_empty(), "{policy} {why:?}");
@@ -214,12 +215,13 @@ fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sa
 /// What is done for a pod that is marked to start over.
 fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
     let probes = ProbeResults::default();
-    pod_actions(&Situation {
+    pod_actions(&SyncContext {
         pod,
         status,
         probes: &probes,
         restart_all: true,
         sizes: &Sizes::new(),
+        cgroup: CgroupFacts::Unmanaged,
     })
 }
 

@@ -1,0 +1,41 @@
+//! Statuses of pods from the PLEG's cache, for the pod workers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::ids::PodUid;
+use model::observed::PodStatus;
+use model::ports::runtime::RuntimeError;
+use model::stamp::Stamp;
+use pods::workers::Statuses;
+
+use crate::runtime_state::Ready;
+
+/// The cache, and requests for a new status.
+#[derive(Debug)]
+pub(crate) struct PlegStatuses {
+    pub(crate) cache: pleg::cache::Reader,
+    pub(crate) requests: pleg::Marks<()>,
+    /// Nothing is done for any pod while the runtime says that it cannot run containers.
+    pub(crate) ready: Ready,
+}
+
+#[async_trait]
+impl Statuses for PlegStatuses {
+    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+        self.ready.wait().await;
+        self.cache.newer_than(uid, after).await
+    }
+
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
+    }
+
+    fn look_at(&self, uid: &PodUid) {
+        self.requests.mark(uid, []);
+    }
+}

@@ -1,0 +1,123 @@
+//! Checkpoints on files in memory.
+#![allow(clippy::unwrap_used, reason = "what tests stand on")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::checkpoint::{Checkpoint, Format, Useless};
+use proptest::prelude::*;
+use testkit::files::MemoryFiles;
+
+type Kept = (String, Vec<i64>);
+
+const FORMAT: Format = Format { version: 3, limit: 1 << 20 };
+const FILE: &str = "/state/kept.json";
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+fn kept(files: &Arc<MemoryFiles>, format: Format) -> Checkpoint<Kept> {
+    Checkpoint::new(Arc::clone(files) as _, FILE.into(), format)
+}
+
+fn written(value: &Kept) -> Arc<MemoryFiles> {
+    let files = Arc::new(MemoryFiles::new());
+    block_on(kept(&files, FORMAT).write(value)).unwrap();
+    files
+}
+
+proptest! {
+    /// What is kept comes back; what was damaged in any one byte does not, and nothing else does.
+    #[test]
+    fn what_is_written_comes_back_unless_it_is_damaged(
+        value in (".{0,40}", prop::collection::vec(any::<i64>(), 0..4)),
+        at in any::<proptest::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let files = written(&value);
+        let checkpoint = kept(&files, FORMAT);
+        prop_assert_eq!(block_on(checkpoint.read()).unwrap(), Some(value.clone()));
+        let good = files.content(FILE).unwrap();
+        let at = at.index(good.len());
+        let mut damaged = good.clone();
+        damaged[at] = byte;
+        files.write(FILE, damaged);
+        let read = block_on(checkpoint.read());
+        prop_assert!(read.is_err() || matches!(&read, Ok(Some(read)) if *read == value));
+        files.write(FILE, good[..at].to_vec());
+        prop_assert!(block_on(checkpoint.read()).is_err(), "cut off");
+    }
+}
+
+#[test]
+fn what_was_never_written_or_is_removed_is_nothing() {
+    let files = Arc::new(MemoryFiles::new());
+    let checkpoint = kept(&files, FORMAT);
+    assert_eq!(block_on(checkpoint.read()).unwrap(), None);
+    block_on(checkpoint.write(&("a".into(), vec![1]))).unwrap();
+    assert_eq!(checkpoint.path(), Path::new(FILE));
+    block_on(checkpoint.remove()).unwrap();
+    block_on(checkpoint.remove()).unwrap();
+    assert_eq!(block_on(checkpoint.read()).unwrap(), None);
+}
+
+#[test]
+fn another_version_is_told_apart_and_never_guessed_at() {
+    let files = written(&("a".into(), vec![1]));
+    let error = block_on(kept(&files, Format { version: 4, ..FORMAT }).read()).unwrap_err();
+    assert_eq!(error.to_string(), "has version 3, not 4");
+    let text = String::from_utf8(files.content(FILE).unwrap()).unwrap();
+    files.write(FILE, text.replace("\"version\":3", "\"version\":4"));
+    let error = block_on(kept(&files, Format { version: 4, ..FORMAT }).read()).unwrap_err();
+    assert!(matches!(error, Useless::Checksum), "{error}");
+}
+
+#[test]
+fn a_file_that_is_too_large_or_cannot_be_read_is_of_no_use() {
+    let files = written(&("a".repeat(100), vec![]));
+    let error = block_on(kept(&files, Format { limit: 50, ..FORMAT }).read()).unwrap_err();
+    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    files.fail(FILE, std::io::ErrorKind::PermissionDenied);
+    let error = block_on(kept(&files, FORMAT).read()).unwrap_err();
+    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    let value = ("b".to_owned(), vec![]);
+    block_on(kept(&files, FORMAT).write(&value)).unwrap_err();
+}
+
+// behaviour: RSZ-29
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
+    let files = Arc::new(MemoryFiles::new());
+    let checkpoint = kept(&files, FORMAT);
+    let taken = checkpoint.take_over().await.unwrap();
+    assert!(taken.value.is_none() && taken.aside.is_none());
+    let value: Kept = ("a".into(), vec![1]);
+    checkpoint.write(&value).await.unwrap();
+    let good = files.content(FILE).unwrap();
+    assert_eq!(checkpoint.take_over().await.unwrap().value, Some(value.clone()));
+    // A file that cannot be read is tried again, and then an error; it stays.
+    files.fail(FILE, std::io::ErrorKind::Other);
+    let error = checkpoint.take_over().await.unwrap_err();
+    assert_eq!((error.operation, error.path.as_path()), ("read", Path::new(FILE)));
+    let (taken, ()) = tokio::join!(checkpoint.take_over(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        files.repair(FILE);
+    });
+    assert_eq!(taken.unwrap().value, Some(value));
+    // One that is damaged, or of another version, is kept aside.
+    let newer = kept(&files, Format { version: 4, ..FORMAT });
+    let rows = [(&newer, good.clone(), "version-3"), (&checkpoint, b"{}".to_vec(), "damaged")];
+    for (checkpoint, content, word) in rows {
+        files.write(FILE, content.clone());
+        let taken = checkpoint.take_over().await.unwrap();
+        let aside = taken.aside.unwrap();
+        assert_eq!(aside.path, Path::new(&format!("{FILE}.{word}")));
+        assert_eq!((taken.value, files.content(&aside.path)), (None, Some(content)));
+        assert!(files.content(FILE).is_some(), "until it is written anew");
+    }
+    // What cannot be kept aside is not given up either.
+    files.fail(format!("{FILE}.damaged"), std::io::ErrorKind::StorageFull);
+    checkpoint.take_over().await.unwrap_err();
+}

@@ -1,0 +1,188 @@
+//! The parts of a pod runtime, and how they are put together.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use model::image_claims::ImageClaims;
+use model::log_layout::LogLayout;
+use model::ports::addresses::HostIps;
+use model::ports::clock::WallClock;
+use model::ports::events::{Events, NodeEvents};
+use model::ports::files::HostFiles;
+use model::ports::http::HttpGet;
+use model::ports::runtime::Runtime;
+
+use crate::actuated::Actuated;
+use crate::api::ApiParts;
+use crate::cgroups::PodCgroups;
+use crate::container_files::ContainerFiles;
+use crate::create::ContainerCreator;
+use crate::decide::{Backoff, BackoffLimits, NodeSettings};
+use crate::hooks::HookRunner;
+use crate::image::{ImageParts, ImageProvider};
+use crate::killer::PodKiller;
+use crate::metrics::Metrics;
+use crate::remover::ContainerRemover;
+use crate::resizer::PodResizer;
+use crate::sandboxes::Sandboxes;
+use crate::setup::{PodSetup, Prerequisite};
+use crate::start_watch::StartWatch;
+use crate::starter::ContainerStarter;
+use crate::user_namespaces::UserNamespaces;
+
+/// The ports and settings of a [`crate::PodRuntime`].
+#[derive(Debug)]
+pub struct PodRuntimeParts {
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// The host's files: log directories and links, and the files of pods.
+    pub files: Arc<dyn HostFiles>,
+    /// Makes the requests of hooks.
+    pub http: Arc<dyn HttpGet>,
+    /// Records the events of pods.
+    pub events: Arc<dyn Events>,
+    /// Records the events of the node.
+    pub node_events: Arc<dyn NodeEvents>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// The directories of logs.
+    pub logs: LogLayout,
+    /// The directory in which each pod has its own.
+    pub pods: PathBuf,
+    /// The node, as configured and detected.
+    pub node: NodeSettings,
+    /// Its addresses.
+    pub host_ips: Arc<dyn HostIps>,
+    /// The delays of containers that keep failing.
+    pub restart_backoff: BackoffLimits,
+    /// The pods' cgroups; none if pods have none of their own.
+    pub cgroups: Option<Arc<PodCgroups>>,
+    /// What containers wait for before they start.
+    pub prerequisites: Vec<Arc<dyn Prerequisite>>,
+    /// Claims on images from which containers are about to be created.
+    pub claims: ImageClaims,
+    /// The API; none for an agent that stands alone.
+    pub api: Option<ApiParts>,
+    /// Counts attempts and times them.
+    pub metrics: Metrics,
+}
+
+impl PodRuntimeParts {
+    pub(crate) fn killer(&self) -> (Arc<HookRunner>, Arc<PodKiller>) {
+        let hooks = Arc::new(HookRunner {
+            containers: Arc::clone(&self.runtime),
+            sandboxes: Arc::clone(&self.runtime),
+            http: Arc::clone(&self.http),
+            events: Arc::clone(&self.events),
+            metrics: self.metrics.clone(),
+        });
+        let killer = Arc::new(PodKiller {
+            sandboxes: Arc::clone(&self.runtime),
+            containers: Arc::clone(&self.runtime),
+            hooks: Arc::clone(&hooks),
+            host_ips: Arc::clone(&self.host_ips),
+            events: Arc::clone(&self.events),
+        });
+        (hooks, killer)
+    }
+
+    pub(crate) fn remover(&self) -> Arc<ContainerRemover> {
+        Arc::new(ContainerRemover {
+            containers: Arc::clone(&self.runtime),
+            files: Arc::clone(&self.files),
+            logs: self.logs.clone(),
+            clock: Arc::clone(&self.clock),
+        })
+    }
+
+    pub(crate) fn setup(&self) -> PodSetup {
+        PodSetup {
+            files: Arc::clone(&self.files),
+            pods_dir: self.pods.clone(),
+            objects: self.api.as_ref().map(|api| Arc::clone(&api.objects)),
+            cgroups: self.cgroups.clone(),
+            prerequisites: self.prerequisites.clone(),
+            events: Arc::clone(&self.events),
+        }
+    }
+
+    pub(crate) fn resizer(&self, node: &Arc<NodeSettings>) -> PodResizer {
+        PodResizer {
+            sandboxes: Arc::clone(&self.runtime),
+            containers: Arc::clone(&self.runtime),
+            cgroups: self.cgroups.clone(),
+            actuated: Actuated::new(Arc::clone(&self.files), &node.root_dir),
+            node: Arc::clone(node),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    pub(crate) fn sandboxes(&self, node: &Arc<NodeSettings>) -> Sandboxes {
+        Sandboxes {
+            sandboxes: Arc::clone(&self.runtime),
+            info: Arc::clone(&self.runtime),
+            files: Arc::clone(&self.files),
+            logs: self.logs.clone(),
+            node: Arc::clone(node),
+            host_ips: Arc::clone(&self.host_ips),
+            classes: self.api.as_ref().map(|api| Arc::clone(&api.classes)),
+            user_namespaces: UserNamespaces::new(self.pods.clone(), node),
+            cgroups: self.cgroups.clone(),
+            events: Arc::clone(&self.events),
+            node_events: Arc::clone(&self.node_events),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    fn images(&self) -> ImageProvider {
+        ImageProvider::new(ImageParts {
+            images: Arc::clone(&self.runtime),
+            claims: self.claims.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+        })
+    }
+
+    pub(crate) fn starter(self, node: Arc<NodeSettings>, shared: SharedParts) -> ContainerStarter {
+        let SharedParts { hooks, killer, remover } = shared;
+        let images = self.images();
+        let files = Arc::new(ContainerFiles {
+            files: self.files,
+            pods_dir: self.pods,
+            logs: self.logs,
+            node: Arc::clone(&node),
+            clock: Arc::clone(&self.clock),
+        });
+        let creator = ContainerCreator {
+            containers: Arc::clone(&self.runtime),
+            images: Arc::clone(&self.runtime),
+            files: Arc::clone(&files),
+            node,
+            host_ips: self.host_ips,
+            api: self.api,
+            remover: Arc::clone(&remover),
+        };
+        ContainerStarter {
+            containers: self.runtime,
+            images,
+            creator,
+            files,
+            restarts: Mutex::new(Backoff::new(self.restart_backoff)),
+            start_watch: StartWatch::default(),
+            hooks,
+            killer,
+            remover,
+            events: self.events,
+            clock: self.clock,
+            metrics: self.metrics,
+        }
+    }
+}
+
+/// The parts that a [`ContainerStarter`] shares with others.
+pub(crate) struct SharedParts {
+    pub(crate) hooks: Arc<HookRunner>,
+    pub(crate) killer: Arc<PodKiller>,
+    pub(crate) remover: Arc<ContainerRemover>,
+}

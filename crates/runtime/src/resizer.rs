@@ -1,0 +1,275 @@
+//! Changing what a pod may use while it runs.
+//!
+//! The pod's cgroup allows more first, then its containers change, then it allows no more than it
+//! should: at no time is a container held back by more than its own limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::cgroup::CgroupValues;
+use model::ids::{PodUid, SandboxId};
+use model::observed::PodStatus;
+use model::ports::files::FileError;
+use model::ports::runtime::{Runtime, RuntimeError};
+use podspec::view;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::actuated::Actuated;
+use crate::cgroups::PodCgroups;
+use crate::decide::{
+    ContainerResize, MemoryUse, NodeSettings, Sizes, actual, below_usage, container_resources,
+    is_resizing, overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
+};
+use crate::error::ResizeError;
+use crate::metrics::Metrics;
+
+/// What of a pod that runs has not what the pod was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// Everything has it.
+    Nothing,
+    /// Its cgroup alone: it is being changed, or could not be limited when it was made, or the agent has
+    /// other settings by now.
+    Cgroup,
+    /// Containers, of which the pod was given others than they have.
+    Containers,
+}
+
+/// A write to the cgroup of a pod.
+struct CgroupChange<'a> {
+    /// The values before.
+    had: &'a CgroupValues,
+    /// The values that are written.
+    values: &'a CgroupValues,
+    /// The values after.
+    has: CgroupValues,
+}
+
+/// Changes the resources of pods that run.
+#[derive(Debug)]
+pub(crate) struct PodResizer {
+    pub(crate) sandboxes: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn Runtime>,
+    /// The pods' cgroups; none if pods have none of their own.
+    pub(crate) cgroups: Option<Arc<PodCgroups>>,
+    /// The sizes that containers were given since they were created.
+    pub(crate) actuated: Actuated,
+    pub(crate) node: Arc<NodeSettings>,
+    pub(crate) metrics: Metrics,
+}
+
+impl PodResizer {
+    /// Reads the sizes that earlier agents gave to containers. The agent does not start without them.
+    pub(crate) async fn load(&self) -> Result<(), FileError> {
+        self.actuated.load().await
+    }
+
+    /// The sizes that containers were given since they were created.
+    pub(crate) async fn sizes(&self) -> Arc<Sizes> {
+        self.actuated.sizes().await
+    }
+
+    /// Forgets the sizes of containers of other pods.
+    pub(crate) async fn keep_only_of(&self, pods: &BTreeSet<PodUid>) {
+        self.actuated.keep_only_of(pods).await;
+    }
+
+    /// What the cgroup of a pod has, as far as this agent knows.
+    pub(crate) fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
+        self.cgroups.as_ref()?.known_values(uid)
+    }
+
+    /// Bytes of memory that running containers of a pod were given, by their names.
+    pub(crate) fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+        let sizes = self.actuated.known_sizes();
+        let all = status.running().filter_map(|one| {
+            let has = actual(one, &sizes)?;
+            Some((one.name.to_string(), has.size.memory_request))
+        });
+        all.collect()
+    }
+
+    /// The parts of a pod that do not have yet what the pod was given.
+    pub(crate) async fn missing(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+        let sizes = self.sizes().await;
+        if is_resizing(pod, status, &sizes) {
+            Lacking::Containers
+        } else if self.runs(status) && !self.is_sized(pod) {
+            Lacking::Cgroup
+        } else {
+            Lacking::Nothing
+        }
+    }
+
+    fn runs(&self, status: &PodStatus) -> bool {
+        self.cgroups.is_some() && status.running().next().is_some()
+    }
+
+    /// Whether the pod's cgroup has what it should, as far as it was seen.
+    fn is_sized(&self, pod: &Pod) -> bool {
+        self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
+    }
+
+    /// Gives the pod's cgroup and these containers what they should have; whether they had not.
+    pub(crate) async fn apply(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        sandbox: Option<&SandboxId>,
+        changes: &[ContainerResize],
+    ) -> Result<bool, ResizeError> {
+        if changes.is_empty() && self.is_sized(pod) {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        let resized = self.resize_all(pod, status, sandbox, changes).await;
+        self.metrics.resized(began.elapsed(), resized.is_ok());
+        resized.map(|()| true)
+    }
+
+    async fn resize_all(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        sandbox: Option<&SandboxId>,
+        changes: &[ContainerResize],
+    ) -> Result<(), ResizeError> {
+        if let Some(cgroups) = self.cgroups.as_deref() {
+            check_memory(cgroups, pod, changes).await?;
+        }
+        self.raise(pod, sandbox).await?;
+        self.actuated.begin(&status.uid, changes).await.map_err(ResizeError::Record)?;
+        for change in changes {
+            self.resize_container(pod, status, change).await?;
+        }
+        self.settle(pod, sandbox).await?;
+        let left = status.containers.iter().map(|one| one.id.clone()).collect();
+        self.actuated.keep_only(&status.uid, &left).await;
+        Ok(())
+    }
+
+    /// Lets a pod use whatever it may use before or after a change.
+    pub(crate) async fn raise(
+        &self,
+        pod: &Pod,
+        sandbox: Option<&SandboxId>,
+    ) -> Result<(), ResizeError> {
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
+        let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
+        let had = had.map_err(ResizeError::Cgroup)?;
+        let between = raised(&had, &wanted);
+        let has = had.with(&between);
+        if has == had {
+            return Ok(());
+        }
+        self.limit(pod, sandbox, CgroupChange { had: &had, values: &between, has }).await
+    }
+
+    /// Gives the cgroup of a pod just what the pod was given.
+    async fn settle(&self, pod: &Pod, sandbox: Option<&SandboxId>) -> Result<(), ResizeError> {
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
+        let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
+        let had = had.map_err(ResizeError::Cgroup)?;
+        let has = had.with(&wanted);
+        if has != had {
+            self.limit(pod, sandbox, CgroupChange { had: &had, values: &wanted, has }).await?;
+        }
+        cgroups.settled(pod).await;
+        Ok(())
+    }
+
+    /// Writes to the cgroup of a pod. The runtime hears of it before, and may refuse.
+    async fn limit(
+        &self,
+        pod: &Pod,
+        sandbox: Option<&SandboxId>,
+        change: CgroupChange<'_>,
+    ) -> Result<(), ResizeError> {
+        let CgroupChange { had, values, has } = change;
+        let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
+        if let Some(id) = sandbox {
+            let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
+            let told = self.tell_sandbox(pod, id, &has).await;
+            told.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
+        }
+        let written = cgroups.write(pod, values, has).await;
+        if written.is_err()
+            && let Some(id) = sandbox
+            && let Err(error) = self.tell_sandbox(pod, id, had).await
+        {
+            warn!(pod = %view::pod_name(pod), %error, "the runtime believes in limits that the pod's cgroup has not");
+        }
+        written.map_err(ResizeError::Cgroup)
+    }
+
+    async fn tell_sandbox(
+        &self,
+        pod: &Pod,
+        sandbox: &SandboxId,
+        values: &CgroupValues,
+    ) -> Result<(), RuntimeError> {
+        let node = &self.node;
+        let overhead = overhead_resources(pod, &node.limits, &node.machine);
+        let resources = told_to_sandbox(pod, values);
+        let told =
+            self.sandboxes.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
+        match told {
+            // It sizes nothing by it then.
+            Err(error) if error.is_unimplemented() => {
+                debug!(%sandbox, "the runtime does not want to know how much a sandbox may use");
+                Ok(())
+            }
+            told => told,
+        }
+    }
+
+    async fn resize_container(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        change: &ContainerResize,
+    ) -> Result<(), ResizeError> {
+        let ContainerResize { id, name, .. } = change;
+        let Some(container) = container(pod, name) else { return Ok(()) };
+        let node = &self.node;
+        let resources = container_resources(pod, container, &node.limits, &node.machine);
+        info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "changing the resources of a container");
+        let updated = self.containers.update_container_resources(id, &resources).await;
+        updated.map_err(|source| ResizeError::Container { name: name.clone(), source })?;
+        self.actuated.done(&status.uid, id, change.to);
+        Ok(())
+    }
+
+    /// Forgets the sizes of the containers of a pod that is gone.
+    pub(crate) async fn forget(&self, pod: &Pod) {
+        self.actuated.keep_only(&view::uid(pod), &<_>::default()).await;
+    }
+}
+
+fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    let mut all = view::init_containers(pod).iter().chain(view::containers(pod));
+    all.find(|container| container.name == name)
+}
+
+/// That nobody is given less memory than it uses.
+async fn check_memory(
+    cgroups: &PodCgroups,
+    pod: &Pod,
+    changes: &[ContainerResize],
+) -> Result<(), ResizeError> {
+    let mut shrinking = Vec::new();
+    let had = cgroups.has(pod).await.map_err(ResizeError::Cgroup)?;
+    if let Some(limit) = smaller_memory_limit(&had, &cgroups.wanted(pod)) {
+        let used = cgroups.memory_usage(pod, None).await.map_err(ResizeError::Cgroup)?;
+        shrinking.push(MemoryUse { container: None, limit, used });
+    }
+    for change in changes.iter().filter(|change| change.shrinks_memory()) {
+        let used = cgroups.memory_usage(pod, Some(&change.id)).await;
+        let used = used.map_err(ResizeError::Cgroup)?;
+        let (container, limit) = (Some(change.name.clone()), change.to.memory_limit);
+        shrinking.push(MemoryUse { container, limit: limit.unsigned_abs(), used });
+    }
+    below_usage(&shrinking).map_or(Ok(()), |problem| Err(ResizeError::BelowUsage(problem)))
+}

@@ -1,0 +1,277 @@
+//! Starting containers.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::ids::{ContainerId, PodUid};
+use model::observed::ContainerState;
+use model::ports::clock::WallClock;
+use model::ports::events::EventType::{Normal, Warning};
+use model::ports::events::Events;
+use model::ports::runtime::{Code, Runtime, RuntimeError};
+use podspec::view;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::container_files::ContainerFiles;
+use crate::create::{ContainerCreator, Made};
+use crate::decide::{
+    Backoff, ContainerStart, PodActions, Role, SandboxPlan, SyncContext, Turn, sleeps,
+};
+use crate::error::{StartError, SyncError};
+use crate::hooks::{HookFailure, HookRunner, Hooked};
+use crate::image::{EarlyLook, ImageProvider, ImageRequest};
+use crate::killer::PodKiller;
+use crate::metrics::Metrics;
+use crate::remover::ContainerRemover;
+use crate::report::Reporter;
+use crate::sandboxes::SandboxContext;
+use crate::start_context::StartContext;
+use crate::start_watch::{StartWatch, WatchedContainer};
+
+/// How long the answer to a hook is waited for after its container has ended.
+const AFTERLIFE: Duration = Duration::from_secs(10);
+
+/// The container that a start is about.
+fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
+    match start.role {
+        Role::Regular => Cow::Borrowed(&view::containers(pod)[start.index]),
+        Role::Init | Role::Sidecar => Cow::Borrowed(&view::init_containers(pod)[start.index]),
+        Role::Ephemeral => Cow::Owned(view::ephemeral_containers(pod).swap_remove(start.index)),
+    }
+}
+
+/// A restart's wait belongs to these: with another image or other resources it is another try.
+pub(crate) type RestartKey = (PodUid, String, String, String);
+
+/// Starts containers.
+#[derive(Debug)]
+pub(crate) struct ContainerStarter {
+    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) images: ImageProvider,
+    pub(crate) creator: ContainerCreator,
+    pub(crate) files: Arc<ContainerFiles>,
+    /// Waits of containers that keep failing. Never held across an await.
+    pub(crate) restarts: Mutex<Backoff<RestartKey>>,
+    pub(crate) start_watch: StartWatch,
+    pub(crate) hooks: Arc<HookRunner>,
+    pub(crate) killer: Arc<PodKiller>,
+    pub(crate) remover: Arc<ContainerRemover>,
+    pub(crate) events: Arc<dyn Events>,
+    pub(crate) clock: Arc<dyn WallClock>,
+    pub(crate) metrics: Metrics,
+}
+
+/// What to start, and where.
+pub(crate) struct StartRequest<'a> {
+    pub(crate) sandbox: &'a SandboxContext,
+    pub(crate) starts: &'a [ContainerStart],
+    /// A look at the image of the first container, if one was begun.
+    pub(crate) early: Option<EarlyLook>,
+    /// Cancelled when the pod is to end.
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+impl ContainerStarter {
+    fn reporter(&self, pod: &Pod, container: &str) -> Reporter<'_> {
+        Reporter::of_container(&*self.events, pod, container)
+    }
+
+    /// Looks at the image of the first container to start, while there is no sandbox yet for it to start in.
+    pub(crate) fn early_look(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLook> {
+        let first = actions.start.first()?;
+        match actions.sandbox {
+            SandboxPlan::Create { .. } => self.images.early_look(&container(pod, first)),
+            SandboxPlan::Keep(_) | SandboxPlan::None => None,
+        }
+    }
+
+    /// Starts containers one after the other. One that fails does not keep the next from starting,
+    /// unless it is an init container that the next ones rely on.
+    pub(crate) async fn start_all(
+        &self,
+        context: &SyncContext<'_>,
+        request: StartRequest<'_>,
+    ) -> Result<(), SyncError> {
+        let SyncContext { pod, status, .. } = *context;
+        let StartRequest { sandbox, starts, mut early, cancel } = request;
+        let mut failed = Vec::new();
+        for start in starts {
+            let container = container(pod, start);
+            let role = start.role;
+            let starting =
+                StartContext { pod, container: &container, role, status, sandbox, cancel };
+            let name = &container.name;
+            match self.start_in_turn(&starting, early.take()).await {
+                Ok(id) => {
+                    let pod = view::pod_name(pod);
+                    info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "container runs");
+                }
+                Err(error) => {
+                    self.report_failure(&starting, &error);
+                    failed.push((name.clone(), error));
+                    if start.role == Role::Init {
+                        break;
+                    }
+                }
+            }
+        }
+        if failed.is_empty() { Ok(()) } else { Err(SyncError::StartContainers(failed)) }
+    }
+
+    fn report_failure(&self, starting: &StartContext<'_>, error: &StartError) {
+        let report = self.reporter(starting.pod, &starting.container.name);
+        match error {
+            StartError::BackOff { container, pod, .. } => {
+                let message =
+                    format!("Back-off restarting failed container {container} in pod {pod}");
+                report.event(Warning, "BackOff", message);
+            }
+            // Said already, when the container was killed for it.
+            StartError::PostStart { .. } => {}
+            error if error.is_nobodys_business() => {}
+            error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
+        }
+    }
+
+    async fn start_in_turn(
+        &self,
+        starting: &StartContext<'_>,
+        early: Option<EarlyLook>,
+    ) -> Result<ContainerId, StartError> {
+        self.wait_its_turn(starting)?;
+        let metrics = &self.metrics;
+        metrics.container_starts(starting.role);
+        let started = self.start(starting, early).await;
+        if let Err(error) = &started
+            && !error.is_nobodys_business()
+        {
+            metrics.container_did_not_start(starting.role, error.label());
+        }
+        started
+    }
+
+    async fn start(
+        &self,
+        starting: &StartContext<'_>,
+        early: Option<EarlyLook>,
+    ) -> Result<ContainerId, StartError> {
+        let StartContext { pod, container, sandbox, cancel, .. } = *starting;
+        let report = self.reporter(pod, &container.name);
+        // From before it is looked for until a container has it: nobody may take it meanwhile.
+        let claim = self.images.claim(container);
+        let request = ImageRequest { sandbox: &sandbox.config, container, early };
+        // Only this step may be broken off: nothing is half made by it, and it may take for ever.
+        let mut image = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(StartError::PodEnds),
+            image = self.images.ensure(request, &report) => image?,
+        };
+        let resolved = std::mem::take(&mut image.resolved);
+        let made = self.creator.adopt_or_create(starting, image).await?;
+        // What ends before anybody looks has used it all the same.
+        claim.used(self.clock.now());
+        drop(resolved);
+        let watched = self.start_watch.watch(&made.id);
+        if !made.runs {
+            report.event(Normal, "Created", "Container created".to_owned());
+            if let Err(error) = self.containers.start_container(&made.id).await
+                && !self.runs_after_all(&made.id, &error).await
+            {
+                self.give_up(starting, &made).await;
+                let (container, id) = (container.name.clone(), made.id);
+                return Err(StartError::Run { container, id, source: error });
+            }
+        }
+        report.event(Normal, "Started", "Container started".to_owned());
+        self.files.link_log(&sandbox.config, &made.log_path, &container.name, &made.id).await;
+        if !made.runs {
+            self.post_start(starting, &made.id, &watched).await?;
+        }
+        Ok(made.id)
+    }
+
+    /// Whether a container runs whose start was not answered: then it has started, and what is to come after that comes.
+    async fn runs_after_all(&self, id: &ContainerId, error: &RuntimeError) -> bool {
+        if !matches!(error.code, Code::DeadlineExceeded | Code::Unavailable) {
+            return false;
+        }
+        let status = self.containers.container_status(id).await;
+        let runs = status.is_ok_and(|status| status.state == ContainerState::Running);
+        if runs {
+            info!(%id, %error, "a container runs although its start was not answered");
+        }
+        runs
+    }
+
+    /// A container that another attempt made and that does not start goes, so that the next attempt
+    /// makes it anew. One that runs although its start failed is left to the next look.
+    async fn give_up(&self, starting: &StartContext<'_>, made: &Made) {
+        if !made.adopted {
+            return;
+        }
+        let removed = self.remover.never_started(starting, &made.id, "does-not-start").await;
+        if let Err(error) = removed {
+            warn!(id = %made.id, %error, "cannot remove a container that does not start");
+        }
+    }
+
+    /// Runs what is to run right after the start. A container whose hook fails ends.
+    async fn post_start(
+        &self,
+        starting: &StartContext<'_>,
+        id: &ContainerId,
+        watched: &WatchedContainer<'_>,
+    ) -> Result<(), StartError> {
+        let StartContext { pod, container, sandbox, cancel, .. } = *starting;
+        let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
+        let Some(handler) = hook else { return Ok(()) };
+        let hooked = Hooked { pod, container, id, ips: &sandbox.ips, sandbox: Some(&sandbox.id) };
+        let sleeps = sleeps(handler);
+        // The pod's end ends the wait: the container goes with the pod.
+        let ran = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                if sleeps {
+                    self.metrics.attempts.sleep_broken_off();
+                }
+                return Err(StartError::PodEnds);
+            }
+            ran = self.hooks.run(&hooked, handler) => ran,
+            // A command ends with its container, but what tells so may be lost; a request to somebody
+            // else may never be answered. A pause ends by itself.
+            () = watched.has_ended_for(AFTERLIFE), if !sleeps => Err(HookFailure::Ended),
+        };
+        let Err(failure) = ran else { return Ok(()) };
+        // What the hook said may hold secrets, so the event does not repeat it.
+        let message = "PostStartHook failed".to_owned();
+        self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
+        self.killer.after_post_start(&hooked).await;
+        let message = failure.told(handler, &hooked);
+        Err(StartError::PostStart { message, source: failure })
+    }
+
+    /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
+    /// with it still running, did not fail.
+    fn wait_its_turn(&self, starting: &StartContext<'_>) -> Result<(), StartError> {
+        let StartContext { pod, container, status, .. } = starting;
+        let ended = status.latest_ended(&container.name);
+        let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(()) };
+        let image = container.image.clone().unwrap_or_default();
+        let resources = serde_json::to_string(&container.resources).unwrap_or_default();
+        let key = (status.uid.clone(), container.name.clone(), image, resources);
+        let now = self.clock.now();
+        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        restarts.expire(now);
+        match restarts.turn(&key, finished, now) {
+            Turn::Now => Ok(()),
+            Turn::NotBefore { at, delay } => {
+                let (container, name) = (container.name.clone(), view::pod_name(pod));
+                let pod = format!("{}_{}({})", name.name, name.namespace, status.uid);
+                Err(StartError::BackOff { container, pod, delay, until: at })
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! One connection: HTTP/2, and which service is asked.
+
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use proto::podresources_v1::pod_resources_lister_server as v1;
+use proto::podresources_v1alpha1::pod_resources_lister_server as v1alpha1;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service as _;
+use tracing::debug;
+
+use super::calls::Calls;
+use super::lister::Lister;
+use crate::decide::Anonymous;
+
+/// How many calls of a connection are answered at a time: no more than are let in at once.
+const MOST_CALLS: u32 = 16;
+
+/// How long a connection may have no call, as upstream's HTTP servers have it.
+const IDLE_LIMIT: Duration = Duration::from_secs(90);
+/// How long the end of an idle connection may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// How much is read at once: more than a call takes.
+const PIECE: usize = 1024;
+
+impl Lister {
+    /// Answers the calls of a connection until it ends, or has had none for a while.
+    pub async fn answer<S>(self: Arc<Self>, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let calls = Calls::default();
+        let mut idle = pin!(calls.idle(IDLE_LIMIT));
+        let begun = calls.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (lister, running) = (Arc::clone(&self), begun.begin());
+            async move {
+                let answer = lister.call(request).await;
+                drop(running);
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let served = http2::Builder::new(TokioExecutor::new())
+            .max_concurrent_streams(MOST_CALLS)
+            .serve_connection(TokioIo::new(Nameless::new(stream)), service);
+        let mut served = pin!(served);
+        // Biased: a connection that ended is not idle.
+        let ended = tokio::select! {
+            biased;
+            ended = &mut served => ended,
+            () = &mut idle => {
+                debug!("closing an idle connection");
+                // Clients learn that they have to connect again; those that do not listen are left.
+                served.as_mut().graceful_shutdown();
+                timeout(GOODBYE, served).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "a connection broke off");
+        }
+    }
+
+    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let service = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        let answered = match service {
+            v1::SERVICE_NAME => v1::PodResourcesListerServer::from_arc(self).call(request).await,
+            v1alpha1::SERVICE_NAME => {
+                v1alpha1::PodResourcesListerServer::from_arc(self).call(request).await
+            }
+            _ => return Status::unimplemented(format!("unknown service {service}")).into_http(),
+        };
+        match answered {
+            Ok(answer) => answer,
+            Err(impossible) => match impossible {},
+        }
+    }
+}
+
+/// A stream whose requests do not say whom they call.
+struct Nameless<S> {
+    stream: S,
+    requests: Anonymous,
+    /// What can be read, and how much of it was.
+    ready: Vec<u8>,
+    read: usize,
+}
+
+impl<S> Nameless<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, requests: Anonymous::new(), ready: Vec::new(), read: 0 }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Nameless<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            let there = &this.ready[this.read..];
+            if !there.is_empty() {
+                let length = there.len().min(buffer.remaining());
+                buffer.put_slice(&there[..length]);
+                this.read += length;
+                return Poll::Ready(Ok(()));
+            }
+            this.ready.clear();
+            this.read = 0;
+            let mut space = [0; PIECE];
+            let mut piece = ReadBuf::new(&mut space);
+            ready!(Pin::new(&mut this.stream).poll_read(context, &mut piece))?;
+            if piece.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            this.requests.take(piece.filled(), &mut this.ready);
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Nameless<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
