@@ -1,8 +1,6 @@
 //! What the sync loop does about pods that come, change, go, or are found. Pure.
 
 pub(crate) mod after_sync;
-pub(crate) mod allocation;
-pub(crate) mod arrival;
 pub(crate) mod directory_removals;
 pub(crate) mod former_devices;
 pub(crate) mod kernel_settings;

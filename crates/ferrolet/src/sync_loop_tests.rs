@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationParts, ResizeMetrics, Resizes};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -12,7 +14,6 @@ use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
-use runtime::decide::AllowedSysctls;
 use status::PodMetrics;
 use status::decide::NodeFacts;
 use status::manager::StatusParts;
@@ -25,10 +26,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
-use crate::remains::KnownPods;
-use crate::resize_metrics::ResizeMetrics;
+use crate::pod_index::PodIndex;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -89,17 +88,17 @@ struct Bench {
 }
 
 /// Nobody collects anything here.
-fn remains(
+fn gc_notifier(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
     workers: pods::WorkerStates,
-) -> Remains {
-    let known = Arc::new(KnownPods::new(workers));
+) -> GcNotifier {
+    let index = Arc::new(PodIndex::new(workers));
     let parts = ContainerGcParts {
         runtime: Arc::clone(runtime) as _,
         files: Arc::new(testkit::files::MemoryFiles::new()),
         clock: Arc::clone(clock) as _,
-        pods: Arc::clone(&known) as _,
+        pods: Arc::clone(&index) as _,
         stop: Arc::new(NeverStops),
         events: Arc::new(KeptNodeEvents::default()),
         logs: LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() },
@@ -108,8 +107,9 @@ fn remains(
         panics: PanicGuard::default(),
     };
     let (_, deletor) = Deletor::new(parts.clone());
-    let (_, gc) = container_gc(parts);
-    Remains::new(known, (gc, deletor), Arc::clone(clock) as _, CgroupSweep::default())
+    let (_, containers) = container_gc(parts);
+    let (clock, cgroups) = (Arc::clone(clock) as _, CgroupSweep::default());
+    GcNotifier { index, containers, deletor, clock, cgroups }
 }
 
 #[derive(Debug)]
@@ -122,14 +122,25 @@ impl StopUnknown for NeverStops {
     }
 }
 
-fn admits_all() -> Admission {
-    Admission {
+fn admits_all() -> AdmissionChain {
+    AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,
         node: crate::decide::node::roomy("node"),
-        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }
+}
+
+fn allocation(clock: &Arc<VirtualClock>, resizes: Arc<Resizes>) -> AllocationManager {
+    let parts = AllocationParts {
+        chain: admits_all(),
+        resizes,
+        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+        events: Arc::new(KeptEvents::default()),
+        clock: Arc::clone(clock) as _,
+        files: Arc::new(testkit::files::MemoryFiles::new()),
+    };
+    AllocationManager::new(parts, std::path::Path::new("/state"))
 }
 
 fn observer(
@@ -175,7 +186,7 @@ impl Bench {
             metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
             panics: PanicGuard::default(),
         });
-        let remains = remains(&runtime, &clock, workers.states());
+        let gc = gc_notifier(&runtime, &clock, workers.states());
         let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
         let resizes = Arc::new(Resizes::new(counted));
         let status = status_manager(&clock);
@@ -201,15 +212,9 @@ impl Bench {
             served: Arc::new(ServedPods::new(status.reader().clone(), watch::Sender::new(0))),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
-            admission: admits_all(),
-            remains,
-            allocations: Allocations::new(
-                Arc::new(testkit::files::MemoryFiles::new()),
-                std::path::Path::new("/state"),
-            ),
-            resizes,
+            gc,
+            allocation: allocation(&clock, resizes),
             pod_runtime: None,
-            clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
             metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),

@@ -5,12 +5,15 @@ mod records;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::Resizes;
+use allocation::decide::resize_message;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
+use model::pod_failure::PodFailure;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
@@ -23,7 +26,7 @@ use pods::workers::{PodSyncer, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Progress, SyncContext};
 use runtime::{Applied, Lacking, PodRuntime, SyncError};
-use status::decide::{Failure, ResizeState, StatusOverrides, asks_for_recursive_read_only};
+use status::decide::{ResizeState, StatusOverrides, asks_for_recursive_read_only};
 use status::manager::PodStatusManager;
 use status::store::Published;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +35,6 @@ use tracing::{debug, info, warn};
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
 use crate::decide::sync_plan::{SyncInput, SyncPlan, sync_plan};
-use crate::resize_message::resize_message;
-use crate::resizes::Resizes;
 use crate::unsupported_wait::unsupported_wait;
 pub(crate) use records::SyncRecords;
 
@@ -157,7 +158,7 @@ impl SyncPod {
     }
 
     /// Why a pod that has finished failed: its containers ran until its deadline.
-    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<Failure> {
+    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<PodFailure> {
         let before = self.status.reader().get(&status.uid);
         let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
         outlasted(pod, status, deadline).then(deadline_failure)
@@ -359,9 +360,9 @@ impl PodSyncer for SyncPod {
 }
 
 /// The failure of a pod that outlasted its deadline.
-fn deadline_failure() -> Failure {
+fn deadline_failure() -> PodFailure {
     let message = DEADLINE_MESSAGE.to_owned();
-    Failure { reason: DEADLINE_EXCEEDED, message, disruption: None }
+    PodFailure { reason: DEADLINE_EXCEEDED, message, disruption: None }
 }
 
 /// A pod that only the runtime has.

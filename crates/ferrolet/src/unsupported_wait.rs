@@ -2,10 +2,9 @@
 //! controller would only create another one, and containers that an earlier agent started go on.
 
 use k8s_openapi::api::core::v1::Pod;
-use podspec::view;
+use podspec::{unsupported, view};
 
 use crate::decide::sync_plan::Unsupported;
-use crate::unsupported::unsupported;
 
 /// Why a pod of the API waits, if it does.
 pub(crate) fn unsupported_wait(pod: &Pod) -> Option<Unsupported> {

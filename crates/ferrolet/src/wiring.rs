@@ -4,6 +4,9 @@ mod given;
 
 use std::sync::Arc;
 
+pub use allocation::decide::admission::Node;
+use allocation::decide::{AdmissionChain, AllowedSysctls};
+use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
 use gc::containers::{
     ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
 };
@@ -15,7 +18,6 @@ use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
-pub use pods::decide::admission::Node;
 use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
@@ -23,7 +25,6 @@ use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use process::tasks::Tasks;
 pub use prometheus::Registry;
-use runtime::decide::AllowedSysctls;
 use runtime::{
     LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, TerminationMessages,
 };
@@ -36,10 +37,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
-use crate::admission::Admission;
-use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
-use crate::allocations::Allocations;
 use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
@@ -47,21 +45,21 @@ use crate::cluster_mode::{
     WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
 use crate::collection::{Collection, GcHandles};
+use crate::gc_notifier::{GcNotifier, StopThroughRuntime};
 use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
+use crate::manifest_support::ManifestSupport;
 use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::panic_reports::panic_guard;
 use crate::pleg_statuses::PlegStatuses;
+use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
-use crate::remains::{KnownPods, Remains, StopThroughRuntime};
-use crate::resize_metrics::ResizeMetrics;
-use crate::resizes::Resizes;
 use crate::runtime_logs::RuntimeLogs;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::served_pods::ServedPods;
@@ -127,10 +125,10 @@ impl Agent {
         let inputs = WriterInputs { copies, states, times, statuses, panics: &panics };
         let statics = tell(settings, &ports, inputs, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (remains, container_gc) =
+        let (gc_notifier, container_gc) =
             collect_containers(settings, &ports, pods, &panics, &mut tasks);
         let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
-        let given = remains.known_pods();
+        let index = Arc::clone(&gc_notifier.index);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -144,13 +142,10 @@ impl Agent {
             status: Arc::clone(&status),
             served: Arc::clone(&served),
             pulse: pulse.clone(),
-            admission: admission(settings, &ports.metrics),
             runtime: ready,
-            remains,
-            allocations: Allocations::new(Arc::clone(&ports.files), &settings.state()),
-            resizes,
+            gc: gc_notifier,
+            allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
-            clock: Arc::clone(&ports.clock),
             statics,
             node,
             metrics: sync_metrics(settings, &ports),
@@ -158,7 +153,7 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let known = (Arc::clone(&served), given, book, RuntimeLogs(pleg.cache));
+        let known = (Arc::clone(&served), index, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -222,17 +217,12 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (pods, given, events, log_paths): (
-        Arc<ServedPods>,
-        Arc<KnownPods>,
-        Arc<EventBook>,
-        RuntimeLogs,
-    ),
+    (pods, index, events, log_paths): (Arc<ServedPods>, Arc<PodIndex>, Arc<EventBook>, RuntimeLogs),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
     let Some(Local { listener, verbosity, pod_resources }) = local else { return };
-    let told = ToldPods::new(pods.reader().clone(), given);
+    let told = ToldPods::new(pods.reader().clone(), index);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
     let answers = server::Parts {
@@ -300,31 +290,31 @@ fn panics(ports: &Ports) -> PanicGuard {
     guard.expect("no other part counts panics")
 }
 
-/// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
+/// Starts container garbage collection.
 fn collect_containers(
     settings: &Settings,
     ports: &Ports,
     (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
     panics: &PanicGuard,
     tasks: &mut Tasks,
-) -> (Remains, ContainerGc) {
-    let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
+) -> (GcNotifier, ContainerGc) {
+    let (index, cgroups) = (Arc::new(PodIndex::new(states)), pod_runtime.cgroups());
     let (stops, stop) =
         background_stops(Arc::new(StopThroughRuntime(pod_runtime.killer())), panics.clone());
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
-    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&index) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());
     let (gc_task, container_gc) = container_gc(gc);
     tasks.spawn("container deletor", |stop| deletor_task.run(stop));
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
     let sweep = CgroupSweep::default();
     if let Some(cgroups) = cgroups {
-        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&known), panics.clone());
+        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&index), panics.clone());
         tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, panics, stop));
     }
     let clock = Arc::clone(&ports.clock);
-    let remains = Remains::new(known, (container_gc.clone(), deletor), clock, sweep);
-    (remains, container_gc)
+    let containers = container_gc.clone();
+    (GcNotifier { index, containers, deletor, clock, cgroups: sweep }, container_gc)
 }
 
 /// The pods' cgroups, if they have any. All pods together are limited from now on.
@@ -368,8 +358,7 @@ fn sources(
     tasks: &mut Tasks,
 ) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
-    // It has a registry for itself: what sources refuse is not a rejection of a pod.
-    let support = Arc::new(admission(settings, &Registry::new()));
+    let support = Arc::new(ManifestSupport(admission_chain(settings)));
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
             path,
@@ -463,16 +452,29 @@ fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
     PlegStatuses { cache, requests, ready: ready.clone() }
 }
 
-/// What the node lets pods do.
-fn admission(settings: &Settings, registry: &Registry) -> Admission {
+/// Admits pods, and grants resizes.
+fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
+    let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
+    let parts = AllocationParts {
+        chain: admission_chain(settings),
+        resizes,
+        metrics,
+        events: Arc::clone(&ports.events),
+        clock: Arc::clone(&ports.clock),
+        files: Arc::clone(&ports.files),
+    };
+    AllocationManager::new(parts, &settings.state())
+}
+
+/// The rules by which the node admits pods.
+fn admission_chain(settings: &Settings) -> AdmissionChain {
     let machine = &settings.node.machine;
     let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
-    Admission {
+    AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
         restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
-        metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
 }
 

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod acts;
+pub mod admission;
 pub mod cgroup;
 pub mod chain;
 pub mod chance;
@@ -20,6 +21,7 @@ pub mod cluster;
 pub mod environment;
 pub mod fingerprint;
 pub mod go_duration;
+pub mod go_text;
 pub mod heard;
 pub mod ids;
 pub mod image_claims;
@@ -35,6 +37,7 @@ mod names_tests;
 pub mod objects;
 pub mod observed;
 pub mod panics;
+pub mod pod_failure;
 pub mod pod_resources;
 pub mod pod_state;
 pub mod ports;

@@ -1,6 +1,5 @@
 //! What to do with pods that come, change and go. Pure.
 
-pub mod admission;
 pub mod api_pods;
 pub mod claims;
 pub mod deadline;
@@ -10,7 +9,6 @@ pub mod merge;
 pub mod mirror;
 pub mod pod_retries;
 pub mod requeue;
-pub mod resize;
 pub mod sources;
 pub mod support;
 pub(crate) mod tries;

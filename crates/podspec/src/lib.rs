@@ -25,8 +25,10 @@
 //! for what containers ask for and may use, [`image_name`] for image names, and [`objects`] for the
 //! secrets and config maps that a pod refers to.
 
+mod actual;
 mod allocation;
 pub mod annotations;
+pub mod apparmor;
 mod decode;
 #[cfg(test)]
 mod decode_tests;
@@ -49,15 +51,18 @@ pub mod objects;
 mod pod_strategy;
 mod qos;
 mod references;
+mod reported_resize;
 pub mod resources;
 pub mod restart;
 #[cfg(test)]
 mod restart_tests;
 mod sandbox;
+mod unsupported;
 mod validate;
 pub mod view;
 mod volume_source;
 
+pub use actual::{Actual, Sizes, actual};
 pub use allocation::{Allocation, ContainerSizes, Size, bytes, thousandths};
 pub use decode::{
     DecodeError, Decoded, Language, MAX_MANIFEST_BYTES, Warning, decode, decode_list,
@@ -70,6 +75,8 @@ pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
 use model::names;
 pub use model::quantity;
 pub use qos::{QosClass, qos_class};
+pub use reported_resize::{RESIZE_IN_PROGRESS, RESIZE_PENDING, ReportedResize, reported_resize};
 pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
+pub use unsupported::unsupported;
 pub use validate::validate;
 pub use volume_source::names as volume_kinds;

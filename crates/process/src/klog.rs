@@ -56,6 +56,7 @@ pub fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity
 
 /// The crates of the programs.
 const OURS: &[&str] = &[
+    "allocation",
     "blocking",
     "cgroups",
     "cli",

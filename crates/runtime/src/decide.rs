@@ -22,7 +22,6 @@ mod ephemeral_containers;
 mod field_ref;
 mod go_json;
 pub(crate) mod go_path;
-pub(crate) mod go_text;
 mod grace;
 mod hook;
 mod hook_words;
@@ -86,28 +85,29 @@ pub(crate) use hook_words::{HookedContainer, exited, timed_out};
 pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
 pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
+pub(crate) use model::go_text;
 pub use needs::{Needs, needs};
 pub use node::NodeSettings;
 pub use orphans::orphaned_directories;
 pub use pod_actions::{SyncContext, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
+pub use podspec::{Actual, Sizes, actual};
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, is_looked_for, with_default_tag};
 pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, StartReason};
 pub use resize::{
-    Actual, ContainerResize, MemoryUse, Sizes, actual, below_usage, is_resizing, raised,
-    smaller_memory_limit, told_to_sandbox,
+    ContainerResize, MemoryUse, below_usage, is_resizing, raised, smaller_memory_limit,
+    told_to_sandbox,
 };
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{
-    Confinement, MASKED_PATHS, READONLY_PATHS, apparmor_profile, apparmor_refusal,
-    container_security, described, sandbox_security,
+    Confinement, MASKED_PATHS, READONLY_PATHS, container_security, described, sandbox_security,
 };
 pub use string_limits::{ContainerString, MOST_OF_STRING, MOST_OF_STRINGS, StringBudget};
-pub use sysctls::{AllowedSysctls, ForbiddenSysctl, pod_sysctls};
+pub use sysctls::pod_sysctls;
 pub use termination_message::{
     MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_last_words,
 };

@@ -43,12 +43,12 @@ mod test_pods;
 mod write;
 mod written;
 
-pub use conditions::{ToldResize, conditions, is_restarting_all, told_resize};
+pub use conditions::{conditions, is_restarting_all};
 pub use container_statuses::{Containers, container_statuses};
 pub use deletion::deletion_detail;
 pub(crate) use first_steps::{FirstSteps, first_steps};
 pub use human_duration::human_duration;
-pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
+pub use input::{NodeFacts, Resizing, StatusInput, Waiting};
 pub use mounts::asks_for_recursive_read_only;
 pub use outcome::outcome;
 pub use overrides::{ResizeState, StatusOverrides};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use allocation::decide::admission::Ability;
 use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
-use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
 use process::tasks::Tasks;
 use process::version::{FERROLET, KUBERNETES};

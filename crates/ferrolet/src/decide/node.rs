@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use allocation::decide::admission::{Ability, Node};
 use config::KubeletConfiguration;
 use config::gates::FeatureGates;
 use k8s_openapi::api::core::v1::Node as ApiNode;
 use model::ports::runtime::RuntimeFeatures;
 use node::decide::configured::{labels, taints};
-use pods::decide::admission::{Ability, Node};
 use podspec::quantity::Quantity;
 use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended};
 

@@ -89,9 +89,8 @@ impl SyncLoop {
         let mut round = Round { there: self.occupancy(), refresh: BTreeSet::new(), sizes };
         for (pod, standing) in in_order(arrived) {
             let uid = view::uid(&pod);
-            let decided = self.admission_guarded(&uid, |sync_loop| {
-                sync_loop.admit(pod, standing, &mut round)
-            });
+            let decided = self
+                .admission_guarded(&uid, |sync_loop| sync_loop.admit(pod, standing, &mut round));
             self.execute_all(decided.unwrap_or_default()).await;
         }
         self.refresh_node(round.refresh);
@@ -122,7 +121,12 @@ impl SyncLoop {
         Some((pod, standing))
     }
 
-    fn admit(&mut self, pod: Arc<Pod>, standing: Standing, round: &mut Round) -> Vec<IntakeCommand> {
+    fn admit(
+        &mut self,
+        pod: Arc<Pod>,
+        standing: Standing,
+        round: &mut Round,
+    ) -> Vec<IntakeCommand> {
         let uid = view::uid(&pod);
         let is_final = self.intake.is_node_refreshed(&uid) || self.parts.node.is_none();
         let arrival = Arrival { pod: Arc::clone(&pod), standing, is_final };
@@ -206,7 +210,9 @@ impl SyncLoop {
             });
         }
         let (uid, resource) = (uid.clone(), plan.resource);
-        self.rooms.0.spawn(async move { MadeRoom { uid, resource, victims: join_all(ends).await } });
+        self.rooms
+            .0
+            .spawn(async move { MadeRoom { uid, resource, victims: join_all(ends).await } });
     }
 
     fn report_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {

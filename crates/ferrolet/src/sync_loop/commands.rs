@@ -7,9 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Rejection;
 use model::ids::{PodName, PodUid};
-use pods::decide::intake::{
-    IntakeCommand, IntakeEvent, OutdatedCopies, PodChecks, Surroundings,
-};
+use pods::decide::intake::{IntakeCommand, IntakeEvent, OutdatedCopies, PodChecks, Surroundings};
 use pods::decide::worker::{Target, Update};
 use podspec::view;
 use tracing::{info, warn};
@@ -60,10 +58,8 @@ impl SyncLoop {
     /// What is wrong with the listed version of a pod.
     pub(super) fn checks(&self, uid: &PodUid) -> PodChecks {
         let chain = &self.parts.allocation.chain;
-        let checked = |pod| PodChecks {
-            on_arrival: chain.unsupported(pod),
-            on_update: chain.refusal(pod),
-        };
+        let checked =
+            |pod| PodChecks { on_arrival: chain.unsupported(pod), on_update: chain.refusal(pod) };
         self.intake.pod(uid).map(|pod| checked(pod)).unwrap_or_default()
     }
 

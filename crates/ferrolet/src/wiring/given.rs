@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::decide::admission::Node;
 use gc::policy::ContainerPolicy;
 use hostfs::Pool;
 use journal::SMALLEST;
@@ -18,7 +19,6 @@ use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
-use pods::decide::admission::Node;
 use prometheus::Registry;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;

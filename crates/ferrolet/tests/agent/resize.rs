@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use allocation::decide::admission::Ability;
 use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use model::cgroup::CgroupName;
 use model::observed::Container;
 use model::ports::events::PodEvent;
 use model::ports::runtime::Code;
-use pods::decide::admission::Ability;
 use testkit::mortal::Moment;
 use testkit::runtime::{Fault, Method, Rule};
 

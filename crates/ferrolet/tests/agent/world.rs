@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use allocation::decide::admission::Ability;
 use config::KubeletConfiguration;
 use ferrolet::wiring::{
     Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
@@ -15,7 +16,6 @@ use model::ports::events::EventType;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
-use pods::decide::admission::Ability;
 use runtime::decide::NodeSettings;
 use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;

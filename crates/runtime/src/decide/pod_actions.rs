@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::SandboxId;
 use model::observed::PodStatus;
+use podspec::Sizes;
 
 use super::actions::{PodActions, SandboxPlan};
 use super::cgroup_plan::{CgroupFacts, CgroupPlan, cgroup_plan, runs_outside};
@@ -12,7 +13,7 @@ use super::probe_results::ProbeResults;
 use super::reasons::KillPod;
 use super::regular_containers::{regular_actions, unknown_regular};
 use super::remains;
-use super::resize::{Sizes, resizes};
+use super::resize::resizes;
 use super::restart_all::resets;
 use super::sandbox_plan::{Sandbox, sandbox_plan, with_new_sandbox};
 

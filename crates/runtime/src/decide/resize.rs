@@ -1,46 +1,13 @@
 //! Which running containers have other resources than their pod was given, and what to do about it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::{CgroupValues, cpu};
 use model::ids::ContainerId;
-use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use model::wanted::LinuxResources;
 use podspec::quantity::Quantity;
 use podspec::resources::{self, CPU, MEMORY};
-use podspec::{Size, view};
-
-/// What containers were given since they were made.
-pub type Sizes = BTreeMap<ContainerId, Actual>;
-
-/// What a container has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Actual {
-    /// What it was given last, as far as is known.
-    pub size: Size,
-    /// What it was about to be given after that, and nobody knows whether it was.
-    pub unsure: Option<Size>,
-}
-
-impl From<Size> for Actual {
-    fn from(size: Size) -> Self {
-        Self { size, unsure: None }
-    }
-}
-
-impl Actual {
-    /// The most that it may have.
-    pub fn most(self) -> Size {
-        self.unsure.map_or(self.size, |unsure| self.size.most(unsure))
-    }
-
-    /// Whether it has just that for sure.
-    fn is(self, size: Size) -> bool {
-        self.unsure.is_none() && self.size == size
-    }
-}
+use podspec::{Size, Sizes, actual, view};
 
 /// A container whose resources change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,13 +33,6 @@ impl ContainerResize {
         let (from, to) = (self.from.memory_limit, self.to.memory_limit);
         to != 0 && (from == 0 || to < from)
     }
-}
-
-/// What a running instance was given last: what is on record, or what it was made with. Of one that
-/// another agent made nobody knows.
-pub fn actual(running: &ContainerStatus, sizes: &Sizes) -> Option<Actual> {
-    let made_with = || running.annotations.get(labels::CONTAINER_SIZE)?.parse::<Size>().ok();
-    sizes.get(&running.id).copied().or_else(|| made_with().map(Actual::from))
 }
 
 /// The change that a running container needs, if any.

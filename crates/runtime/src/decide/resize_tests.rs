@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::labels;
 use model::observed::SandboxState;
+use podspec::Actual;
 use proptest::prelude::*;
 
 use super::*;

@@ -10,11 +10,11 @@ use model::ports::runtime::ImageUser;
 use model::wanted::{
     Capabilities, ContainerSecurity, GroupsPolicy, SandboxSecurity, SecurityProfile, SelinuxOptions,
 };
+use podspec::apparmor::apparmor_profile;
 use podspec::view;
 
 use super::ConfigError;
 use super::go_path::cleaned;
-use super::go_text::quoted;
 
 /// What of the kernel a container must not see: upstream's list for one that does not ask for more. Without
 /// it, root in a container could change the host.
@@ -35,9 +35,6 @@ pub const MASKED_PATHS: [&str; 12] = [
 /// What of the kernel a container must not write, likewise.
 pub const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
-
-/// Where a pod's annotations name a profile for a container, in the old way.
-const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// How the node confines its pods.
 #[derive(Debug, Clone, Copy)]
@@ -198,30 +195,6 @@ fn seccomp(
     }
 }
 
-/// The profile for a container: its own, then the annotation, since a static pod's is not turned into
-/// a field by anybody, then the pod's.
-pub fn apparmor_profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
-    let own = container.security_context.as_ref().and_then(|own| own.app_armor_profile.clone());
-    let annotated = || {
-        let annotations = pod.metadata.annotations.as_ref()?;
-        annotation_profile(annotations.get(&format!("{APPARMOR_ANNOTATION}{}", container.name))?)
-    };
-    let of_pod = || pod_context(pod).and_then(|pod| pod.app_armor_profile.clone());
-    own.or_else(annotated).or_else(of_pod)
-}
-
-fn annotation_profile(value: &str) -> Option<AppArmorProfile> {
-    let profile = |kind: &str, name: Option<&str>| AppArmorProfile {
-        type_: kind.to_owned(),
-        localhost_profile: name.map(ToOwned::to_owned),
-    };
-    match value {
-        "runtime/default" => Some(profile("RuntimeDefault", None)),
-        "unconfined" => Some(profile("Unconfined", None)),
-        other => other.strip_prefix("localhost/").map(|name| profile("Localhost", Some(name))),
-    }
-}
-
 fn apparmor(profile: &AppArmorProfile) -> Result<SecurityProfile, ConfigError> {
     match profile.type_.as_str() {
         "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
@@ -232,38 +205,6 @@ fn apparmor(profile: &AppArmorProfile) -> Result<SecurityProfile, ConfigError> {
         }
         other => Err(ConfigError::ApparmorType(other.to_owned())),
     }
-}
-
-/// Why a pod cannot be confined as it asks by `AppArmor` on a machine.
-pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
-    let confines = |profile: &AppArmorProfile| profile.type_ != "Unconfined";
-    let ephemeral = view::ephemeral_containers(pod);
-    let all = view::init_containers(pod).iter().chain(view::containers(pod)).chain(&ephemeral);
-    let profiles: Vec<AppArmorProfile> =
-        all.filter_map(|container| apparmor_profile(pod, container)).collect();
-    let of_pod = pod_context(pod).and_then(|context| context.app_armor_profile.as_ref());
-    // Whatever they say, and whichever container they name.
-    let mut annotations = pod.metadata.annotations.iter().flatten();
-    let is_asked = |(name, value): (&String, &String)| {
-        name.starts_with(APPARMOR_ANNOTATION) && value != "unconfined"
-    };
-    if !profiles.iter().any(confines) && !of_pod.is_some_and(confines) && !annotations.any(is_asked)
-    {
-        return None;
-    }
-    if !machine_has_it {
-        return Some("Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned());
-    }
-    let nameless = |profile: &&AppArmorProfile| {
-        let name = profile.localhost_profile.as_deref().unwrap_or_default();
-        profile.type_ == "Localhost" && name.trim().is_empty()
-    };
-    let nameless = profiles.iter().find(nameless)?;
-    // As upstream has it, which tells the whole profile and not its name.
-    let name = nameless.localhost_profile.as_ref();
-    let name = name.map_or_else(|| "nil".to_owned(), |name| format!("*{name}"));
-    let profile = quoted(&format!("&AppArmorProfile{{Type:Localhost,LocalhostProfile:{name},}}"));
-    Some(format!("Cannot enforce AppArmor: invalid empty AppArmor profile name: {profile}"))
 }
 
 /// A pod with namespace and uid, as upstream's messages have it.

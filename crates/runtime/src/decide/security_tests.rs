@@ -7,9 +7,7 @@ use model::ports::runtime::ImageUser;
 use model::wanted::{Capabilities, ContainerSecurity, GroupsPolicy, SecurityProfile};
 
 use super::ConfigError;
-use super::security::{
-    Confinement, apparmor_refusal, container_security, described, sandbox_security,
-};
+use super::security::{Confinement, container_security, described, sandbox_security};
 
 /// A pod of one container, from the security parts of a manifest.
 fn pod(context: &str, own: &str) -> Pod {
@@ -207,49 +205,6 @@ fn apparmor_is_the_containers_then_the_annotations_then_the_pods() {
         pod.metadata.annotations = annotation.map(|value| [(name, value.to_owned())].into());
         let told = container_security(&pod, main(&pod), None, &confinement()).unwrap();
         assert_eq!(told.apparmor, expected, "{context} {own} {annotation:?}");
-    }
-}
-
-// behaviour: CON-59
-#[test]
-fn a_pod_that_must_be_confined_is_refused_where_nothing_confines() {
-    let refusal = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
-    let rows = [
-        ("", "", false, None),
-        ("appArmorProfile: {type: Unconfined}", "", false, None),
-        ("appArmorProfile: {type: RuntimeDefault}", "", true, None),
-        ("appArmorProfile: {type: RuntimeDefault}", "", false, Some(refusal)),
-        ("", "appArmorProfile: {type: Localhost, localhostProfile: x}", false, Some(refusal)),
-        (
-            "",
-            "appArmorProfile: {type: Localhost, localhostProfile: ' '}",
-            true,
-            Some(
-                "Cannot enforce AppArmor: invalid empty AppArmor profile name: \
-                 \"&AppArmorProfile{Type:Localhost,LocalhostProfile:* ,}\"",
-            ),
-        ),
-    ];
-    for (context, own, has_it, expected) in rows {
-        let told = apparmor_refusal(&pod(context, own), has_it);
-        assert_eq!(told.as_deref(), expected, "{context} {own}");
-    }
-    let nameless = "Cannot enforce AppArmor: invalid empty AppArmor profile name: \
-                    \"&AppArmorProfile{Type:Localhost,LocalhostProfile:*,}\"";
-    let rows = [
-        ("main", "localhost/", true, Some(nameless)),
-        ("main", "localhost/", false, Some(refusal)),
-        ("main", "nonsense", false, Some(refusal)),
-        ("main", "nonsense", true, None),
-        ("nobody", "runtime/default", false, Some(refusal)),
-        ("main", "unconfined", false, None),
-    ];
-    for (container, value, has_it, expected) in rows {
-        let mut pod = pod("", "");
-        let name = format!("container.apparmor.security.beta.kubernetes.io/{container}");
-        pod.metadata.annotations = Some([(name, value.to_owned())].into());
-        let told = apparmor_refusal(&pod, has_it);
-        assert_eq!(told.as_deref(), expected, "{container} {value} {has_it}");
     }
 }
 

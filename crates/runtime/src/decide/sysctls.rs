@@ -1,93 +1,10 @@
-//! Which kernel parameters a pod may set.
+//! The kernel parameters of a pod.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use model::sysctl::{Namespace, dotted};
+use model::sysctl::dotted;
 use podspec::view;
-
-/// What every pod may set, with the kernel since which it belongs to a namespace and not to the host.
-const SAFE: [(&str, (u32, u32)); 12] = [
-    ("kernel.shm_rmid_forced", (0, 0)),
-    ("net.ipv4.ip_local_port_range", (0, 0)),
-    ("net.ipv4.tcp_syncookies", (0, 0)),
-    ("net.ipv4.ping_group_range", (0, 0)),
-    ("net.ipv4.ip_unprivileged_port_start", (0, 0)),
-    ("net.ipv4.ip_local_reserved_ports", (3, 16)),
-    ("net.ipv4.tcp_keepalive_time", (4, 5)),
-    ("net.ipv4.tcp_fin_timeout", (4, 6)),
-    ("net.ipv4.tcp_keepalive_intvl", (4, 5)),
-    ("net.ipv4.tcp_keepalive_probes", (4, 5)),
-    ("net.ipv4.tcp_rmem", (4, 15)),
-    ("net.ipv4.tcp_wmem", (4, 15)),
-];
-
-/// The parameters that pods of this node may set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllowedSysctls {
-    /// In full.
-    names: BTreeMap<String, Namespace>,
-    /// By their beginning.
-    prefixes: BTreeMap<String, Namespace>,
-}
-
-/// A parameter that a pod wants to set and must not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ForbiddenSysctl {
-    /// Nobody allowed it.
-    #[error("forbidden sysctl: {0:?} not allowlisted")]
-    NotAllowed(String),
-    /// The pod shares the namespace with the host, whose parameter it would be.
-    #[error("forbidden sysctl: {name:?} not allowed with host {namespace} enabled")]
-    HostNamespace {
-        /// The parameter.
-        name: String,
-        /// `IPC` or `Net`.
-        namespace: &'static str,
-    },
-}
-
-impl AllowedSysctls {
-    /// What the kernel keeps apart anyway, and what the configuration adds: names, or beginnings of
-    /// names with a star behind them. What belongs to no namespace is the host's and stays so.
-    pub fn new(kernel: (u32, u32), unsafe_ones: &[String]) -> Self {
-        let safe = SAFE.iter().filter(|(_, since)| kernel >= *since);
-        let patterns = safe.map(|(name, _)| *name).chain(unsafe_ones.iter().map(String::as_str));
-        let mut allowed = Self { names: BTreeMap::new(), prefixes: BTreeMap::new() };
-        for pattern in patterns {
-            let name = dotted(pattern);
-            let (name, list) = match name.split_once('*') {
-                Some((prefix, _)) => (prefix.to_owned(), &mut allowed.prefixes),
-                None => (name, &mut allowed.names),
-            };
-            if let Some(namespace) = Namespace::of(&name) {
-                list.insert(name, namespace);
-            }
-        }
-        allowed
-    }
-
-    /// Whether a pod may set what it wants to set.
-    pub fn admit(&self, pod: &Pod) -> Result<(), ForbiddenSysctl> {
-        let Some(spec) = view::spec(pod) else { return Ok(()) };
-        let (host_net, host_ipc) = (spec.host_network == Some(true), spec.host_ipc == Some(true));
-        let wanted = spec.security_context.as_ref().and_then(|context| context.sysctls.as_ref());
-        for sysctl in wanted.into_iter().flatten() {
-            let name = dotted(&sysctl.name);
-            let by_prefix = || self.prefixes.iter().find(|(prefix, _)| name.starts_with(*prefix));
-            let found = self.names.get(&name).or_else(|| by_prefix().map(|(_, found)| found));
-            let shared = match found {
-                None => return Err(ForbiddenSysctl::NotAllowed(name)),
-                Some(Namespace::Ipc) => host_ipc,
-                Some(Namespace::Net) => host_net,
-            };
-            if let Some(namespace) = found.filter(|_| shared) {
-                return Err(ForbiddenSysctl::HostNamespace { name, namespace: namespace.name() });
-            }
-        }
-        Ok(())
-    }
-}
 
 /// The parameters that the runtime sets, by their names with dots.
 pub fn pod_sysctls(pod: &Pod) -> BTreeMap<String, String> {
@@ -115,50 +32,6 @@ mod tests {
             ..PodSecurityContext::default()
         });
         pod
-    }
-
-    // behaviour: CON-60, CON-61, CON-62
-    #[test]
-    fn a_pod_sets_what_is_its_own_and_allowed() {
-        let unsafe_ones = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/*", "vm.swappiness"];
-        let allowed = AllowedSysctls::new((6, 1), &unsafe_ones.map(ToOwned::to_owned));
-        let rows = [
-            ("net.ipv4.tcp_syncookies", false, false, ""),
-            ("net/ipv4/tcp_syncookies", false, false, ""),
-            ("net.ipv4.tcp_rmem", false, false, ""),
-            ("net.core.somaxconn", false, false, ""),
-            ("net.ipv4.conf.eth0/1.forwarding", false, false, ""),
-            ("kernel.msgmax", false, false, ""),
-            ("net.core.rmem_max", false, false, "\"net.core.rmem_max\" not allowlisted"),
-            ("net/core/rmem_max", false, false, "\"net.core.rmem_max\" not allowlisted"),
-            // Allowed by the configuration, but it is nobody's own.
-            ("vm.swappiness", false, false, "\"vm.swappiness\" not allowlisted"),
-            (
-                "net.ipv4.tcp_syncookies",
-                true,
-                false,
-                "\"net.ipv4.tcp_syncookies\" not allowed with host Net enabled",
-            ),
-            ("kernel.msgmax", false, true, "\"kernel.msgmax\" not allowed with host IPC enabled"),
-            ("kernel.msgmax", true, false, ""),
-        ];
-        for (name, host_network, host_ipc, refusal) in rows {
-            let admitted = allowed.admit(&pod(&[name], host_network, host_ipc));
-            let said = admitted.err().map(|error| error.to_string()).unwrap_or_default();
-            let expected = match refusal {
-                "" => String::new(),
-                refusal => format!("forbidden sysctl: {refusal}"),
-            };
-            assert_eq!(said, expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn an_old_kernel_keeps_fewer_parameters_apart() {
-        let old = AllowedSysctls::new((4, 14), &[]);
-        assert!(old.admit(&pod(&["net.ipv4.tcp_rmem"], false, false)).is_err());
-        assert!(old.admit(&pod(&["net.ipv4.tcp_fin_timeout"], false, false)).is_ok());
-        assert!(old.admit(&pods::pod("web").build()).is_ok());
     }
 
     // behaviour: CON-63

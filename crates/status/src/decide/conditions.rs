@@ -6,10 +6,9 @@ mod resize;
 mod restarting_all;
 mod sandbox;
 
-pub use resize::{ToldResize, told_resize};
-
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use podspec::{RESIZE_IN_PROGRESS, RESIZE_PENDING};
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::input::StatusInput;
@@ -21,8 +20,6 @@ pub(crate) const READY: &str = "Ready";
 pub(crate) const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESTARTING_ALL: &str = "AllContainersRestarting";
-const RESIZE_PENDING: &str = "PodResizePending";
-const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// Why a pod goes that the node ends for others' sake.
 const BY_KUBELET: &str = "TerminationByKubelet";

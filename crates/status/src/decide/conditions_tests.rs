@@ -4,14 +4,16 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodCondition,
     PodReadinessGate, PodStatus,
 };
+use model::admission::PendingResize;
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
+use model::pod_failure::PodFailure;
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::test_pods::{
     NOW, World, at, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
 };
-use crate::decide::{Failure, PendingResize, Phase, conditions};
+use crate::decide::{Phase, conditions};
 
 /// What a condition says: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
 fn says(status: &PodStatus, type_: &str) -> String {
@@ -382,7 +384,7 @@ fn conditions_of_others_stay_as_they_are_and_come_first() {
 #[test]
 fn a_pod_that_the_node_ends_for_others_says_so_from_then_on() {
     let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.failure = Some(Failure {
+    world.failure = Some(PodFailure {
         reason: "Preempting",
         message: "make room".to_owned(),
         disruption: Some("for a critical pod"),
@@ -437,7 +439,7 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     // Whoever is over waits for nothing.
     world.previous = Some(stuck);
     world.failure =
-        Some(Failure { reason: "Evicted", message: "over".to_owned(), disruption: None });
+        Some(PodFailure { reason: "Evicted", message: "over".to_owned(), disruption: None });
     let over = world.status();
     assert!(find(&over, "PodResizeInProgress").is_none(), "{over:?}");
     world.failure = None;
@@ -449,19 +451,20 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
 // behaviour: RSZ-25
 #[test]
 fn the_next_agent_reads_how_far_a_resize_was() {
-    use crate::decide::{ToldResize, told_resize};
+    use podspec::{ReportedResize, reported_resize};
     let mut world = World::new(pod("Always", &["main"]), vec![]);
-    assert_eq!(told_resize(None), ToldResize::default());
-    assert_eq!(told_resize(Some(&world.status())), ToldResize::default());
+    assert_eq!(reported_resize(None), ReportedResize::default());
+    assert_eq!(reported_resize(Some(&world.status())), ReportedResize::default());
     world.pod.metadata.generation = Some(3);
     let pending = PendingResize { infeasible: true, message: "never".to_owned() };
     world.pending = Some(pending.clone());
     world.resizes = true;
-    let expected = ToldResize { pending: Some((pending, Some(3))), in_progress: true, error: None };
-    assert_eq!(told_resize(Some(&world.status())), expected);
+    let expected =
+        ReportedResize { pending: Some((pending, Some(3))), in_progress: true, error: None };
+    assert_eq!(reported_resize(Some(&world.status())), expected);
     let pending = PendingResize { infeasible: false, message: "no room".to_owned() };
     (world.pending, world.resize_error) = (Some(pending.clone()), Some("busy"));
     let error = Some("busy".to_owned());
-    let expected = ToldResize { pending: Some((pending, Some(3))), in_progress: true, error };
-    assert_eq!(told_resize(Some(&world.status())), expected);
+    let expected = ReportedResize { pending: Some((pending, Some(3))), in_progress: true, error };
+    assert_eq!(reported_resize(Some(&world.status())), expected);
 }

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::admission::PendingResize;
 use model::cgroup::CgroupValues;
 use model::observed;
+use model::pod_failure::PodFailure;
 
 /// All that a pod's status is made of.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +24,7 @@ pub struct StatusInput<'a> {
     /// Whether a sandbox was just made for it, which is not among what the runtime showed.
     pub has_new_sandbox: bool,
     /// Why the whole pod has failed, whatever its containers do.
-    pub failure: Option<&'a Failure>,
+    pub failure: Option<&'a PodFailure>,
     /// Whether everything of the pod was stopped, and nothing of it will run again whatever its
     /// restart policy says.
     pub stopped_for_good: bool,
@@ -59,22 +61,6 @@ pub struct Resizing<'a> {
     pub memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 
-/// A pod asks for other resources, and was not given them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingResize {
-    /// Whether it never will be, as it stands.
-    pub infeasible: bool,
-    /// Why, in a sentence.
-    pub message: String,
-}
-
-impl PendingResize {
-    /// Why, in a word.
-    pub fn reason(&self) -> &'static str {
-        if self.infeasible { "Infeasible" } else { "Deferred" }
-    }
-}
-
 /// Why a container is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
@@ -82,17 +68,6 @@ pub struct Waiting {
     pub reason: &'static str,
     /// In a sentence.
     pub message: String,
-}
-
-/// Why a pod as a whole has failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// In one word: `DeadlineExceeded`, `Evicted`, …
-    pub reason: &'static str,
-    /// In a sentence.
-    pub message: String,
-    /// What the condition `DisruptionTarget` says, where the node ended the pod for others' sake.
-    pub disruption: Option<&'static str>,
 }
 
 /// What a pod's status tells of its node.

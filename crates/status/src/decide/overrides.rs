@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::admission::PendingResize;
 use model::cgroup::CgroupValues;
+use model::pod_failure::PodFailure;
 
-use crate::decide::input::{Failure, PendingResize, Resizing, Waiting};
+use crate::decide::input::{Resizing, Waiting};
 
 /// Facts about a pod in addition to the observed runtime status. The default has none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +17,7 @@ pub struct StatusOverrides {
     /// Whether a sandbox was created that has not been observed yet.
     pub has_new_sandbox: bool,
     /// Why the whole pod has failed.
-    pub failure: Option<Failure>,
+    pub failure: Option<PodFailure>,
     /// Whether the pod was stopped and will not run again, whatever its restart policy says.
     pub stopped_for_good: bool,
     /// State of the pod's resize.

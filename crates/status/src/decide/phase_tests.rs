@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 use model::observed::ContainerState::{Created, Exited, Running};
+use model::pod_failure::PodFailure;
 
-use crate::decide::Failure;
 use crate::decide::container_statuses::Containers;
 use crate::decide::phase::{Phase, Situation, held_back, phase};
 use crate::decide::test_pods::{
@@ -201,7 +201,11 @@ fn a_terminal_phase_is_never_left_the_apis_before_the_one_told_before() {
     for (api, previous, (phase, reason)) in rows {
         for failure in [
             None,
-            Some(Failure { reason: "DeadlineExceeded", message: String::new(), disruption: None }),
+            Some(PodFailure {
+                reason: "DeadlineExceeded",
+                message: String::new(),
+                disruption: None,
+            }),
         ] {
             let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
             world.pod.status.clone_from(&api);
@@ -240,7 +244,7 @@ fn a_pod_past_its_deadline_has_failed() {
         .with_previous(told("Running", None));
     assert_eq!(shown(&world), ("Running".to_owned(), None));
     let message = "it was active for too long".to_owned();
-    world.failure = Some(Failure { reason: "DeadlineExceeded", message, disruption: None });
+    world.failure = Some(PodFailure { reason: "DeadlineExceeded", message, disruption: None });
     assert_eq!(shown(&world), ("Failed".to_owned(), Some("DeadlineExceeded".to_owned())));
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
     PodStatus,
 };
 use model::observed::{self, ContainerState, SandboxState, SandboxStatus};
+use model::pod_failure::PodFailure;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ use crate::decide::test_pods::{
     World, at, condition, container, ended, pod, running, sandbox, sidecar, time, waiting,
     with_ephemeral, with_init,
 };
-use crate::decide::{Failure, Phase, Waiting, summary};
+use crate::decide::{Phase, Waiting, summary};
 
 const INITS: [&str; 2] = ["init", "beside"];
 const REGULAR: [&str; 2] = ["main", "second"];
@@ -214,7 +215,7 @@ prop_compose! {
         stopped_for_good in any::<bool>(),
         now in any_time(),
     ) -> World {
-        let failure = failed.map(|reason| Failure { reason, message: "no room".to_owned(), disruption: None });
+        let failure = failed.map(|reason| PodFailure { reason, message: "no room".to_owned(), disruption: None });
         let mut world = World { observed, previous, failure, stopped_for_good, now, ..World::new(pod, vec![]) };
         let wait = Waiting { reason: "CrashLoopBackOff", message: String::new() };
         world.start_failures = failing.into_iter().map(|name| (name.to_owned(), wait.clone())).collect();

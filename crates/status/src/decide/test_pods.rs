@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::{
     PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use model::admission::PendingResize;
 use model::ids::PodName;
 use model::labels;
 use model::observed::{self, SandboxState, SandboxStatus};
+use model::pod_failure::PodFailure;
 
-use crate::decide::{
-    Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting, pod_status,
-};
+use crate::decide::{NodeFacts, Resizing, StatusInput, Waiting, pod_status};
 
 pub(crate) const NOW: i64 = 1_000_000;
 
@@ -184,7 +184,7 @@ pub(crate) struct World {
     pub(crate) previous: Option<PodStatus>,
     pub(crate) start_failures: BTreeMap<String, Waiting>,
     pub(crate) has_new_sandbox: bool,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<PodFailure>,
     pub(crate) stopped_for_good: bool,
     pub(crate) pending: Option<PendingResize>,
     pub(crate) resizes: bool,

@@ -133,11 +133,15 @@ impl Intake {
         known.map(|(uid, _)| uid).chain(kept).cloned().collect()
     }
 
-    /// Whether every listed and every running pod has a worker or was rejected: then [`super::IntakeEvent::Reconcile`]
-    /// finds nothing.
+    /// Whether every desired and every running pod has a worker: then [`super::IntakeEvent::Reconcile`] finds nothing.
     pub fn is_settled(&self, live: &BTreeMap<PodUid, PodName>) -> bool {
-        let mut desired = self.pods.values().filter(|entry| entry.is_desired());
-        desired.all(|entry| entry.state.has_worker()) && live.keys().all(|uid| self.has_worker(uid))
+        let is_settled = |entry: &Entry| {
+            let is_kept = matches!(entry.state, IntakeState::RemovedBeforeFirstList(_));
+            entry.state.has_worker() || !(entry.is_desired() || is_kept)
+        };
+        self.outdated == OutdatedCopies::default()
+            && self.pods.values().all(is_settled)
+            && live.keys().all(|uid| self.has_worker(uid))
     }
 
     /// A pod as garbage collection sees it.

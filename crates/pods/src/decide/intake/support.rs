@@ -1,6 +1,7 @@
 //! An intake with one pod, for the tables.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::admission::Rejection;
 use podspec::annotations;
 
 use super::*;

@@ -4,7 +4,7 @@ use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// What made the agent look again at resizes that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trigger {
+pub enum Trigger {
     /// A pod takes less than it did.
     PodResized,
     /// A pod changed.
@@ -42,7 +42,7 @@ pub(crate) struct Counts {
 
 /// The metrics, by their upstream names.
 #[derive(Debug, Clone)]
-pub(crate) struct ResizeMetrics {
+pub struct ResizeMetrics {
     requested: IntCounterVec,
     pending: IntGaugeVec,
     infeasible: IntCounterVec,
@@ -52,7 +52,7 @@ pub(crate) struct ResizeMetrics {
 
 impl ResizeMetrics {
     /// Metrics that show up in a registry.
-    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(counter.clone()))?;
@@ -87,7 +87,7 @@ impl ResizeMetrics {
     }
 
     /// A pod asks for something else.
-    pub(crate) fn requested(&self, request: pods::decide::resize::Request) {
+    pub(crate) fn requested(&self, request: crate::decide::resize::Request) {
         let (resource, requirement, operation) = request;
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }

@@ -2,12 +2,11 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::{PodStatus, SandboxState};
-use podspec::{Allocation, Size};
-use runtime::decide::{Sizes, actual};
+use podspec::{Allocation, Size, Sizes, actual};
 
 /// What a pod counts with when it is taken in: what is on record; else what its containers have or had
 /// last; else what it was given when the sandbox was made that it lives in; else what it asks for.
-pub(crate) fn remembered(
+pub fn remembered(
     pod: &Pod,
     record: Option<&Allocation>,
     observed: Option<&PodStatus>,
@@ -37,7 +36,7 @@ pub(crate) fn remembered(
 /// What a pod may still have of what an earlier agent gave it: of containers that run what they have,
 /// of the others what the pod was given; as a whole, as long as something runs, the larger one of what
 /// it was given and had before.
-pub(crate) fn still_has(
+pub fn still_has(
     given: &Allocation,
     before: Option<&Allocation>,
     observed: Option<&PodStatus>,
@@ -71,8 +70,7 @@ mod tests {
     use model::ids::ContainerId;
     use model::labels;
     use model::observed::{ContainerState, SandboxStatus};
-    use podspec::{Origin, read_manifest};
-    use runtime::decide::Actual;
+    use podspec::{Actual, Origin, read_manifest};
 
     use super::*;
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::Rejection;
 use model::quantity::Quantity;
 use podspec::resources::{
     self, Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS, is_extended, is_scalar,
 };
 
-use super::{Node, Occupancy, Rejection};
+use super::{Node, Occupancy};
 
 /// Amounts as whole numbers: of processors thousandths, of everything else units.
 pub(super) type Units = BTreeMap<String, i64>;

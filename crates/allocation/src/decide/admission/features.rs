@@ -1,9 +1,10 @@
 //! Whether the node can do what a pod needs, apart from resources.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use model::admission::Rejection;
 use podspec::view;
 
-use super::{Ability, Node, Rejection};
+use super::{Ability, Node};
 
 /// What of the node's abilities a pod is refused for, if anything.
 pub fn features(pod: &Pod, node: &Node) -> Option<Rejection> {

@@ -4,8 +4,8 @@
 //! Every field of the specification is named here, by taking the types apart: a field that a new
 //! version of the API adds does not compile until somebody has decided about it.
 
+use crate::view;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use podspec::view;
 
 /// Annotations that ask for something of the node. Upstream too acts on the field alone by now, so a
 /// pod that relies on the annotation would run unconfined.
@@ -23,7 +23,7 @@ enum Of {
 }
 
 /// The paths of fields that the pod sets and the agent does not act on yet.
-pub(crate) fn unsupported(pod: &Pod) -> Vec<String> {
+pub fn unsupported(pod: &Pod) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
     let is_static = view::is_static(pod);
     let mut paths = if is_static { annotations(pod) } else { Vec::new() };
@@ -113,9 +113,9 @@ fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str>
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{PodReadinessGate, Volume};
-    use podspec::{Origin, read_manifest};
 
     use super::*;
+    use crate::{Origin, read_manifest};
 
     /// The fields that keep a pod from running, from its manifest as an agent reads it.
     fn refused(spec: &str, container: &str) -> Vec<String> {
@@ -188,7 +188,7 @@ mod tests {
         let name = "container.seccomp.security.alpha.kubernetes.io/main".to_owned();
         pod.metadata.annotations = Some([(name.clone(), "localhost/tight.json".to_owned())].into());
         assert!(unsupported(&pod).is_empty(), "the API's may be annotated at any time");
-        let source = (podspec::annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+        let source = (crate::annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
         pod.metadata.annotations.get_or_insert_default().extend([source]);
         assert_eq!(unsupported(&pod), [format!("metadata.annotations[{name}]")]);
     }

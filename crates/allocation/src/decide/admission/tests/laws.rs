@@ -1,5 +1,6 @@
 //! What holds whatever pods come.
 
+use model::ids::PodUid;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,35 +1,31 @@
-//! Whether a pod may run on this node at all: upstream's chain of admission handlers, in its order.
+//! Whether the node admits a pod at all: upstream's chain of admission handlers, in its order.
 
 use k8s_openapi::api::core::v1::Pod;
-use pods::decide::admission::{
-    Decision, Node, Occupancy, Rejection, admission, features, only_labels_are_in_the_way,
-    other_system,
+use model::admission::Rejection;
+use podspec::{unsupported, view};
+
+use super::admission::{
+    Decision, Node, Occupancy, admission, features, only_labels_are_in_the_way, other_system,
 };
-use pods::source::SupportCheck;
-use podspec::view;
-use runtime::decide::{AllowedSysctls, apparmor_refusal};
+use super::apparmor::apparmor_refusal;
+use super::sysctls::AllowedSysctls;
 
-use crate::admission_metrics::AdmissionMetrics;
-use crate::unsupported::unsupported;
-
-/// What the node lets pods do.
+/// The rules by which the node admits pods.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub struct AdmissionChain {
     /// Kernel parameters that pods may set.
-    pub(crate) sysctls: AllowedSysctls,
+    pub sysctls: AllowedSysctls,
     /// Whether `AppArmor` is there.
-    pub(crate) apparmor: bool,
+    pub apparmor: bool,
     /// Whether containers may have policies and rules of their own about when they are restarted.
-    pub(crate) restart_rules: bool,
+    pub restart_rules: bool,
     /// The node itself.
-    pub(crate) node: Node,
-    /// Counts what comes of it.
-    pub(crate) metrics: AdmissionMetrics,
+    pub node: Node,
 }
 
-impl Admission {
+impl AdmissionChain {
     /// What the pod relies on and the agent does not do, if anything. A pod of the API waits instead.
-    pub(crate) fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
+    pub fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
         }
@@ -43,7 +39,7 @@ impl Admission {
 
     /// Why a pod must not run on that has changed, if so. What it takes of the node is not asked
     /// again, as upstream has it; and nothing of a pod of the API, which its server has let change.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Rejection> {
+    pub fn refusal(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
         }
@@ -53,7 +49,7 @@ impl Admission {
 
     /// Whether a pod that comes is let in beside those that are there. Nobody makes room for one that
     /// is refused for something else.
-    pub(crate) fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
+    pub fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
         if let Some(rejection) = self.forbidden_sysctl(pod) {
             return Decision::Reject(rejection);
         }
@@ -66,7 +62,7 @@ impl Admission {
     }
 
     /// Whether a pod that is refused might be let in by what the node's object is like by now.
-    pub(crate) fn may_be_late(&self, pod: &Pod, there: &Occupancy) -> bool {
+    pub fn may_be_late(&self, pod: &Pod, there: &Occupancy) -> bool {
         self.forbidden_sysctl(pod).is_none() && only_labels_are_in_the_way(pod, there, &self.node)
     }
 
@@ -84,12 +80,10 @@ impl Admission {
         let message = apparmor_refusal(pod, self.apparmor)?;
         Some(Rejection::new("AppArmor", message))
     }
-}
 
-/// Nothing that may change while the agent runs is asked here: the node's labels, what other pods take of
-/// it, or what the runtime can do.
-impl SupportCheck for Admission {
-    fn unsupported(&self, pod: &Pod) -> Option<String> {
+    /// Why the node can never run a pod of a manifest, if so. Nothing counts that may change while the agent
+    /// runs: the node's labels, the other pods, or the features of the runtime.
+    pub fn unsupported_manifest(&self, pod: &Pod) -> Option<String> {
         let rejection = self.refusal(pod).or_else(|| other_system(pod));
         let rejection = rejection.or_else(|| features(pod, &self.node));
         rejection.map(|rejection| rejection.message)
@@ -102,15 +96,25 @@ mod tests {
     use podspec::{Origin, read_manifest};
 
     use super::*;
-    use crate::decide::node::roomy;
+    use crate::decide::admission::Ability;
 
-    fn rules() -> Admission {
-        Admission {
+    /// A node that has room for any pod, and all abilities.
+    fn roomy() -> Node {
+        let all = [("cpu", "1M"), ("memory", "1Ei"), ("ephemeral-storage", "1Ei"), ("pods", "1M")];
+        Node {
+            name: "node".to_owned(),
+            allocatable: all.map(|(name, text)| (name.to_owned(), text.parse().unwrap())).into(),
+            abilities: Ability::ALL.into(),
+            ..Node::default()
+        }
+    }
+
+    fn rules() -> AdmissionChain {
+        AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
             restart_rules: true,
-            node: roomy("node"),
-            metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+            node: roomy(),
         }
     }
 
@@ -185,7 +189,7 @@ mod tests {
             ("hostIPC: true", None),
         ];
         for (spec, expected) in rows {
-            let message = SupportCheck::unsupported(&rules, &pod(spec));
+            let message = rules.unsupported_manifest(&pod(spec));
             assert_eq!(message.as_deref(), expected, "{spec}");
         }
     }
@@ -214,7 +218,7 @@ mod tests {
         let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
                     {name: s, image: i, restartPolicy: Always}]";
         assert_eq!(rules().unsupported(&pod(spec)), None);
-        let gated = Admission { restart_rules: false, ..rules() };
+        let gated = AdmissionChain { restart_rules: false, ..rules() };
         let told = gated.unsupported(&pod(spec)).map(|told| told.message);
         let expected = "not supported: spec.initContainers[0].restartPolicy";
         assert_eq!(told.as_deref(), Some(expected));

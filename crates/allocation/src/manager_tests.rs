@@ -1,17 +1,44 @@
-//! The record, on files in memory.
+//! Allocations and their checkpoint, on files in memory.
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use podspec::Allocation;
+use prometheus::Registry;
+use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
 use testkit::pods::pod;
 use tokio::time::timeout;
 
 use super::*;
+use crate::decide::AllowedSysctls;
+use crate::decide::admission::Node;
+use crate::decide::pod_allocation::{ResizeRequest, ResizeStage};
+use crate::resize_metrics::ResizeMetrics;
 
 const PATH: &str = "/state/allocated-resources.json";
+
+fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
+    let registry = Registry::new();
+    let chain = AdmissionChain {
+        sysctls: AllowedSysctls::new((6, 1), &[]),
+        apparmor: false,
+        restart_rules: true,
+        node: Node::default(),
+    };
+    let parts = AllocationParts {
+        chain,
+        resizes: Arc::new(Resizes::new(ResizeMetrics::new(&registry).unwrap())),
+        metrics: AdmissionMetrics::new(&registry).unwrap(),
+        events: Arc::new(KeptEvents::default()),
+        clock: Arc::new(VirtualClock::new()),
+        files: Arc::clone(files) as _,
+    };
+    AllocationManager::new(parts, Path::new("/state"))
+}
 
 fn asking(name: &str, cpu: &str) -> Arc<Pod> {
     let requests = Some([("cpu".to_owned(), Quantity(cpu.to_owned()))].into());
@@ -20,15 +47,38 @@ fn asking(name: &str, cpu: &str) -> Arc<Pod> {
     Arc::new(pod.spec(|spec| spec.containers[0].resources = Some(resources)).build())
 }
 
-async fn on_disk(files: &Arc<MemoryFiles>) -> Vec<String> {
-    let mut next = Allocations::new(Arc::clone(files) as _, Path::new("/state"));
-    next.load().await.unwrap();
-    next.record.into_keys().collect()
+impl AllocationManager {
+    fn let_in(&mut self, desired: &Arc<Pod>, allocated: &Arc<Pod>) {
+        self.admit(desired, allocated, None, &Sizes::new());
+    }
+
+    fn grant(&mut self, uid: &PodUid, pod: &Arc<Pod>) {
+        let stage = ResizeStage::Granted(Arc::clone(pod));
+        let request = ResizeRequest { stage, refusal: None };
+        self.resizes.change(uid, |entry| entry.request = Some(Box::new(request)));
+    }
+
+    fn is_granted(&self, uid: &PodUid) -> bool {
+        self.resizes.entry(uid, PodAllocation::is_granted).unwrap_or(false)
+    }
+
+    fn saved(&self) -> Vec<String> {
+        self.resizes.read(|table| {
+            let saved = table.pods.iter().filter(|(_, entry)| entry.saved.is_some());
+            saved.map(|(uid, _)| uid.to_string()).collect()
+        })
+    }
 }
 
-async fn finished(allocations: &mut Allocations) -> Vec<String> {
-    let written = allocations.written().await;
-    let grants = allocations.finish(written);
+async fn on_disk(files: &Arc<MemoryFiles>) -> Vec<String> {
+    let mut next = manager(files);
+    next.load().await.unwrap();
+    next.saved()
+}
+
+async fn finished(manager: &mut AllocationManager) -> Vec<String> {
+    let written = manager.file.written().await;
+    let grants = manager.finish(written);
     grants.into_iter().map(|grant| grant.uid.to_string()).collect()
 }
 
@@ -36,20 +86,20 @@ async fn finished(allocations: &mut Allocations) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write() {
     let files = Arc::new(MemoryFiles::new());
-    let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut allocations = manager(&files);
     let uid = |name: &str| view::uid(&asking(name, "1"));
     for name in ["a", "b", "c", "d"] {
-        allocations.let_in(asking(name, "1"), asking(name, "1"));
+        allocations.let_in(&asking(name, "1"), &asking(name, "1"));
     }
     files.hold_writes();
     let wanted = asking("a", "2");
     allocations.grant(&uid("a"), &wanted);
-    allocations.keep();
+    allocations.save();
     for name in ["b", "c", "d"] {
         allocations.grant(&uid(name), &asking(name, "2"));
-        allocations.keep();
+        allocations.save();
     }
-    let waits = timeout(Duration::from_mins(1), allocations.written()).await;
+    let waits = timeout(Duration::from_mins(1), allocations.file.written()).await;
     assert!(waits.is_err() && allocations.is_granted(&uid("a")));
     let given = Allocation::of(&allocations.allocated(&wanted));
     assert_eq!(given, Allocation::of(&asking("a", "1")), "not before it is on record");
@@ -57,16 +107,16 @@ async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write(
     files.release_writes();
     assert_eq!(finished(&mut allocations).await, [uid("a").as_str()]);
     assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &wanted));
-    let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut next = manager(&files);
     next.load().await.unwrap();
-    let before = next.before(&uid("a")).cloned();
+    let before = next.resizes.entry(&uid("a"), |entry| entry.before().cloned()).flatten();
     assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "which it may still have");
-    allocations.settled(&uid("a"));
+    allocations.resizes.change(&uid("a"), PodAllocation::settle);
     assert_eq!(finished(&mut allocations).await, [uid("b").as_str(), uid("c").as_str()]);
     assert_eq!(on_disk(&files).await, ["a", "b", "c"].map(|name| uid(name).to_string()));
     // One that goes while it is written is not given anything, and not on record in the end.
     allocations.grant(&uid("a"), &asking("a", "3"));
-    allocations.keep();
+    allocations.save();
     allocations.forget(&uid("a"));
     assert_eq!(finished(&mut allocations).await, [""; 0]);
     allocations.flush().await;
@@ -77,30 +127,29 @@ async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write(
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_kept_is_not_given() {
     let files = Arc::new(MemoryFiles::new());
-    let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut allocations = manager(&files);
     let (has, wanted) = (asking("a", "1"), asking("a", "2"));
     let uid = view::uid(&has);
-    allocations.let_in(Arc::clone(&has), has);
+    allocations.let_in(&has, &has);
     files.fail(PATH, ErrorKind::StorageFull);
     allocations.grant(&uid, &wanted);
-    allocations.keep();
+    allocations.save();
     assert_eq!(finished(&mut allocations).await, [""; 0]);
     assert!(!allocations.is_granted(&uid), "it may be asked for again");
     files.repair(PATH);
     allocations.grant(&uid, &wanted);
-    allocations.keep();
+    allocations.save();
     assert_eq!(finished(&mut allocations).await, [uid.as_str()]);
 }
 
 #[test]
 fn a_pod_is_copied_once_for_what_it_was_given() {
     let files = Arc::new(MemoryFiles::new());
-    let mut allocations = Allocations::new(files as _, Path::new("/state"));
+    let mut allocations = manager(&files);
     let (has, wanted) = (asking("a", "1"), asking("a", "2"));
-    allocations.let_in(Arc::clone(&has), Arc::clone(&has));
+    allocations.let_in(&has, &has);
     assert!(Arc::ptr_eq(&allocations.allocated(&has), &has));
-    let given = allocations.allocated(&wanted);
-    allocations.changed(Arc::clone(&wanted), Arc::clone(&given));
+    let given = allocations.update(&wanted);
     assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &given));
     assert_eq!(Allocation::of(&given), Allocation::of(&has));
 }
@@ -109,27 +158,27 @@ fn a_pod_is_copied_once_for_what_it_was_given() {
 #[tokio::test(start_paused = true)]
 async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
     let files = Arc::new(MemoryFiles::new());
-    let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut allocations = manager(&files);
     let names: Vec<String> = (0..100).map(|number| format!("pod-{number:02}")).collect();
     files.hold_writes();
     for name in &names {
         let pod = asking(name, "1");
-        allocations.let_in(Arc::clone(&pod), Arc::clone(&pod));
-        allocations.keep();
+        allocations.let_in(&pod, &pod);
+        allocations.save();
         assert!(Arc::ptr_eq(&allocations.allocated(&pod), &pod), "it has it already");
     }
     // Some more while the others are written, one of which is in a hurry.
-    let due = allocations.written().await;
+    let due = allocations.file.written().await;
     assert!(matches!(due, Written(None)), "{due:?}");
     allocations.finish(due);
     for name in ["late", "later"] {
-        allocations.let_in(asking(name, "1"), asking(name, "1"));
-        allocations.hurry();
-        allocations.keep();
+        allocations.let_in(&asking(name, "1"), &asking(name, "1"));
+        allocations.file.hurry();
+        allocations.save();
     }
     files.release_writes();
     let mut writes = 0;
-    while let Ok(written) = timeout(Duration::from_mins(1), allocations.written()).await {
+    while let Ok(written) = timeout(Duration::from_mins(1), allocations.file.written()).await {
         writes += usize::from(matches!(written, Written(Some(_))));
         allocations.finish(written);
     }
@@ -140,18 +189,18 @@ async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
     expected.sort();
     assert_eq!(on_disk(&files).await, expected);
     // The next agent finds what each was given, whatever it asks for by now, and writes nothing for it.
-    let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut next = manager(&files);
     next.load().await.unwrap();
     let (more, none) = (asking("pod-07", "100"), Sizes::new());
     let given = next.remembered(&more, None, &none);
     assert_eq!(Allocation::of(&given), Allocation::of(&asking("pod-07", "1")));
-    next.let_in(more, given);
-    next.keep();
-    assert!(timeout(Duration::from_mins(1), next.written()).await.is_err());
+    next.let_in(&more, &given);
+    next.save();
+    assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
     // Who goes is not worth a write of its own.
     next.forget(&view::uid(&asking("pod-07", "1")));
-    next.keep();
-    assert!(timeout(Duration::from_mins(1), next.written()).await.is_err());
+    next.save();
+    assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
     next.tidy();
     finished(&mut next).await;
     assert_eq!(on_disk(&files).await.len(), 101);
@@ -162,19 +211,19 @@ async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
 async fn a_record_that_cannot_be_read_is_never_overwritten_and_a_damaged_one_is_kept_aside() {
     let files = Arc::new(MemoryFiles::new());
     let pod = asking("a", "1");
-    let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
-    allocations.let_in(Arc::clone(&pod), Arc::clone(&pod));
+    let mut allocations = manager(&files);
+    allocations.let_in(&pod, &pod);
     allocations.flush().await;
     let good = files.content(PATH).unwrap();
     files.fail(PATH, ErrorKind::Other);
-    let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut next = manager(&files);
     let error = next.load().await.unwrap_err();
     assert_eq!(error.path, Path::new(PATH));
     files.repair(PATH);
     assert_eq!(files.content(PATH).unwrap(), good);
     files.write(PATH, "{}");
-    let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+    let mut next = manager(&files);
     next.load().await.unwrap();
-    assert_eq!(next.record, Record::new());
+    assert_eq!(next.saved(), [""; 0]);
     assert_eq!(files.content(format!("{PATH}.damaged")).unwrap(), b"{}");
 }

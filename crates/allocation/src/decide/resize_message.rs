@@ -23,7 +23,7 @@ struct One<'a> {
 }
 
 /// `Pod resize started: {…}`: what became of it, and what the pod asks for.
-pub(crate) fn resize_message(what: &str, pod: &Pod, error: Option<&str>) -> String {
+pub fn resize_message(what: &str, pod: &Pod, error: Option<&str>) -> String {
     let summary = Summary {
         init_containers: ones(view::init_containers(pod)),
         containers: ones(view::containers(pod)),

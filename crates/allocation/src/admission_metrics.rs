@@ -28,14 +28,14 @@ const REASONS: [&str; 20] = [
 
 /// The metrics, by their upstream names.
 #[derive(Debug, Clone)]
-pub(crate) struct AdmissionMetrics {
+pub struct AdmissionMetrics {
     rejections: IntCounterVec,
     preemptions: IntCounterVec,
 }
 
 impl AdmissionMetrics {
     /// Metrics that show up in a registry.
-    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, label: &str| {
             let counter = IntCounterVec::new(Opts::new(name, help), &[label])?;
             registry.register(Box::new(counter.clone()))?;
@@ -56,12 +56,12 @@ impl AdmissionMetrics {
     }
 
     /// A pod was not let in.
-    pub(crate) fn rejected(&self, reason: &str) {
+    pub fn rejected(&self, reason: &str) {
         self.rejections.with_label_values(&[label(reason)]).inc();
     }
 
     /// A pod made room, because of that resource.
-    pub(crate) fn preempted(&self, resource: &str) {
+    pub fn preempted(&self, resource: &str) {
         self.preemptions.with_label_values(&[resource]).inc();
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use model::ports::files::FileError;
+use crate::ports::files::FileError;
 
 /// A text in quotes as Go writes it, which is what programs that read it expect.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for c in text.chars() {
         match c {
@@ -40,7 +40,7 @@ fn is_printable(c: char) -> bool {
 }
 
 /// What failed with a file, as Go tells it.
-pub(crate) fn file_error(error: &FileError) -> String {
+pub fn file_error(error: &FileError) -> String {
     let operation = match error.operation {
         "read" => "open",
         "create directory" => "mkdir",

@@ -10,10 +10,11 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use model::admission::{Preemption, Rejection};
 use podspec::resources::{self, Amounts, CPU, MEMORY};
 use podspec::{Allocation, QosClass, Size, qos_class, view};
 
-use super::admission::{Ability, Decision, Node, Preemption, Rejection, undeclared};
+use super::admission::{Ability, Decision, Node, undeclared};
 
 /// What to do about a pod that asks for other resources than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]

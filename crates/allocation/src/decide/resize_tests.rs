@@ -8,7 +8,7 @@ use podspec::{Origin, read_manifest};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::admission::{Occupancy, Rejection, admission};
+use crate::decide::admission::{Occupancy, admission};
 
 fn pod(resources: &str) -> Pod {
     spec(&format!("containers: [{{name: main, image: 'image:1', resources: {{{resources}}}}}]"))

@@ -18,10 +18,8 @@ mod preemption;
 mod resources;
 mod taints;
 
-use std::borrow::Cow;
-
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::PodUid;
+use model::admission::{Preemption, Rejection};
 use podspec::view;
 
 pub use features::features;
@@ -37,25 +35,9 @@ const OS_LABEL: &str = "kubernetes.io/os";
 
 const AFFINITY: &str = "NodeAffinity";
 
-/// Why a pod is not let in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// Upstream's word for it.
-    pub reason: Cow<'static, str>,
-    /// A sentence.
-    pub message: String,
-}
-
-impl Rejection {
-    /// For a reason that is known by name.
-    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
-    }
-
-    /// A predicate that upstream's scheduler knows too.
-    fn by_predicate(name: &'static str, why: &str) -> Self {
-        Self::new(name, format!("Predicate {name} failed: {why}"))
-    }
+/// A predicate that upstream's scheduler has too.
+fn failed_predicate(name: &'static str, why: &str) -> Rejection {
+    Rejection::new(name, format!("Predicate {name} failed: {why}"))
 }
 
 /// What becomes of a pod that comes.
@@ -67,15 +49,6 @@ pub enum Decision {
     Reject(Rejection),
     /// It is, after others have gone.
     Preempt(Preemption),
-}
-
-/// Who makes room for a critical pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preemption {
-    /// Who goes.
-    pub victims: Vec<PodUid>,
-    /// What there was too little of, first of all.
-    pub resource: String,
 }
 
 /// Whether a pod is let in beside those that are there.
@@ -163,7 +136,7 @@ fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
         ),
     ];
     let failed = checks.into_iter().filter(|(holds, ..)| !holds);
-    failed.map(|(_, name, why)| Rejection::by_predicate(name, why)).collect()
+    failed.map(|(_, name, why)| failed_predicate(name, why)).collect()
 }
 
 fn make_room(pod: &Pod, there: &Occupancy, lacking: &[Insufficient]) -> Decision {
