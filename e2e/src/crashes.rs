@@ -14,9 +14,9 @@ use cri::CriRuntime;
 use hostfs::HostSegments;
 use journal::{Became, Entry, Query, find};
 use model::observed::{Container, ContainerState, SandboxState};
-use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use tempfile::TempDir;
-use testkit::mortal::Moment;
+use testkit::crash_point::Moment;
 use tokio::task::JoinSet;
 
 use crate::hollow::{Hollow, LONG, Program};

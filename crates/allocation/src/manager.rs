@@ -99,6 +99,11 @@ impl AllocationManager {
         Self { chain, metrics, resizes, events, clock, file }
     }
 
+    /// Why a pod is not allocated what it requests.
+    pub fn pending_resize(&self, uid: &PodUid) -> Option<Arc<PendingResize>> {
+        self.resizes.pending(uid)
+    }
+
     /// Reads what an earlier agent allocated.
     pub async fn load(&mut self) -> Result<(), FileError> {
         let saved = self.file.load().await?;
@@ -266,11 +271,6 @@ impl AllocationManager {
     fn record(&self, pod: &Pod, kind: EventType, reason: &'static str, message: String) {
         let event = PodEvent::warning(view::uid(pod), view::pod_name(pod), reason, message);
         self.events.record(PodEvent { kind, ..event });
-    }
-
-    /// Why a pod is not allocated what it requests.
-    pub fn pending_resize(&self, uid: &PodUid) -> Option<Arc<PendingResize>> {
-        self.resizes.pending(uid)
     }
 
     /// The victims of a pod have terminated: if they did for a resize, it is decided again.

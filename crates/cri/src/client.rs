@@ -9,8 +9,9 @@ use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
-    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+    SandboxFilter, SandboxService,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -126,38 +127,7 @@ fn named<T: From<String>>(call: Call<'_>, id: String, lack: &str) -> Result<T, R
 }
 
 #[async_trait]
-impl Runtime for CriRuntime {
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
-        let request = cri::VersionRequest { version: "v1".to_owned() };
-        let call = on("Version", ALL);
-        let answer = self.runtime.call(call, request, RuntimeServiceClient::version).await?;
-        Ok(RuntimeVersion {
-            name: answer.runtime_name,
-            version: answer.runtime_version,
-            api_version: answer.runtime_api_version,
-        })
-    }
-
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let request = cri::StatusRequest { verbose: false };
-        let call = on("Status", ALL);
-        let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
-        let handlers = answer.runtime_handlers.into_iter().map(from_cri::runtime_handler).collect();
-        let features = answer.features.unwrap_or_default();
-        let status =
-            answer.status.map(|status| from_cri::runtime_status(&status, handlers, features));
-        status.ok_or_else(|| call.malformed("no status"))
-    }
-
-    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
-        let network = cri::NetworkConfig { pod_cidr: pod_cidrs.to_owned() };
-        let config = cri::RuntimeConfig { network_config: Some(network) };
-        let request = cri::UpdateRuntimeConfigRequest { runtime_config: Some(config) };
-        let call = on("UpdateRuntimeConfig", pod_cidrs);
-        self.runtime.call(call, request, RuntimeServiceClient::update_runtime_config).await?;
-        Ok(())
-    }
-
+impl SandboxService for CriRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let pod = config.pod.to_string();
         let request = cri::RunPodSandboxRequest {
@@ -206,6 +176,35 @@ impl Runtime for CriRuntime {
         status.ok_or_else(|| call.malformed("no status, or one without id or metadata"))
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let request = cri::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: id.to_string(),
+            overhead: Some(to_cri::resources(overhead)),
+            resources: Some(to_cri::resources(resources)),
+        };
+        let call = on("UpdatePodSandboxResources", id.as_str());
+        let method = RuntimeServiceClient::update_pod_sandbox_resources;
+        self.runtime.call(call, request, method).await?;
+        Ok(())
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let request =
+            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: true };
+        let call = on("PodSandboxStatus", id.as_str());
+        let method = RuntimeServiceClient::pod_sandbox_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(verbose::sandbox_image(&answer.info))
+    }
+}
+
+#[async_trait]
+impl ContainerService for CriRuntime {
     async fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -239,23 +238,6 @@ impl Runtime for CriRuntime {
         };
         let call = on("StopContainer", id.as_str()).within(Class::Stop(grace));
         self.runtime.call(call, request, RuntimeServiceClient::stop_container).await?;
-        Ok(())
-    }
-
-    async fn update_pod_sandbox_resources(
-        &self,
-        id: &SandboxId,
-        overhead: &LinuxResources,
-        resources: &LinuxResources,
-    ) -> Result<(), RuntimeError> {
-        let request = cri::UpdatePodSandboxResourcesRequest {
-            pod_sandbox_id: id.to_string(),
-            overhead: Some(to_cri::resources(overhead)),
-            resources: Some(to_cri::resources(resources)),
-        };
-        let call = on("UpdatePodSandboxResources", id.as_str());
-        let method = RuntimeServiceClient::update_pod_sandbox_resources;
-        self.runtime.call(call, request, method).await?;
         Ok(())
     }
 
@@ -294,15 +276,6 @@ impl Runtime for CriRuntime {
         Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_nobodys()))
     }
 
-    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
-        match unchanged::list_if_changed(&self.lists, known).await {
-            Err(error) if error.is_too_large() => {
-                model::lists::everything_unless_known(self, known).await
-            }
-            answer => answer,
-        }
-    }
-
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let request = cri::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
         let call = on("ContainerStatus", id.as_str());
@@ -328,7 +301,10 @@ impl Runtime for CriRuntime {
         let answer = self.lists.call(call, request, exec::exec_sync).await?;
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
     }
+}
 
+#[async_trait]
+impl ImageService for CriRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         let request = cri::ImageStatusRequest { image: Some(image_spec(image)), verbose: false };
         let call = on("ImageStatus", image);
@@ -388,21 +364,50 @@ impl Runtime for CriRuntime {
         Ok(verbose::image_labels(&answer.info))
     }
 
-    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let request =
-            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: true };
-        let call = on("PodSandboxStatus", id.as_str());
-        let method = RuntimeServiceClient::pod_sandbox_status;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(verbose::sandbox_image(&answer.info))
-    }
-
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
         let call = on("ImageFsInfo", ALL);
         let request = cri::ImageFsInfoRequest {};
         let answer = self.image.call(call, request, ImageServiceClient::image_fs_info).await?;
         let filesystems = answer.image_filesystems.into_iter();
         Ok(filesystems.filter_map(from_cri::image_filesystem).collect())
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for CriRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let request = cri::VersionRequest { version: "v1".to_owned() };
+        let call = on("Version", ALL);
+        let answer = self.runtime.call(call, request, RuntimeServiceClient::version).await?;
+        Ok(RuntimeVersion {
+            name: answer.runtime_name,
+            version: answer.runtime_version,
+            api_version: answer.runtime_api_version,
+        })
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let request = cri::StatusRequest { verbose: false };
+        let call = on("Status", ALL);
+        let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
+        let handlers = answer.runtime_handlers.into_iter().map(from_cri::runtime_handler).collect();
+        let features = answer.features.unwrap_or_default();
+        let status =
+            answer.status.map(|status| from_cri::runtime_status(&status, handlers, features));
+        status.ok_or_else(|| call.malformed("no status"))
+    }
+
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        let network = cri::NetworkConfig { pod_cidr: pod_cidrs.to_owned() };
+        let config = cri::RuntimeConfig { network_config: Some(network) };
+        let request = cri::UpdateRuntimeConfigRequest { runtime_config: Some(config) };
+        let call = on("UpdateRuntimeConfig", pod_cidrs);
+        self.runtime.call(call, request, RuntimeServiceClient::update_runtime_config).await?;
+        Ok(())
+    }
+
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        unchanged::list_if_changed(&self.lists, known).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

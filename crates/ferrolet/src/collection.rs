@@ -16,7 +16,7 @@ use journal::Inputs;
 use model::chain::Chain;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::clock::WallClock;
-use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, RuntimeInfo, SandboxFilter};
 use model::verdict::{Detail, Input, Owner, Verdict};
 use process::tasks::Tasks;
 use serde_json::Value;
@@ -61,20 +61,20 @@ async fn answered<T>(
 
 /// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan have
 /// longer limits, because lists may be long.
-pub async fn check_version(runtime: &dyn Runtime) -> Result<(), RuntimeCheckError> {
+pub async fn check_version(runtime: &dyn RuntimeInfo) -> Result<(), RuntimeCheckError> {
     answered("its version", runtime.version()).await
 }
 
 /// Requests short lists of the runtime, which may hang although the version is returned. Only a missing answer is an
 /// error: a list that fails is a problem of the plan.
-pub async fn check_lists(runtime: &dyn Runtime) -> Result<(), RuntimeCheckError> {
+pub async fn check_lists(runtime: &Runtime) -> Result<(), RuntimeCheckError> {
     let ready = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
     let created =
         ContainerFilter { state: Some(ContainerState::Created), ..ContainerFilter::default() };
     let (sandboxes, containers, images) = tokio::join!(
-        answered("its sandboxes (ListPodSandbox)", runtime.list_pod_sandboxes(&ready)),
-        answered("its containers (ListContainers)", runtime.list_containers(&created)),
-        answered("its images (ListImages)", runtime.list_images()),
+        answered("its sandboxes (ListPodSandbox)", runtime.sandboxes.list_pod_sandboxes(&ready)),
+        answered("its containers (ListContainers)", runtime.containers.list_containers(&created)),
+        answered("its images (ListImages)", runtime.images.list_images()),
     );
     let is_silent = |answer: &Result<(), RuntimeCheckError>| {
         matches!(answer, Err(RuntimeCheckError::Silent { .. }))
@@ -87,7 +87,7 @@ pub async fn check_lists(runtime: &dyn Runtime) -> Result<(), RuntimeCheckError>
 pub(crate) struct Collection {
     containers: ContainerGc,
     images: ImageGc,
-    runtime: Arc<dyn Runtime>,
+    runtime: Runtime,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
     /// Read by the task that makes passes.
@@ -99,7 +99,7 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let policy = self.policy.clone();
-        let (items, warnings, problems) = match check_version(&*self.runtime).await {
+        let (items, warnings, problems) = match check_version(&*self.runtime.info).await {
             Err(silent @ RuntimeCheckError::Silent { .. }) => {
                 (Vec::new(), Vec::new(), vec![chain(&silent)])
             }
@@ -148,7 +148,7 @@ impl Collection {
         Self {
             containers,
             images,
-            runtime: Arc::clone(&ports.runtime),
+            runtime: ports.runtime.clone(),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),
             asked: sender,
@@ -249,15 +249,16 @@ mod tests {
             (Method::ListImages, "its images (ListImages)"),
         ];
         for (method, what) in rows {
-            let runtime = MemoryRuntime::new(Arc::new(VirtualClock::default()));
-            assert!(check_lists(&runtime).await.is_ok(), "{what}");
+            let runtime = Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::default())));
+            let services = Runtime::new(Arc::clone(&runtime));
+            assert!(check_lists(&services).await.is_ok(), "{what}");
             runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)).once());
-            assert!(check_lists(&runtime).await.is_ok(), "the plan tells of it: {what}");
+            assert!(check_lists(&services).await.is_ok(), "the plan tells of it: {what}");
             runtime.inject(Rule::on(method, Fault::hang()));
-            assert!(check_version(&runtime).await.is_ok(), "{what}");
+            assert!(check_version(&*runtime).await.is_ok(), "{what}");
             let expected =
                 format!("the container runtime does not answer: it was asked for {what} 5s ago");
-            assert_eq!(check_lists(&runtime).await.unwrap_err().to_string(), expected);
+            assert_eq!(check_lists(&services).await.unwrap_err().to_string(), expected);
         }
     }
 

@@ -98,7 +98,7 @@ impl ImageCollection {
     ) -> Self {
         let cache = pods.cache.clone();
         let needs = ImageGcParts {
-            runtime: Arc::clone(&ports.runtime),
+            runtime: ports.runtime.clone(),
             disks: Arc::clone(&ports.disks),
             files: Arc::clone(&ports.files),
             clock: Arc::clone(&ports.clock),

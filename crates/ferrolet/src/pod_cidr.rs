@@ -1,12 +1,12 @@
 //! The addresses of pods, as the configuration has them.
 
-use model::ports::runtime::Runtime;
+use model::ports::runtime::RuntimeInfo;
 use tracing::{info, warn};
 
 /// Tells the runtime which addresses the pods of this node have, if the configuration says; where there is a
 /// cluster, the node's object counts afterwards. A runtime that does not take it keeps nobody from starting, as
 /// upstream.
-pub(crate) async fn tell_pod_cidr(runtime: &dyn Runtime, cidr: &str) {
+pub(crate) async fn tell_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
     if cidr.is_empty() {
         return;
     }

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
-use journal::{
-    DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods,
-    RecordedRuntime, Witnesses,
-};
+use journal::{DiskJournal, Found, Ledger, Query, Recording, Witnesses};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
+use model::intercept::Intercepted;
 use node::NodeHandle;
 use process::version::FERROLET;
 use tokio_util::sync::CancellationToken;
@@ -41,22 +39,20 @@ impl Records {
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
         let witnesses = Arc::new(Witnesses {
-            runtime: Some(Arc::clone(&ports.runtime)),
+            runtime: Some(ports.runtime.clone()),
             files: Some(Arc::clone(&ports.files)),
             cgroups: ports.cgroups.clone(),
         });
-        let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
         let claims = ImageClaims::default();
-        ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told, claims: claims.clone() });
-        let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
-        ports.files = Arc::new(RecordedFiles { inner, ledger: told });
+        let recording = Arc::new(Recording::new(Arc::clone(&ledger), claims.clone()));
+        ports.runtime = ports.runtime.intercepted(&recording);
+        ports.files = Arc::new(Intercepted::new(Arc::clone(&ports.files), &recording));
         if let Some(inner) = ports.cgroups.take() {
-            let ledger = Arc::clone(&ledger);
-            ports.cgroups = Some(Arc::new(RecordedCgroups { inner, ledger }));
+            ports.cgroups = Some(Arc::new(Intercepted::new(inner, &recording)));
         }
         if let Some(cluster) = &mut ports.cluster {
-            let (inner, ledger) = (Arc::clone(&cluster.pod_writes), Arc::clone(&ledger));
-            cluster.pod_writes = Arc::new(RecordedPods { inner, ledger });
+            let inner = Arc::clone(&cluster.pod_writes);
+            cluster.pod_writes = Arc::new(Intercepted::new(inner, &recording));
         }
         Self { journal, ledger, witnesses, claims }
     }

@@ -17,7 +17,7 @@ use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
 use model::ports::events::NodeEvents;
 use model::ports::http::Headers;
-use model::ports::runtime::{Runtime, RuntimeFeatures};
+use model::ports::runtime::{Runtime, RuntimeFeatures, RuntimeInfo};
 use model::trouble::Trouble;
 use process::clock::SystemClock;
 use process::klog;
@@ -365,7 +365,7 @@ async fn prepare(
     pools.extend(cgroup_pool);
     pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
-        runtime,
+        runtime: Runtime::new(runtime),
         files: Arc::new(host.clone()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
@@ -438,7 +438,7 @@ async fn prepare_with_runtime(
 
 /// What the runtime can do. One that does not say in time can do nothing besides what all can, until
 /// it is asked again.
-async fn runtime_features(runtime: &dyn Runtime) -> RuntimeFeatures {
+async fn runtime_features(runtime: &dyn RuntimeInfo) -> RuntimeFeatures {
     match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
         Ok(Ok(status)) => return status.features,
         Ok(Err(error)) => warn!(%error, "the runtime does not say what it can do"),
@@ -485,7 +485,7 @@ fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<Cgrou
 }
 
 /// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.
-async fn wait_for_runtime(runtime: &dyn Runtime, socket: &Path) -> String {
+async fn wait_for_runtime(runtime: &dyn RuntimeInfo, socket: &Path) -> String {
     let mut trouble = Trouble::default();
     loop {
         match runtime.version().await {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::runtime::{Runtime, RuntimeFeatures};
+use model::ports::runtime::{RuntimeFeatures, RuntimeInfo};
 use node::{NodeHandle, RuntimeHeard};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ pub(crate) struct RuntimeState {
 #[derive(Debug)]
 enum Source {
     /// The runtime itself.
-    Runtime(Arc<dyn Runtime>),
+    Runtime(Arc<dyn RuntimeInfo>),
     /// The node, which asks it often anyway: what it tells of itself and what is done for pods go together.
     Node(NodeHandle),
 }
@@ -59,7 +59,7 @@ impl Ready {
 
 /// The task and what it tells. A runtime that was not asked yet is taken to be ready.
 pub(crate) fn runtime_state(
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeInfo>,
     node: Option<&NodeHandle>,
 ) -> (RuntimeState, Ready) {
     let source = node.map_or(Source::Runtime(runtime), |node| Source::Node(node.clone()));
@@ -93,7 +93,7 @@ impl RuntimeState {
         }
     }
 
-    async fn ask(&self, runtime: &dyn Runtime) {
+    async fn ask(&self, runtime: &dyn RuntimeInfo) {
         match runtime.status().await {
             Ok(status) => {
                 let error = status.runtime_error();

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
-use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
@@ -95,7 +95,7 @@ fn gc_notifier(
 ) -> GcNotifier {
     let index = Arc::new(PodIndex::new(workers));
     let parts = ContainerGcParts {
-        runtime: Arc::clone(runtime) as _,
+        runtime: Runtime::new(Arc::clone(runtime)),
         files: Arc::new(testkit::files::MemoryFiles::new()),
         clock: Arc::clone(clock) as _,
         pods: Arc::clone(&index) as _,
@@ -149,7 +149,7 @@ fn observer(
     stamps: &Stamps,
 ) -> pleg::Pleg {
     let parts = pleg::PlegParts {
-        runtime: Arc::clone(runtime) as _,
+        runtime: Runtime::new(Arc::clone(runtime)),
         last_words: Arc::new(testkit::logs::Silence),
         stamps: stamps.clone(),
         clock: Arc::clone(clock) as _,

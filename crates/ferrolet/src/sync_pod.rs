@@ -50,7 +50,7 @@ pub(crate) struct SyncPod {
     /// Repairs what an earlier agent left undone.
     pub(crate) adoption: Adoption,
     /// The container runtime, which reports why a sandbox was not created.
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Runtime,
     /// Records events.
     pub(crate) events: Arc<dyn Events>,
     /// The time of day.
@@ -265,7 +265,7 @@ impl SyncPod {
             return Retry::At(at);
         }
         if matches!(error, SyncError::CreateSandbox(_))
-            && let Ok(status) = self.runtime.status().await
+            && let Ok(status) = self.runtime.info.status().await
             && let Some(error) = status.network_error()
         {
             self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));

@@ -107,11 +107,10 @@ impl Agent {
         let pleg = observer(settings, &ports, (&stamps, &panics));
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, served) = status_manager(settings, &ports, node.as_ref());
-        let statuses = status.reader().clone();
-        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses };
+        let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
-        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
+        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&status, &resizes, &pleg.requests);
         let sync_pod = sync_pod(settings, &ports, seen, (&pod_runtime, node.as_ref()));
@@ -411,7 +410,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 /// What looks at the runtime.
 fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &PanicGuard)) -> Pleg {
     let wants = PlegParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         last_words: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
             logs: Arc::clone(&ports.logs),
@@ -493,7 +492,7 @@ fn container_gc_parts(
     panics: &PanicGuard,
 ) -> ContainerGcParts {
     ContainerGcParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
         clock: Arc::clone(&ports.clock),
         pods,
@@ -514,7 +513,7 @@ fn pod_runtime(
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(PodRuntimeParts {
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
@@ -544,7 +543,7 @@ fn sync_pod(
     SyncPod {
         pod_runtime: Arc::clone(pod_runtime),
         adoption,
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         status: Arc::clone(status),

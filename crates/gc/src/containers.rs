@@ -47,7 +47,7 @@ pub trait StopUnknown: Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub struct ContainerGcParts {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
     /// The time of day.

@@ -55,7 +55,7 @@ pub fn mounted_images(status: &ContainerStatus) -> Vec<String> {
 #[derive(Debug)]
 pub struct ImageGcParts {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// What measures disks.
     pub disks: Arc<dyn Disks>,
     /// The host's files: use times of images survive the agent there.

@@ -3,6 +3,8 @@ use std::path::Path;
 use std::sync::Condvar;
 
 use futures_util::FutureExt as _;
+use model::image_claims::ImageClaims;
+use model::intercept::Intercepted;
 use model::ports::files::{HostFiles as _, Removed};
 use model::ports::segments::{Lying, Segment};
 use model::verdict::Subject;
@@ -15,7 +17,7 @@ use testkit::wanted::removal;
 use super::*;
 use crate::disk::SMALLEST;
 use crate::ledger::Ledger;
-use crate::recorded::RecordedFiles;
+use crate::recording::Recording;
 use crate::under_way;
 
 /// How long a disk hangs for which a test waits in vain.
@@ -81,7 +83,7 @@ struct Bench {
     gate: Arc<Gate>,
     journal: Arc<DiskJournal>,
     inner: Arc<MemoryFiles>,
-    files: RecordedFiles,
+    files: Intercepted<dyn HostFiles, Recording>,
 }
 
 impl Bench {
@@ -93,7 +95,8 @@ impl Bench {
         let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new()).unwrap();
         let inner = Arc::new(MemoryFiles::new());
         inner.write("/pods/u1/file", "text");
-        let files = RecordedFiles { inner: Arc::clone(&inner) as _, ledger: Arc::new(ledger) };
+        let recording = Recording::new(Arc::new(ledger), ImageClaims::default());
+        let files = Intercepted::new(Arc::clone(&inner) as _, &Arc::new(recording));
         Self { segments, gate, journal, inner, files }
     }
 

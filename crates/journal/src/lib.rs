@@ -1,7 +1,7 @@
 //! Why something was removed: every removal is put on record, and can be asked for later.
 //!
 //! ```text
-//!  who removes ──verdict──> RecordedRuntime, RecordedFiles, RecordedCgroups, RecordedPods ──> the outside
+//!  who removes ──verdict──> Recording, the interceptor of runtime, files, cgroups and pods ──> the outside
 //!                                    │ verdict and outcome
 //!                                    v
 //!                  Ledger ──> log line, metric, who watches a pass
@@ -9,11 +9,11 @@
 //!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
 //! ```
 //!
-//! Inputs: verdicts and what became of them, through wrappers of the ports that remove. Outputs:
+//! Inputs: verdicts and what became of them, through an interceptor of the ports that remove. Outputs:
 //! lines of JSON in numbered segments, and the [entries](Entry) that somebody asks for.
 //!
 //! Invariants:
-//! - nothing is removed through the wrapped ports without an entry, whatever came of it; of what is tried
+//! - nothing is removed through the intercepted ports without an entry, whatever came of it; of what is tried
 //!   again and fails again, the first failure has one;
 //! - what a process was removing when it was killed is put on record by the next;
 //! - the segments never take more bytes than their bound; the oldest goes first;
@@ -31,7 +31,7 @@ mod find;
 mod journal_thread;
 mod ledger;
 mod query;
-mod recorded;
+mod recording;
 mod repeated;
 mod settle;
 mod under_way;
@@ -42,6 +42,6 @@ pub use find::{Found, find, went_along};
 pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
-pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};
+pub use recording::Recording;
 pub use settle::Witnesses;
 pub use under_way::Left;

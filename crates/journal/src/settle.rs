@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Witnesses {
     /// Knows of containers, sandboxes and images.
-    pub runtime: Option<Arc<dyn Runtime>>,
+    pub runtime: Option<Runtime>,
     /// Knows of logs and directories.
     pub files: Option<Arc<dyn HostFiles>>,
     /// Knows of cgroups.
@@ -64,12 +64,12 @@ impl Witnesses {
         let id = entry.id.as_str();
         match (entry.kind.as_str(), &self.runtime, &self.files, &self.cgroups) {
             ("container", Some(runtime), ..) => {
-                found(runtime.container_status(&id.into()).await.map(drop))
+                found(runtime.containers.container_status(&id.into()).await.map(drop))
             }
             ("sandbox", Some(runtime), ..) => {
-                found(runtime.pod_sandbox_status(&id.into()).await.map(drop))
+                found(runtime.sandboxes.pod_sandbox_status(&id.into()).await.map(drop))
             }
-            ("image", Some(runtime), ..) => match runtime.image_status(id).await {
+            ("image", Some(runtime), ..) => match runtime.images.image_status(id).await {
                 Ok(image) => Ok(Some(image.is_some())),
                 Err(error) => Err(error.to_string()),
             },

@@ -1,6 +1,6 @@
 use model::ids::{PodName, PodUid};
 use model::ports::journal::{Journal as _, Outcome};
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, Runtime, SandboxService};
 use model::verdict::Subject;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
@@ -54,7 +54,7 @@ impl World {
 
     fn witnesses(&self) -> Witnesses {
         Witnesses {
-            runtime: Some(Arc::clone(&self.runtime) as _),
+            runtime: Some(Runtime::new(Arc::clone(&self.runtime))),
             files: Some(Arc::clone(&self.files) as _),
             cgroups: Some(Arc::clone(&self.cgroups) as _),
         }

@@ -35,8 +35,8 @@ const LISTS_AT_A_TIME: usize = 4;
 /// What a runtime lists, one for each container.
 trait OfContainer: Sized + Send {
     fn container(&self) -> &ContainerId;
-    fn list<'a, R: Runtime + ?Sized>(
-        runtime: &'a R,
+    fn list<'a>(
+        runtime: &'a Runtime,
         filter: &'a ContainerFilter,
     ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a;
 }
@@ -46,11 +46,11 @@ impl OfContainer for Container {
         &self.id
     }
 
-    fn list<'a, R: Runtime + ?Sized>(
-        runtime: &'a R,
+    fn list<'a>(
+        runtime: &'a Runtime,
         filter: &'a ContainerFilter,
     ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a {
-        runtime.list_containers(filter)
+        runtime.containers.list_containers(filter)
     }
 }
 
@@ -59,27 +59,32 @@ impl OfContainer for ImageUse {
         &self.container
     }
 
-    fn list<'a, R: Runtime + ?Sized>(
-        runtime: &'a R,
+    fn list<'a>(
+        runtime: &'a Runtime,
         filter: &'a ContainerFilter,
     ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a {
-        runtime.list_image_uses(filter)
+        runtime.images.list_image_uses(filter)
     }
 }
 
 /// All sandboxes and all containers.
-pub async fn everything<R: Runtime + ?Sized>(runtime: &R) -> Result<Lists, RuntimeError> {
+pub async fn everything(runtime: &Runtime) -> Result<Lists, RuntimeError> {
     let (sandbox_filter, container_filter) = Default::default();
     let (sandboxes, containers) =
         join(sandboxes(runtime, &sandbox_filter), containers(runtime, &container_filter)).await;
     Ok((sandboxes?, containers?))
 }
 
-/// The same, unless `known` stands for it.
-pub async fn everything_unless_known<R: Runtime + ?Sized>(
-    runtime: &R,
+/// The same, or `None` if it equals `known`. A caller that lists often and mostly sees no change saves the
+/// lists where the runtime has a cheaper way.
+pub async fn everything_unless_known(
+    runtime: &Runtime,
     known: &Fingerprint,
 ) -> Result<Option<Lists>, RuntimeError> {
+    match runtime.info.list_if_changed(known).await {
+        Err(error) if error.is_unimplemented() || error.is_too_large() => {}
+        answer => return answer,
+    }
     let (sandboxes, containers) = everything(runtime).await?;
     let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
     Ok((!is_known).then_some((sandboxes, containers)))
@@ -87,11 +92,11 @@ pub async fn everything_unless_known<R: Runtime + ?Sized>(
 
 /// Sandboxes. Of those that are too many even by state, one that no container is in stays unseen until
 /// the others are fewer: nothing can be asked that would name it.
-pub async fn sandboxes<R: Runtime + ?Sized>(
-    runtime: &R,
+pub async fn sandboxes(
+    runtime: &Runtime,
     filter: &SandboxFilter,
 ) -> Result<Vec<Sandbox>, RuntimeError> {
-    match runtime.list_pod_sandboxes(filter).await {
+    match runtime.sandboxes.list_pod_sandboxes(filter).await {
         Err(error) if error.is_too_large() && filter.id.is_none() => {}
         listed => return listed,
     }
@@ -99,7 +104,7 @@ pub async fn sandboxes<R: Runtime + ?Sized>(
     let (mut all, mut too_large) = (BTreeMap::new(), None);
     for state in states.filter(|state| filter.state.is_none_or(|wanted| wanted == *state)) {
         let filter = SandboxFilter { state: Some(state), ..filter.clone() };
-        match runtime.list_pod_sandboxes(&filter).await {
+        match runtime.sandboxes.list_pod_sandboxes(&filter).await {
             Err(error) if error.is_too_large() => too_large = Some(error),
             listed => {
                 all.extend(listed?.into_iter().map(|sandbox| (sandbox.id.clone(), sandbox)));
@@ -110,7 +115,8 @@ pub async fn sandboxes<R: Runtime + ?Sized>(
         let named = named_by_containers(runtime, filter, error).await?;
         let missing = named.into_iter().filter(|id| !all.contains_key(id));
         let filters = missing.map(|id| SandboxFilter { id: Some(id), ..filter.clone() });
-        let list = async |filter: SandboxFilter| runtime.list_pod_sandboxes(&filter).await;
+        let list =
+            async |filter: SandboxFilter| runtime.sandboxes.list_pod_sandboxes(&filter).await;
         let found = side_by_side(filters.map(list)).await?;
         all.extend(found.into_iter().map(|sandbox| (sandbox.id.clone(), sandbox)));
     }
@@ -118,8 +124,8 @@ pub async fn sandboxes<R: Runtime + ?Sized>(
 }
 
 /// The sandboxes that containers are in; the given error where these are too many as well.
-async fn named_by_containers<R: Runtime + ?Sized>(
-    runtime: &R,
+async fn named_by_containers(
+    runtime: &Runtime,
     filter: &SandboxFilter,
     error: RuntimeError,
 ) -> Result<BTreeSet<SandboxId>, RuntimeError> {
@@ -127,7 +133,7 @@ async fn named_by_containers<R: Runtime + ?Sized>(
     for state in STATES {
         let pod_uid = filter.pod_uid.clone();
         let filter = ContainerFilter { state: Some(state), pod_uid, ..ContainerFilter::default() };
-        match runtime.list_containers(&filter).await {
+        match runtime.containers.list_containers(&filter).await {
             Err(other) if other.is_too_large() => return Err(error),
             listed => named.extend(listed?.into_iter().map(|container| container.sandbox_id)),
         }
@@ -136,23 +142,23 @@ async fn named_by_containers<R: Runtime + ?Sized>(
 }
 
 /// Containers.
-pub async fn containers<R: Runtime + ?Sized>(
-    runtime: &R,
+pub async fn containers(
+    runtime: &Runtime,
     filter: &ContainerFilter,
 ) -> Result<Vec<Container>, RuntimeError> {
     of_containers(runtime, filter).await
 }
 
 /// What containers use.
-pub async fn image_uses<R: Runtime + ?Sized>(
-    runtime: &R,
+pub async fn image_uses(
+    runtime: &Runtime,
     filter: &ContainerFilter,
 ) -> Result<Vec<ImageUse>, RuntimeError> {
     of_containers(runtime, filter).await
 }
 
-async fn of_containers<T: OfContainer, R: Runtime + ?Sized>(
-    runtime: &R,
+async fn of_containers<T: OfContainer>(
+    runtime: &Runtime,
     filter: &ContainerFilter,
 ) -> Result<Vec<T>, RuntimeError> {
     match T::list(runtime, filter).await {
@@ -182,8 +188,8 @@ async fn of_containers<T: OfContainer, R: Runtime + ?Sized>(
     Ok(all.into_values().collect())
 }
 
-async fn ids_of_sandboxes<R: Runtime + ?Sized>(
-    runtime: &R,
+async fn ids_of_sandboxes(
+    runtime: &Runtime,
     filter: &ContainerFilter,
 ) -> Result<Vec<SandboxId>, RuntimeError> {
     let filter = SandboxFilter { pod_uid: filter.pod_uid.clone(), ..SandboxFilter::default() };
@@ -191,8 +197,8 @@ async fn ids_of_sandboxes<R: Runtime + ?Sized>(
     Ok(listed.into_iter().map(|sandbox| sandbox.id).collect())
 }
 
-async fn by_sandbox<T: OfContainer, R: Runtime + ?Sized>(
-    runtime: &R,
+async fn by_sandbox<T: OfContainer>(
+    runtime: &Runtime,
     filter: &ContainerFilter,
     sandboxes: &[SandboxId],
 ) -> Result<Vec<T>, RuntimeError> {

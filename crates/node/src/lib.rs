@@ -100,9 +100,14 @@ pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
     let tasks = NodeTasks {
         feed: OwnNodeFeed { api: Arc::clone(&ports.api), own: own.clone(), name },
         look: Look::new(Arc::clone(&settings), &ports, facts.clone(), look_again),
-        check: RuntimeCheck::new(Arc::clone(&ports.runtime), facts.clone(), check_again, start),
+        check: RuntimeCheck::new(
+            Arc::clone(&ports.runtime.info),
+            facts.clone(),
+            check_again,
+            start,
+        ),
         lease: LeaseTask::new(&settings, &ports, own.clone()),
-        pod_cidrs: PodCidrs { runtime: Arc::clone(&ports.runtime), own: own.clone() },
+        pod_cidrs: PodCidrs { runtime: Arc::clone(&ports.runtime.info), own: own.clone() },
         status: StatusTask::new(settings, ports, facts.subscribe(), own, start),
     };
     (tasks, handle)

@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 pub struct Look {
     settings: Arc<Settings>,
     addresses: Arc<dyn Addresses>,
-    runtime: Arc<dyn Runtime>,
+    runtime: Runtime,
     facts: watch::Sender<Facts>,
     again: Arc<Notify>,
 }
@@ -41,7 +41,7 @@ impl Look {
         facts: watch::Sender<Facts>,
         again: Arc<Notify>,
     ) -> Self {
-        let (addresses, runtime) = (Arc::clone(&ports.addresses), Arc::clone(&ports.runtime));
+        let (addresses, runtime) = (Arc::clone(&ports.addresses), ports.runtime.clone());
         Self { settings, addresses, runtime, facts, again }
     }
 
@@ -66,7 +66,7 @@ impl Look {
                 sleep(BURST).await;
                 self.list_images().await;
             }
-            ask_version(&*self.runtime, &self.facts).await;
+            ask_version(&*self.runtime.info, &self.facts).await;
         }
     }
 
@@ -95,7 +95,7 @@ impl Look {
 
     /// Lists the images. What changed is told with the next look at the status: there is no hurry.
     async fn list_images(&self) {
-        let listed = match timeout(LONGEST, self.runtime.list_images()).await {
+        let listed = match timeout(LONGEST, self.runtime.images.list_images()).await {
             Ok(Ok(listed)) => listed,
             Ok(Err(error)) => return debug!(%error, "the images cannot be listed"),
             Err(_) => return debug!("the images were not listed in time"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::runtime::Runtime;
+use model::ports::runtime::RuntimeInfo;
 use model::trouble::Trouble;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// Tells the runtime the addresses of pods.
 #[derive(Debug)]
 pub struct PodCidrs {
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn RuntimeInfo>,
     pub(crate) own: OwnNode,
 }
 

@@ -34,7 +34,7 @@ pub struct NodePorts {
     /// Where its lease is.
     pub leases: Arc<dyn NodeLeases>,
     /// The runtime whose state the node tells.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The addresses of the machine.
     pub addresses: Arc<dyn Addresses>,
     /// What is timed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::runtime::Runtime;
+use model::ports::runtime::RuntimeInfo;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(500);
 /// Asks the runtime how it is, now and then and when told to.
 #[derive(Debug)]
 pub struct RuntimeCheck {
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeInfo>,
     facts: watch::Sender<Facts>,
     again: Arc<Notify>,
     start: Instant,
@@ -29,7 +29,7 @@ pub struct RuntimeCheck {
 
 impl RuntimeCheck {
     pub(crate) fn new(
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn RuntimeInfo>,
         facts: watch::Sender<Facts>,
         again: Arc<Notify>,
         start: Instant,
@@ -95,7 +95,7 @@ impl RuntimeCheck {
 }
 
 /// Asks name and version of the runtime.
-pub(crate) async fn ask_version(runtime: &dyn Runtime, facts: &watch::Sender<Facts>) {
+pub(crate) async fn ask_version(runtime: &dyn RuntimeInfo, facts: &watch::Sender<Facts>) {
     match timeout(LONGEST, runtime.version()).await {
         Ok(Ok(version)) => {
             facts

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use model::ports::runtime::{Code, ContainerEvent, ContainerEvents, Runtime, RuntimeError};
+use model::ports::runtime::{Code, ContainerEvent, ContainerEvents, RuntimeError, RuntimeInfo};
 use tokio::time::Instant;
 
 /// How long to wait before opening the stream again: doubling from the first to the second.
@@ -27,7 +27,7 @@ pub(crate) enum Hint {
 
 /// The stream, or where we are with it.
 pub(crate) struct Hints {
-    runtime: Arc<dyn Runtime>,
+    runtime: Arc<dyn RuntimeInfo>,
     state: State,
     retry: Duration,
 }
@@ -42,7 +42,7 @@ enum State {
 
 impl Hints {
     /// A stream that opens as soon as somebody asks for its first hint.
-    pub(crate) fn new(runtime: Arc<dyn Runtime>, wanted: bool) -> Self {
+    pub(crate) fn new(runtime: Arc<dyn RuntimeInfo>, wanted: bool) -> Self {
         let state = if wanted { State::Waiting(Instant::now()) } else { State::Off };
         Self { runtime, state, retry: RETRY.0 }
     }

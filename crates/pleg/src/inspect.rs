@@ -18,11 +18,11 @@ use crate::decide::{close, known_container, known_sandbox, pod_status};
 
 /// Everything that the runtime has, by pod; `None` when that is just what is known.
 pub(crate) async fn list(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     known: Option<&Fingerprint>,
 ) -> Result<Option<BTreeMap<PodUid, RuntimePod>>, RuntimeError> {
     if let Some(known) = known {
-        let lists = runtime.list_if_changed(known).await?;
+        let lists = lists::everything_unless_known(runtime, known).await?;
         return Ok(lists.map(|(sandboxes, containers)| pods_by_uid(sandboxes, containers)));
     }
     let (sandboxes, containers) = lists::everything(runtime).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn list(
 
 /// What the runtime has of one pod.
 pub(crate) async fn list_pod(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     uid: &PodUid,
 ) -> Result<Option<RuntimePod>, RuntimeError> {
     let sandbox_filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
@@ -59,7 +59,7 @@ pub(crate) struct Before {
 /// half a status would start containers that already run. What is nobody's nobody asks about: that it is
 /// there will do.
 pub(crate) async fn status(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     words: &dyn LastWords,
     pod: RuntimePod,
     before: &Before,
@@ -112,7 +112,7 @@ pub(crate) async fn status(
 }
 
 async fn container(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     words: &dyn LastWords,
     listed: &Container,
     old: Option<&PodStatus>,
@@ -120,7 +120,7 @@ async fn container(
     if let Some(known) = known_container(listed, old) {
         return Ok(known.clone());
     }
-    let mut status = runtime.container_status(&listed.id).await?;
+    let mut status = runtime.containers.container_status(&listed.id).await?;
     status.sandbox_id = listed.sandbox_id.clone();
     share(&mut status.id, &listed.id);
     share(&mut status.name, &listed.name);
@@ -130,10 +130,10 @@ async fn container(
 }
 
 async fn sandbox_status(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     listed: &Sandbox,
 ) -> Result<SandboxStatus, RuntimeError> {
-    let mut status = runtime.pod_sandbox_status(&listed.id).await?;
+    let mut status = runtime.sandboxes.pod_sandbox_status(&listed.id).await?;
     share(&mut status.id, &listed.id);
     share(&mut status.pod_uid, &listed.pod_uid);
     share(&mut status.pod, &listed.pod);
@@ -162,7 +162,7 @@ fn first_denial<'a, T: 'a>(
 /// Lists the pod again: a runtime that still lists what it denies contradicts itself, and who believed
 /// the denial would start a container that runs.
 async fn confirm(
-    runtime: &dyn Runtime,
+    runtime: &Runtime,
     pod: &RuntimePod,
     denial: &RuntimeError,
 ) -> Result<(), RuntimeError> {

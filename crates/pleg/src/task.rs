@@ -96,7 +96,7 @@ pub struct Pleg {
 #[derive(Debug)]
 pub struct PlegParts {
     /// The runtime to look at.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// What ended containers left behind.
     pub last_words: Arc<dyn LastWords>,
     /// Orders looks and actions.
@@ -121,7 +121,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
         retry_permits: Arc::new(Semaphore::new(settings.parallel_inspections.div_ceil(4))),
-        hints: Hints::new(Arc::clone(&runtime), settings.hints),
+        hints: Hints::new(Arc::clone(&runtime.info), settings.hints),
         clock,
         metrics,
         panics,
@@ -153,7 +153,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
 
 /// The task's state; nobody else touches it.
 pub struct Relist {
-    runtime: Arc<dyn Runtime>,
+    runtime: Runtime,
     last_words: Arc<dyn LastWords>,
     stamps: Stamps,
     settings: Settings,
@@ -318,7 +318,7 @@ impl Relist {
 
     fn start_relist(&mut self) {
         self.next = None;
-        let runtime = Arc::clone(&self.runtime);
+        let runtime = self.runtime.clone();
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
         // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
@@ -326,7 +326,7 @@ impl Relist {
         let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
         let known = if in_full { None } else { self.records.fingerprint() };
         self.work.push(Box::pin(async move {
-            let pods = inspect::list(&*runtime, known.as_ref()).await;
+            let pods = inspect::list(&runtime, known.as_ref()).await;
             Done::Listed { began, at, known, pods }
         }));
     }
@@ -351,11 +351,11 @@ impl Relist {
         }
         let at = self.stamps.next();
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
-        let runtime = Arc::clone(&self.runtime);
+        let runtime = self.runtime.clone();
         let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
         let name = self.name_of(&uid);
         self.start_work(uid.clone(), name, at, async move {
-            let list = inspect::list_pod(&*runtime, &uid);
+            let list = inspect::list_pod(&runtime, &uid);
             let pod = inspect::within(deadline, "ListContainers", &uid, list).await;
             Done::Looked { uid, began, at, pod }
         });
@@ -531,7 +531,7 @@ impl Relist {
 
     fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
         let Difference { at, seen, events } = difference;
-        let runtime = Arc::clone(&self.runtime);
+        let runtime = self.runtime.clone();
         let words = Arc::clone(&self.last_words);
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
@@ -541,7 +541,7 @@ impl Relist {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
             // Only what has a permit needs room for it: very many may wait.
-            let status = Box::pin(inspect::status(&*runtime, &*words, pod, &old));
+            let status = Box::pin(inspect::status(&runtime, &*words, pod, &old));
             let status = inspect::within(deadline, "ContainerStatus", &uid, status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })

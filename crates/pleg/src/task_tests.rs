@@ -11,7 +11,7 @@ mod slow;
 
 use model::lifecycle::LifecycleEvent::{Died, PodSync, Removed, Started};
 use model::observed::{ContainerState, PodStatus, SandboxState};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::verdict::Subject;
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;

@@ -7,10 +7,12 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
 use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
-use journal::{RecordedPods, Witnesses};
+use journal::{Recording, Witnesses};
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
-use model::ports::cluster::{Nodes as _, PodFeed as _};
+use model::image_claims::ImageClaims;
+use model::intercept::Intercepted;
+use model::ports::cluster::{Nodes as _, PodFeed as _, PodWrites};
 use podgc::cache::SharedCache;
 use podgc::events::{FLUSH, WAITING, write_events};
 use podgc::plan::TerminatedPolicy;
@@ -176,12 +178,11 @@ fn start(
     tasks.spawn("nodes", |stop| async move {
         stop.run_until_cancelled(cluster.follow_nodes(&*cache)).await;
     });
+    let recording = Recording::new(Arc::clone(&parts.ledger), ImageClaims::default());
+    let pods = Arc::clone(&parts.cluster) as Arc<dyn PodWrites>;
     let outside = Outside {
         nodes: Arc::clone(&parts.cluster) as _,
-        pods: Arc::new(RecordedPods {
-            inner: Arc::clone(&parts.cluster) as _,
-            ledger: Arc::clone(&parts.ledger),
-        }),
+        pods: Arc::new(Intercepted::new(pods, &Arc::new(recording))),
         clock: Arc::new(SystemClock),
         events,
     };

@@ -56,9 +56,7 @@ struct Prepared {
 /// Creates containers, or finds those that earlier attempts created.
 #[derive(Debug)]
 pub(crate) struct ContainerCreator {
-    pub(crate) containers: Arc<dyn Runtime>,
-    /// The runtime reports the users of images.
-    pub(crate) images: Arc<dyn Runtime>,
+    pub(crate) runtime: Runtime,
     pub(crate) files: Arc<ContainerFiles>,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,
@@ -115,8 +113,11 @@ impl ContainerCreator {
             names += 1;
             let config = self.configure(starting, number, prepared).await?;
             let log_path = config.log_path.clone();
-            let made =
-                self.containers.create_container(&sandbox.id, &config, &sandbox.config).await;
+            let made = self
+                .runtime
+                .containers
+                .create_container(&sandbox.id, &config, &sandbox.config)
+                .await;
             let error = match made {
                 Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false }),
                 Err(error) => error,
@@ -215,7 +216,7 @@ impl ContainerCreator {
     /// Whom the container's image runs as.
     async fn image_user(&self, container: &Container) -> Result<Option<ImageUser>, StartError> {
         let image = container.image.clone().unwrap_or_default();
-        match self.images.image_status(&with_default_tag(&image)).await {
+        match self.runtime.images.image_status(&with_default_tag(&image)).await {
             Ok(image) => Ok(image.and_then(|image| image.user)),
             Err(source) => Err(StartError::ImageUser { image, source }),
         }
@@ -227,14 +228,13 @@ impl ContainerCreator {
         starting: &StartContext<'_>,
         number: u32,
     ) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let runtime = &self.containers;
         let pod_uid = Some(starting.sandbox.config.pod_uid.clone());
         let filter = ContainerFilter { pod_uid, ..ContainerFilter::default() };
-        let listed = lists::containers(&**runtime, &filter).await?;
+        let listed = lists::containers(&self.runtime, &filter).await?;
         let name = starting.container.name.as_str();
         let found = listed.into_iter().find(|one| &*one.name == name && one.attempt == number);
         let Some(found) = found else { return Ok(None) };
-        match runtime.container_status(&found.id).await {
+        match self.runtime.containers.container_status(&found.id).await {
             Ok(status) => Ok(Some(ContainerStatus { sandbox_id: found.sandbox_id, ..status })),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),

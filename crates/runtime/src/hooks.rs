@@ -10,7 +10,7 @@ use model::ids::{ContainerId, SandboxId};
 use model::ports::events::EventType::Warning;
 use model::ports::events::Events;
 use model::ports::http::{Get, HttpError, HttpGet};
-use model::ports::runtime::{Code, Runtime, RuntimeError};
+use model::ports::runtime::{Code, ContainerService, RuntimeError, SandboxService};
 
 use crate::decide::{
     Hook, HookError, HookedContainer, HttpHook, described, exited, hook, needs_address, timed_out,
@@ -114,9 +114,9 @@ fn is_an_answer(error: &HttpError) -> bool {
 #[derive(Debug)]
 pub(crate) struct HookRunner {
     /// Commands run in containers.
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     /// The runtime reports the addresses of sandboxes.
-    pub(crate) sandboxes: Arc<dyn Runtime>,
+    pub(crate) sandboxes: Arc<dyn SandboxService>,
     /// Requests are made with it.
     pub(crate) http: Arc<dyn HttpGet>,
     pub(crate) events: Arc<dyn Events>,

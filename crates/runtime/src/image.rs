@@ -13,7 +13,7 @@ use model::ids::PodUid;
 use model::image_claims::{ImageClaim, ImageClaims};
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
-use model::ports::runtime::{Image, Runtime, RuntimeError};
+use model::ports::runtime::{Image, ImageService, RuntimeError};
 use model::wanted::SandboxConfig;
 use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
@@ -31,7 +31,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// The ports and settings of an [`ImageProvider`].
 #[derive(Debug)]
 pub(crate) struct ImageParts {
-    pub(crate) images: Arc<dyn Runtime>,
+    pub(crate) images: Arc<dyn ImageService>,
     /// Claims on images from which containers are about to be created.
     pub(crate) claims: ImageClaims,
     pub(crate) clock: Arc<dyn WallClock>,

@@ -16,7 +16,7 @@ use model::observed::{ContainerStatus, PodStatus};
 use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{ContainerService, SandboxService};
 use podspec::view;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -85,8 +85,8 @@ fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container>
 /// Ends pods and containers.
 #[derive(Debug)]
 pub struct PodKiller {
-    pub(crate) sandboxes: Arc<dyn Runtime>,
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) sandboxes: Arc<dyn SandboxService>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     /// Runs hooks before containers end.
     pub(crate) hooks: Arc<HookRunner>,
     pub(crate) host_ips: Arc<dyn HostIps>,

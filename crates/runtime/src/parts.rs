@@ -34,7 +34,7 @@ use crate::user_namespaces::UserNamespaces;
 #[derive(Debug)]
 pub struct PodRuntimeParts {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The host's files: log directories and links, and the files of pods.
     pub files: Arc<dyn HostFiles>,
     /// Makes the requests of hooks.
@@ -70,15 +70,15 @@ pub struct PodRuntimeParts {
 impl PodRuntimeParts {
     pub(crate) fn killer(&self) -> (Arc<HookRunner>, Arc<PodKiller>) {
         let hooks = Arc::new(HookRunner {
-            containers: Arc::clone(&self.runtime),
-            sandboxes: Arc::clone(&self.runtime),
+            containers: Arc::clone(&self.runtime.containers),
+            sandboxes: Arc::clone(&self.runtime.sandboxes),
             http: Arc::clone(&self.http),
             events: Arc::clone(&self.events),
             metrics: self.metrics.clone(),
         });
         let killer = Arc::new(PodKiller {
-            sandboxes: Arc::clone(&self.runtime),
-            containers: Arc::clone(&self.runtime),
+            sandboxes: Arc::clone(&self.runtime.sandboxes),
+            containers: Arc::clone(&self.runtime.containers),
             hooks: Arc::clone(&hooks),
             host_ips: Arc::clone(&self.host_ips),
             events: Arc::clone(&self.events),
@@ -88,7 +88,7 @@ impl PodRuntimeParts {
 
     pub(crate) fn remover(&self) -> Arc<ContainerRemover> {
         Arc::new(ContainerRemover {
-            containers: Arc::clone(&self.runtime),
+            containers: Arc::clone(&self.runtime.containers),
             files: Arc::clone(&self.files),
             logs: self.logs.clone(),
             clock: Arc::clone(&self.clock),
@@ -108,8 +108,8 @@ impl PodRuntimeParts {
 
     pub(crate) fn resizer(&self, node: &Arc<NodeSettings>) -> PodResizer {
         PodResizer {
-            sandboxes: Arc::clone(&self.runtime),
-            containers: Arc::clone(&self.runtime),
+            sandboxes: Arc::clone(&self.runtime.sandboxes),
+            containers: Arc::clone(&self.runtime.containers),
             cgroups: self.cgroups.clone(),
             actuated: Actuated::new(Arc::clone(&self.files), &node.root_dir),
             node: Arc::clone(node),
@@ -119,8 +119,7 @@ impl PodRuntimeParts {
 
     pub(crate) fn sandboxes(&self, node: &Arc<NodeSettings>) -> Sandboxes {
         Sandboxes {
-            sandboxes: Arc::clone(&self.runtime),
-            info: Arc::clone(&self.runtime),
+            runtime: self.runtime.clone(),
             files: Arc::clone(&self.files),
             logs: self.logs.clone(),
             node: Arc::clone(node),
@@ -137,7 +136,7 @@ impl PodRuntimeParts {
 
     fn images(&self) -> ImageProvider {
         ImageProvider::new(ImageParts {
-            images: Arc::clone(&self.runtime),
+            images: Arc::clone(&self.runtime.images),
             claims: self.claims.clone(),
             clock: Arc::clone(&self.clock),
             metrics: self.metrics.clone(),
@@ -155,8 +154,7 @@ impl PodRuntimeParts {
             clock: Arc::clone(&self.clock),
         });
         let creator = ContainerCreator {
-            containers: Arc::clone(&self.runtime),
-            images: Arc::clone(&self.runtime),
+            runtime: self.runtime.clone(),
             files: Arc::clone(&files),
             node,
             host_ips: self.host_ips,
@@ -164,7 +162,7 @@ impl PodRuntimeParts {
             remover: Arc::clone(&remover),
         };
         ContainerStarter {
-            containers: self.runtime,
+            containers: self.runtime.containers,
             images,
             creator,
             files,

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     CgroupFacts, CgroupPlan, ContainerStart, PodActions, Progress, SandboxPlan, Sizes, SyncContext,
-    pod_actions,
+    needs, pod_actions,
 };
 use crate::error::{ReleaseError, ResizeError, SyncError};
 use crate::image::EarlyLook;

@@ -9,7 +9,7 @@ use model::log_layout::LogLayout;
 use model::observed::{ContainerState, PodStatus};
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
-use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::runtime::{ContainerService, RuntimeError};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
 
@@ -20,7 +20,7 @@ use crate::start_context::StartContext;
 /// Removes containers, and with some their logs.
 #[derive(Debug)]
 pub(crate) struct ContainerRemover {
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     pub(crate) files: Arc<dyn HostFiles>,
     pub(crate) logs: LogLayout,
     pub(crate) clock: Arc<dyn WallClock>,

@@ -11,7 +11,7 @@ use model::cgroup::CgroupValues;
 use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
 use model::ports::files::FileError;
-use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::runtime::{ContainerService, RuntimeError, SandboxService};
 use podspec::view;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -50,8 +50,8 @@ struct CgroupChange<'a> {
 /// Changes the resources of pods that run.
 #[derive(Debug)]
 pub(crate) struct PodResizer {
-    pub(crate) sandboxes: Arc<dyn Runtime>,
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) sandboxes: Arc<dyn SandboxService>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     /// The pods' cgroups; none if pods have none of their own.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     /// The sizes that containers were given since they were created.

@@ -50,9 +50,7 @@ pub(crate) struct SandboxContext {
 /// Creates, reuses and removes the sandboxes of pods.
 #[derive(Debug)]
 pub(crate) struct Sandboxes {
-    pub(crate) sandboxes: Arc<dyn Runtime>,
-    /// The runtime's handlers and what they support.
-    pub(crate) info: Arc<dyn Runtime>,
+    pub(crate) runtime: Runtime,
     pub(crate) files: Arc<dyn HostFiles>,
     pub(crate) logs: LogLayout,
     pub(crate) node: Arc<NodeSettings>,
@@ -113,7 +111,7 @@ impl Sandboxes {
         if view::host_network(pod) {
             return Ok(self.host_ips.host_ips());
         }
-        match self.sandboxes.pod_sandbox_status(sandbox).await {
+        match self.runtime.sandboxes.pod_sandbox_status(sandbox).await {
             Ok(status) => Ok(status.ips),
             Err(source) => {
                 let message = format!("Unable to get pod sandbox status: {}", source.rpc_text());
@@ -173,7 +171,7 @@ impl Sandboxes {
             let made = create_log_directory(&*self.files, &self.logs, Path::new(&logs)).await;
             made.map_err(SyncError::LogDirectory)?;
             let began = Instant::now();
-            let ran = self.sandboxes.run_pod_sandbox(&config).await;
+            let ran = self.runtime.sandboxes.run_pod_sandbox(&config).await;
             let (handler, took) = (&config.runtime_handler, began.elapsed());
             self.metrics.attempts.asked_for_sandbox(handler, took, ran.is_err());
             let error = match ran {
@@ -186,7 +184,7 @@ impl Sandboxes {
             let uid = &config.pod_uid;
             warn!(pod = %config.pod, %uid, %error, "the name of a sandbox is taken");
             let filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
-            let listed = lists::sandboxes(&*self.sandboxes, &filter).await;
+            let listed = lists::sandboxes(&self.runtime, &filter).await;
             match taken_sandbox(&listed.map_err(SyncError::CreateSandbox)?, attempt) {
                 TakenSandbox::Use(id) => return Ok((id, config)),
                 TakenSandbox::Remove(id) => {
@@ -224,7 +222,7 @@ impl Sandboxes {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         };
-        gone(self.sandboxes.stop_pod_sandbox(id).await)?;
-        gone(self.sandboxes.remove_pod_sandbox(&verdict).await)
+        gone(self.runtime.sandboxes.stop_pod_sandbox(id).await)?;
+        gone(self.runtime.sandboxes.remove_pod_sandbox(&verdict).await)
     }
 }

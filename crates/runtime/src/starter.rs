@@ -10,7 +10,7 @@ use model::observed::ContainerState;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
-use model::ports::runtime::{Code, Runtime, RuntimeError};
+use model::ports::runtime::{Code, ContainerService, RuntimeError};
 use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -49,7 +49,7 @@ pub(crate) type RestartKey = (PodUid, String, String, String);
 /// Starts containers.
 #[derive(Debug)]
 pub(crate) struct ContainerStarter {
-    pub(crate) containers: Arc<dyn Runtime>,
+    pub(crate) containers: Arc<dyn ContainerService>,
     pub(crate) images: ImageProvider,
     pub(crate) creator: ContainerCreator,
     pub(crate) files: Arc<ContainerFiles>,

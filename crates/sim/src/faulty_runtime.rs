@@ -12,8 +12,9 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
-    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    ImageService, ImageUse, Runtime, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+    SandboxFilter, SandboxService,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -95,13 +96,13 @@ impl Call {
 impl FaultyRuntime {
     /// Something to do with the real runtime, which goes on even if nobody waits for it any more. What
     /// it changed is seen at once.
-    fn work<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F + Send + 'static) -> Work<T>
+    fn work<T, F>(&self, call: impl FnOnce(Runtime) -> F + Send + 'static) -> Work<T>
     where
         F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
     {
         let outside = Arc::clone(&self.outside);
         Box::new(move |later| {
-            let work = call(Arc::new(outside.runtime.slower(later)));
+            let work = call(Runtime::new(Arc::new(outside.runtime.slower(later))));
             Box::pin(async move {
                 let answer = work.await;
                 outside.observe();
@@ -136,12 +137,12 @@ impl FaultyRuntime {
     }
 
     /// Something to ask the real runtime.
-    fn look<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F + Send + 'static) -> Work<T>
+    fn look<T, F>(&self, call: impl FnOnce(Runtime) -> F + Send + 'static) -> Work<T>
     where
         F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
     {
         let outside = Arc::clone(&self.outside);
-        Box::new(move |later| Box::pin(call(Arc::new(outside.runtime.slower(later)))))
+        Box::new(move |later| Box::pin(call(Runtime::new(Arc::new(outside.runtime.slower(later))))))
     }
 
     async fn call<T: Send + 'static>(&self, call: Call, work: Work<T>) -> Result<T, RuntimeError> {
@@ -281,25 +282,7 @@ fn subject(verdict: &Verdict) -> String {
 }
 
 #[async_trait]
-impl Runtime for FaultyRuntime {
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
-        let work = self.look(move |runtime| async move { runtime.version().await });
-        self.call(Call::new(Method::Version, ""), work).await
-    }
-
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let work = self.look(move |runtime| async move { runtime.status().await });
-        self.call(Call::new(Method::Status, ""), work).await
-    }
-
-    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
-        let call = Call::new(Method::UpdateRuntimeConfig, pod_cidrs);
-        let told = pod_cidrs.to_owned();
-        let work =
-            self.work(move |runtime| async move { runtime.update_runtime_config(&told).await });
-        self.call(call, work).await
-    }
-
+impl SandboxService for FaultyRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let maker = Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt };
         self.asked(Event::MakeAsked(maker.clone()));
@@ -307,7 +290,8 @@ impl Runtime for FaultyRuntime {
         let pod = self.outside.short(config.pod_uid.as_str());
         let call = Call::new(Method::RunPodSandbox, format!("{pod}#{}", config.attempt));
         let config = config.clone();
-        let work = self.work(move |runtime| async move { runtime.run_pod_sandbox(&config).await });
+        let work = self
+            .work(move |runtime| async move { runtime.sandboxes.run_pod_sandbox(&config).await });
         let answer = self.call(call, work).await;
         let told = answer.as_ref().map(ToString::to_string).map_err(|error| error.code);
         self.outside.record(Event::Made(maker, told));
@@ -318,8 +302,8 @@ impl Runtime for FaultyRuntime {
         self.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
         let sandbox = id.clone();
-        let work =
-            self.work(move |runtime| async move { runtime.stop_pod_sandbox(&sandbox).await });
+        let work = self
+            .work(move |runtime| async move { runtime.sandboxes.stop_pod_sandbox(&sandbox).await });
         let answer = self.call(call, work).await;
         self.stop_told(id.as_str(), &answer);
         if answer.is_ok() {
@@ -333,8 +317,9 @@ impl Runtime for FaultyRuntime {
         let _removal = Removal::new(&self.outside, &self.life, verdict);
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
-        let work =
-            self.work(move |runtime| async move { runtime.remove_pod_sandbox(&verdict).await });
+        let work = self.work(move |runtime| async move {
+            runtime.sandboxes.remove_pod_sandbox(&verdict).await
+        });
         self.call(call, work).await
     }
 
@@ -346,7 +331,9 @@ impl Runtime for FaultyRuntime {
         let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
         let filter = filter.clone();
         let work =
-            self.look(move |runtime| async move { runtime.list_pod_sandboxes(&filter).await });
+            self.look(
+                move |runtime| async move { runtime.sandboxes.list_pod_sandboxes(&filter).await },
+            );
         let listed = self.call(Call::new(Method::ListPodSandbox, of), work).await?;
         Ok(listed.by(&self.outside.clock))
     }
@@ -354,10 +341,37 @@ impl Runtime for FaultyRuntime {
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
         let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
         let id = id.clone();
-        let work = self.look(move |runtime| async move { runtime.pod_sandbox_status(&id).await });
+        let work = self
+            .look(move |runtime| async move { runtime.sandboxes.pod_sandbox_status(&id).await });
         Ok(self.call(call, work).await?.by(&self.outside.clock))
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        self.asked(Event::SandboxResizeAsked(id.clone()));
+        let call = Call::new(Method::UpdatePodSandboxResources, self.outside.short(id.as_str()));
+        let (id, overhead, resources) = (id.clone(), overhead.clone(), resources.clone());
+        let work = self.work(move |runtime| async move {
+            runtime.sandboxes.update_pod_sandbox_resources(&id, &overhead, &resources).await
+        });
+        self.call(call, work).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work =
+            self.look(move |runtime| async move { runtime.sandboxes.sandbox_image(&id).await });
+        self.call(call, work).await
+    }
+}
+
+#[async_trait]
+impl ContainerService for FaultyRuntime {
     async fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -379,7 +393,7 @@ impl Runtime for FaultyRuntime {
         let all = (sandbox.clone(), config.clone(), sandbox_config.clone());
         let work = self.work(move |runtime| async move {
             let (sandbox, config, sandbox_config) = all;
-            runtime.create_container(&sandbox, &config, &sandbox_config).await
+            runtime.containers.create_container(&sandbox, &config, &sandbox_config).await
         });
         let answer = self.call(call, work).await;
         let told = answer.as_ref().map(ToString::to_string).map_err(|error| error.code);
@@ -392,7 +406,8 @@ impl Runtime for FaultyRuntime {
         let _acting = Acting::new(&self.outside, Acted::Container(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let started = id.clone();
-        let work = self.work(move |runtime| async move { runtime.start_container(&started).await });
+        let work = self
+            .work(move |runtime| async move { runtime.containers.start_container(&started).await });
         let answer = self.call(call, work).await;
         if answer.is_ok() {
             self.outside.record(Event::Started(id.clone()));
@@ -407,26 +422,12 @@ impl Runtime for FaultyRuntime {
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
         let container = id.clone();
-        let work = self
-            .work(move |runtime| async move { runtime.stop_container(&container, grace).await });
+        let work = self.work(move |runtime| async move {
+            runtime.containers.stop_container(&container, grace).await
+        });
         let answer = self.call(call, work).await;
         self.stop_told(id.as_str(), &answer);
         answer
-    }
-
-    async fn update_pod_sandbox_resources(
-        &self,
-        id: &SandboxId,
-        overhead: &LinuxResources,
-        resources: &LinuxResources,
-    ) -> Result<(), RuntimeError> {
-        self.asked(Event::SandboxResizeAsked(id.clone()));
-        let call = Call::new(Method::UpdatePodSandboxResources, self.outside.short(id.as_str()));
-        let (id, overhead, resources) = (id.clone(), overhead.clone(), resources.clone());
-        let work = self.work(move |runtime| async move {
-            runtime.update_pod_sandbox_resources(&id, &overhead, &resources).await
-        });
-        self.call(call, work).await
     }
 
     async fn update_container_resources(
@@ -438,7 +439,7 @@ impl Runtime for FaultyRuntime {
         let call = Call::new(Method::UpdateContainerResources, self.outside.short(id.as_str()));
         let (id, resources) = (id.clone(), resources.clone());
         let work = self.work(move |runtime| async move {
-            runtime.update_container_resources(&id, &resources).await
+            runtime.containers.update_container_resources(&id, &resources).await
         });
         self.call(call, work).await
     }
@@ -456,8 +457,9 @@ impl Runtime for FaultyRuntime {
         let mut call = Call::new(Method::ExecSync, object);
         call.deadline = timeout.map_or(COMMAND_DEADLINE, |timeout| DEADLINE + timeout);
         let (id, command) = asked.clone();
-        let work = self
-            .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });
+        let work = self.work(move |runtime| async move {
+            runtime.containers.exec_sync(&id, &command, timeout).await
+        });
         let answer = self.call(call, work).await;
         let code = answer.as_ref().ok().map(|output| output.exit_code);
         self.outside.record(Event::CommandEnded(asked.0, asked.1, code));
@@ -470,7 +472,9 @@ impl Runtime for FaultyRuntime {
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
-            self.work(move |runtime| async move { runtime.remove_container(&verdict).await });
+            self.work(
+                move |runtime| async move { runtime.containers.remove_container(&verdict).await },
+            );
         self.call(call, work).await
     }
 
@@ -481,7 +485,8 @@ impl Runtime for FaultyRuntime {
         let uid = filter.pod_uid.as_ref();
         let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
         let filter = filter.clone();
-        let work = self.look(move |runtime| async move { runtime.list_containers(&filter).await });
+        let work = self
+            .look(move |runtime| async move { runtime.containers.list_containers(&filter).await });
         let listed = self.call(Call::new(Method::ListContainers, of), work).await?;
         Ok(listed.by(&self.outside.clock))
     }
@@ -489,7 +494,8 @@ impl Runtime for FaultyRuntime {
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
         let looked = id.clone();
-        let work = self.look(move |runtime| async move { runtime.container_status(&looked).await });
+        let work = self
+            .look(move |runtime| async move { runtime.containers.container_status(&looked).await });
         let answer = self.call(call, work).await;
         // Who cannot see that it has ended tries to end it again.
         self.stop_told(id.as_str(), &answer);
@@ -498,11 +504,15 @@ impl Runtime for FaultyRuntime {
         self.outside.record(Event::Told(id.clone(), runs));
         Ok(status.by(&self.outside.clock))
     }
+}
 
+#[async_trait]
+impl ImageService for FaultyRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         let call = Call::new(Method::ImageStatus, image);
         let image = image.to_owned();
-        let work = self.look(move |runtime| async move { runtime.image_status(&image).await });
+        let work =
+            self.look(move |runtime| async move { runtime.images.image_status(&image).await });
         self.call(call, work).await
     }
 
@@ -516,13 +526,14 @@ impl Runtime for FaultyRuntime {
         self.asked(Event::PullAsked(image_pull(&self.outside, image)));
         let call = Call::new(Method::PullImage, image);
         let (image, sandbox) = (image.to_owned(), sandbox.cloned());
-        let work = self
-            .work(move |runtime| async move { runtime.pull_image(&image, sandbox.as_ref()).await });
+        let work = self.work(move |runtime| async move {
+            runtime.images.pull_image(&image, sandbox.as_ref()).await
+        });
         self.call(call, work).await
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let work = self.look(move |runtime| async move { runtime.list_images().await });
+        let work = self.look(move |runtime| async move { runtime.images.list_images().await });
         self.call(Call::new(Method::ListImages, ""), work).await
     }
 
@@ -533,7 +544,8 @@ impl Runtime for FaultyRuntime {
             self.asked(Event::ImageRemovalAsked(image_removal(&self.outside, id, KEPT)));
         }
         let verdict = verdict.clone();
-        let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
+        let work =
+            self.work(move |runtime| async move { runtime.images.remove_image(&verdict).await });
         self.call(call, work).await
     }
 
@@ -542,31 +554,47 @@ impl Runtime for FaultyRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let filter = filter.clone();
-        let work = self.look(move |runtime| async move { runtime.list_image_uses(&filter).await });
+        let work =
+            self.look(move |runtime| async move { runtime.images.list_image_uses(&filter).await });
         self.call(Call::new(Method::ListContainers, ""), work).await
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
         let call = Call::new(Method::ImageStatus, image);
         let image = image.to_owned();
-        let work = self.look(move |runtime| async move { runtime.image_labels(&image).await });
-        self.call(call, work).await
-    }
-
-    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.look(move |runtime| async move { runtime.sandbox_image(&id).await });
+        let work =
+            self.look(move |runtime| async move { runtime.images.image_labels(&image).await });
         self.call(call, work).await
     }
 
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
-        let work = self.look(move |runtime| async move { runtime.image_fs_info().await });
+        let work = self.look(move |runtime| async move { runtime.images.image_fs_info().await });
         self.call(Call::new(Method::ImageFsInfo, ""), work).await
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for FaultyRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.info.version().await });
+        self.call(Call::new(Method::Version, ""), work).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.info.status().await });
+        self.call(Call::new(Method::Status, ""), work).await
+    }
+
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::UpdateRuntimeConfig, pod_cidrs);
+        let told = pod_cidrs.to_owned();
+        let work = self
+            .work(move |runtime| async move { runtime.info.update_runtime_config(&told).await });
+        self.call(call, work).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
-        let work = self.look(move |runtime| async move { runtime.container_events().await });
+        let work = self.look(move |runtime| async move { runtime.info.container_events().await });
         let events = self.call(Call::new(Method::GetContainerEvents, ""), work).await?;
         Ok(hints::faulty(events, Arc::clone(&self.outside)))
     }

@@ -40,11 +40,11 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "the time of a relist is that of its end",
         file: "crates/pleg/src/task.rs",
         find: "self.work.push(Box::pin(async move {
-            let pods = inspect::list(&*runtime, known.as_ref()).await;
+            let pods = inspect::list(&runtime, known.as_ref()).await;
 ",
         replace: "let stamps = self.stamps.clone();
         self.work.push(Box::pin(async move {
-            let pods = inspect::list(&*runtime, known.as_ref()).await;
+            let pods = inspect::list(&runtime, known.as_ref()).await;
             let at = at.max(stamps.next());
 ",
     },

@@ -17,7 +17,7 @@ use model::labels;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::ContainerService;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;

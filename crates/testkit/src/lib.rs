@@ -20,6 +20,7 @@ pub mod cgroups;
 pub mod clock;
 pub mod cluster;
 pub mod contract;
+pub mod crash_point;
 pub mod disk;
 pub mod events;
 pub mod files;
@@ -30,7 +31,6 @@ pub mod logged;
 pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;
-pub mod mortal;
 pub mod objects;
 pub mod observed;
 pub mod packet_filter;

@@ -16,11 +16,14 @@ use ferrolet::wiring::{Agent, Ports, Registry, Settings};
 use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
+use model::intercept::Intercepted;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
+use model::ports::files::HostFiles;
+use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
 use rustix::process::{Signal, getpid, kill_process};
-use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
+use testkit::crash_point::{CrashPoint, Death, Moment};
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "usage: mortal --socket PATH --root DIR [--die before:N|after:N]";
@@ -107,12 +110,12 @@ async fn main() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     println!("mortal: ready");
     let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
-    let life = Arc::new(Life::new(args.die, Kill));
+    let crash = Arc::new(CrashPoint::new(args.die, Kill));
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
     let host = hostfs::Host::default();
     let ports = Ports {
-        runtime: Arc::new(MortalRuntime { life: Arc::clone(&life), inner: runtime }),
-        files: Arc::new(MortalFiles { life, inner: Arc::new(host.clone()) }),
+        runtime: Runtime::new(runtime).intercepted(&crash),
+        files: Arc::new(Intercepted::new(Arc::new(host.clone()) as Arc<dyn HostFiles>, &crash)),
         http: Arc::new(Fetcher::new("mortal")),
         pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
         logs: Arc::new(host.logs()),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use model::ports::runtime::{Runtime as _, SandboxFilter};
+use model::ports::runtime::{SandboxFilter, SandboxService};
 use tempfile::TempDir;
 use testbed::{Cache, Options, wait};
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use cri::CriRuntime;
 use model::ids::{PodName, PodUid, SandboxId};
 use model::observed::{Container, Sandbox};
-use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use model::verdict::Subject;
 use model::wanted::{ContainerConfig, SandboxConfig};
 use testbed::wait;

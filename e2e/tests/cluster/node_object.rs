@@ -9,6 +9,7 @@ use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use e2e::plane::with_controllers;
+use model::ports::runtime::Runtime;
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, User};
 use testkit::clock::VirtualClock;
@@ -112,8 +113,8 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
         root: &root,
         labels: &[("example.com/rack", "7"), ("node.kubernetes.io/pool", "a")],
     };
-    let container_runtime =
-        Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::starting_at(jiff::Timestamp::now()))));
+    let clock = Arc::new(VirtualClock::starting_at(jiff::Timestamp::now()));
+    let container_runtime = Runtime::new(Arc::new(MemoryRuntime::new(clock)));
     let runtime = runtime()?;
     let begin = Instant::now();
     let ours = runtime.block_on(OurNode::start(&kubeconfig, &who, &config, container_runtime))?;

@@ -82,7 +82,7 @@ impl OurNode {
         kubeconfig: &Path,
         who: &Who<'_>,
         config: &KubeletConfiguration,
-        runtime: Arc<dyn Runtime>,
+        runtime: Runtime,
     ) -> Result<Self> {
         let server = Arc::new(api_server(kubeconfig).await?);
         let events = Arc::<KeptNodeEvents>::default();

@@ -9,7 +9,7 @@ use cri::CriRuntime;
 use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
 use model::ids::{PodName, PodUid, SandboxId};
 use model::observed::ContainerState;
-use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use testbed::wait;
 use testkit::wanted;
 

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::registry::Registry;
 use model::ids::{ObjectId, PodName, PodUid};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ImageService, Runtime};
 use model::verdict::Subject;
 use model::wanted::SandboxConfig;
 use testbed::{Cache, Instance, Options};
@@ -84,8 +84,8 @@ impl Containerd {
 
 #[async_trait]
 impl World for Containerd {
-    fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.runtime) as _
+    fn runtime(&self) -> Runtime {
+        Runtime::new(Arc::clone(&self.runtime))
     }
 
     fn image(&self) -> String {
@@ -156,10 +156,10 @@ async fn containerd_keeps_the_contract_without_a_case_left_out() -> Result<()> {
 struct Poor;
 
 impl World for Poor {
-    fn runtime(&self) -> Arc<dyn Runtime> {
+    fn runtime(&self) -> Runtime {
         let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()));
         runtime.add_image(&RemoteImage::new(IMAGE));
-        Arc::new(runtime)
+        Runtime::new(Arc::new(runtime))
     }
 
     fn image(&self) -> String {

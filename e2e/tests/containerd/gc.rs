@@ -11,7 +11,7 @@ use e2e::cri_proxy::CriProxy;
 use e2e::node::{NODE_NAME, Node, one_running};
 use e2e::own_settings::{FREQUENT_GC, own_settings};
 use model::observed::ContainerState;
-use model::ports::runtime::{ContainerFilter, Runtime as _};
+use model::ports::runtime::{ContainerFilter, ContainerService};
 use model::wanted::ContainerConfig;
 use testbed::wait;
 use testkit::wanted;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::ImageService;
 use serde_json::{Value, json};
 use test_images::EXTRA;
 use testbed::{Cache, wait};

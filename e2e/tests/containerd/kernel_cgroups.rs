@@ -11,9 +11,11 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use cgroups::{HostCgroups, Tree};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use journal::{Ledger, RecordedCgroups};
+use journal::{Ledger, Recording};
 use model::cgroup::{CgroupName, CgroupValues, cpu};
 use model::ids::PodUid;
+use model::image_claims::ImageClaims;
+use model::intercept::Intercepted;
 use model::ports::cgroups::Cgroups;
 use model::ports::journal::{Journal, Outcome};
 use model::verdict::{Subject, Verdict};
@@ -114,7 +116,9 @@ impl Kernel {
     async fn play_pods(&self) -> Result<()> {
         let removals = Arc::new(Removals::default());
         let ledger = Arc::new(Ledger::new(Arc::clone(&removals) as _, &Registry::new())?);
-        let port = RecordedCgroups { inner: Arc::new(self.cgroups.clone()), ledger };
+        let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
+        let port: Arc<dyn Cgroups> = Arc::new(self.cgroups.clone());
+        let port = Intercepted::new(port, &recording);
         let (root, huge_page_sizes) = (self.base.clone(), Vec::new());
         let settings =
             PodCgroupSettings { root, cpu_period: None, pids_limit: None, huge_page_sizes };

@@ -10,7 +10,7 @@ use e2e::node::{NODE_NAME, Node, PATIENCE};
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use model::labels;
-use model::ports::runtime::{ContainerFilter, Runtime as _};
+use model::ports::runtime::{ContainerFilter, ContainerService};
 use model::verdict::Subject;
 use proto::runtime_v1::PodSandboxStatusRequest;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use model::observed::ContainerState;
-use model::ports::runtime::{ContainerFilter, Runtime as _};
+use model::ports::runtime::{ContainerFilter, ContainerService};
 use serde_json::Value;
 use testbed::wait;
 

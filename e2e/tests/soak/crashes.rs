@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use e2e::crashes::kill_at;
-use testkit::mortal::Moment;
+use testkit::crash_point::Moment;
 
 /// More than an agent has.
 const EFFECTS: usize = 200;

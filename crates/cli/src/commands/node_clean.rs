@@ -16,12 +16,13 @@ use ferrolet::node_cgroups;
 use ferrolet::run::JOURNAL;
 use ferrolet::runtime_note::{CgroupsNote, RuntimeNote};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime, Witnesses};
+use journal::{DiskJournal, Ledger, Recording, Witnesses};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
+use model::intercept::Intercepted;
 use model::ports::cgroups::Cgroups;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{Runtime, RuntimeInfo as _};
 use process::clock::SystemClock;
 use process::version::FERROLET;
 use prometheus::Registry;
@@ -77,21 +78,18 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let journal = Arc::new(DiskJournal::new(Arc::new(segments), clock, FERROLET, max_bytes));
     let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
     let ledger = Arc::new(ledger.context("count removals")?);
-    let (runtime, files) = (Arc::new(runtime), Arc::new(files));
+    let (runtime, files) = (Runtime::new(Arc::new(runtime)), Arc::new(files));
     let witnesses = Witnesses {
-        runtime: Some(Arc::clone(&runtime) as _),
+        runtime: Some(runtime.clone()),
         files: Some(Arc::clone(&files) as _),
         cgroups: None,
     };
     witnesses.settle(&journal).await;
+    let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
     let cleaner = Cleaner {
-        runtime: Arc::new(RecordedRuntime {
-            inner: runtime,
-            ledger: Arc::clone(&ledger),
-            claims: ImageClaims::default(),
-        }),
-        files: Arc::new(RecordedFiles { inner: files, ledger: Arc::clone(&ledger) }),
-        cgroups: target.cgroups.map(|note| cgroups(&note, ledger)).transpose()?,
+        runtime: runtime.intercepted(&recording),
+        files: Arc::new(Intercepted::new(files as _, &recording)),
+        cgroups: target.cgroups.map(|note| cgroups(&note, &recording)).transpose()?,
         clock: Arc::new(SystemClock),
         logs: target.logs,
         pods: root_dir.join("pods"),
@@ -111,11 +109,14 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 }
 
 /// The host's cgroups, and the one of all pods.
-fn cgroups(note: &CgroupsNote, ledger: Arc<Ledger>) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
+fn cgroups(
+    note: &CgroupsNote,
+    recording: &Arc<Recording>,
+) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
     let driver = if note.systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
     let root = CgroupName::parse(&note.root).context("the note of the pods' cgroups")?;
     let (inner, _) = node_cgroups::open(driver)?;
-    Ok((Arc::new(RecordedCgroups { inner, ledger }), root))
+    Ok((Arc::new(Intercepted::new(inner, recording)), root))
 }
 
 fn summary(removed: usize) -> String {

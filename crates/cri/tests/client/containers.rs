@@ -8,7 +8,9 @@ use model::ids::PodName;
 use model::observed::{
     Container, ContainerState, ContainerStatus, ContainerUser, LinuxUser, ReportedResources,
 };
-use model::ports::runtime::{Code, ContainerFilter, Runtime};
+use model::ports::runtime::{
+    Code, ContainerFilter, ContainerService, ImageService, SandboxService,
+};
 use model::verdict::Subject;
 use model::wanted::{LinuxResources, NamespaceMode};
 use proto::runtime_v1 as cri;

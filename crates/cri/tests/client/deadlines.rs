@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use ::cri::{CriRuntime, Deadlines};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerService, ImageService, RuntimeInfo, SandboxService};
 use proto::runtime_v1 as cri;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

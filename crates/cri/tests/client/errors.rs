@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::ports::runtime::{Code, Runtime, RuntimeError};
+use model::ports::runtime::{Code, ContainerService, ImageService, RuntimeError, SandboxService};
 use model::verdict::Subject;
 
 use crate::methods::{METHODS, call};

@@ -6,7 +6,7 @@ use ::cri::CriRuntime;
 use futures_util::StreamExt;
 use model::ids::ObjectId;
 use model::ports::runtime::{
-    Code, ContainerEvent, ContainerEventKind, ContainerEvents, Runtime, RuntimeError,
+    Code, ContainerEvent, ContainerEventKind, ContainerEvents, RuntimeError, RuntimeInfo,
 };
 use proto::runtime_v1 as cri;
 use tokio::time::{Instant, timeout};

@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use model::fingerprint::Fingerprint;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lists;
-use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{
+    ContainerFilter, ContainerService, Runtime, RuntimeInfo, SandboxFilter, SandboxService,
+};
 use tempfile::TempDir;
 use testkit::contract::assert_kept;
 use testkit::contract::runtime::{CASES, World};
@@ -69,8 +71,8 @@ fn sending(send_limit: Option<usize>) -> Served {
 
 #[async_trait]
 impl World for Served {
-    fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.client) as _
+    fn runtime(&self) -> Runtime {
+        Runtime::new(Arc::clone(&self.client))
     }
 
     fn image(&self) -> String {
@@ -162,11 +164,12 @@ async fn what_is_too_large_to_be_sent_at_once_is_listed_in_parts_and_compared_wi
     assert!(error.is_too_large(), "{error}");
     assert!(error.message.contains("trying to send message larger than max"), "{error}");
     let all = (hollow.runtime().sandboxes(), hollow.runtime().containers());
-    assert_eq!(lists::everything(&**client).await.unwrap(), all);
+    let runtime = Runtime::new(Arc::clone(client));
+    assert_eq!(lists::everything(&runtime).await.unwrap(), all);
     let known = Fingerprint::of(&all.0, &all.1);
-    assert_eq!(client.list_if_changed(&known).await.unwrap(), None);
+    assert_eq!(lists::everything_unless_known(&runtime, &known).await.unwrap(), None);
     let nothing = Fingerprint::default();
-    assert_eq!(client.list_if_changed(&nothing).await.unwrap(), Some(all));
+    assert_eq!(lists::everything_unless_known(&runtime, &nothing).await.unwrap(), Some(all));
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use cri::{CriRuntime, Deadlines};
 use model::ports::runtime::{
-    Code, ContainerFilter, Image, ImageFilesystem, ImageUse, ImageUser, Runtime,
+    Code, ContainerFilter, Image, ImageFilesystem, ImageService, ImageUse, ImageUser, RuntimeInfo,
+    SandboxService,
 };
 use model::verdict::Subject;
 use proto::runtime_v1 as cri_v1;

@@ -1,7 +1,10 @@
 //! Messages of all sizes.
 
 use model::labels;
-use model::ports::runtime::{Code, ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{
+    Code, ContainerFilter, ContainerService, ImageService, RuntimeInfo, SandboxFilter,
+    SandboxService,
+};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use cri::CriRuntime;
-use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::ports::runtime::{
+    ContainerFilter, ContainerService, ImageService, RuntimeError, RuntimeInfo, SandboxFilter,
+    SandboxService,
+};
 use model::verdict::Subject;
 
 use crate::wanted::{container_config, sandbox_config, verdict};

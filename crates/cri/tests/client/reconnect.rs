@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 
-use model::ports::runtime::{Code, Runtime, RuntimeError};
+use model::ports::runtime::{Code, RuntimeError, RuntimeInfo};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;

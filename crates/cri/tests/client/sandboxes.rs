@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use model::ids::PodName;
 use model::observed::{Sandbox, SandboxState, SandboxStatus};
-use model::ports::runtime::{Code, Runtime, SandboxFilter};
+use model::ports::runtime::{Code, SandboxFilter, SandboxService};
 use model::verdict::Subject;
 use model::wanted::NamespaceMode;
 use proto::runtime_v1 as cri;

@@ -1,7 +1,9 @@
 //! Lists of everything, told only when they are news.
 
 use model::fingerprint::Fingerprint;
-use model::ports::runtime::{Code, ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{
+    Code, ContainerFilter, ContainerService, RuntimeInfo, SandboxFilter, SandboxService,
+};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;

@@ -1,6 +1,6 @@
 //! Who the runtime is and how it is.
 
-use model::ports::runtime::{Code, Runtime, RuntimeCondition, RuntimeVersion};
+use model::ports::runtime::{Code, RuntimeCondition, RuntimeInfo, RuntimeVersion};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;

@@ -57,6 +57,7 @@ mod tests {
     use config::{ChangeDetectionStrategy, KubeletConfiguration};
     use model::objects::ObjectKey;
     use model::ports::objects::PodObjects as _;
+    use model::ports::runtime::Runtime;
     use node::{NodePorts, Particulars};
     use testkit::addresses::MemoryAddresses;
     use testkit::clock::VirtualClock;
@@ -77,7 +78,7 @@ mod tests {
             metrics: node::Metrics::new(&prometheus::Registry::new()).unwrap(),
             api: Arc::new(api.clone()),
             leases: Arc::new(api.clone()),
-            runtime: Arc::new(MemoryRuntime::new(clock.clone())),
+            runtime: Runtime::new(Arc::new(MemoryRuntime::new(clock.clone()))),
             addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             events: Arc::<KeptNodeEvents>::default(),
             clock,

@@ -81,7 +81,7 @@ pub(crate) fn keep(
         metrics: metrics(&ports.metrics),
         api: Arc::clone(&cluster.node),
         leases: Arc::clone(&cluster.leases),
-        runtime: Arc::clone(&ports.runtime),
+        runtime: ports.runtime.clone(),
         addresses: Arc::clone(&cluster.addresses),
         events: Arc::clone(&ports.node_events),
         clock: Arc::clone(&ports.clock),

@@ -32,7 +32,7 @@ use crate::node_cgroups::NodeCgroups;
 #[derive(Debug, Clone)]
 pub struct Ports {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
     /// The web.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::observed::ContainerState::{Exited, Running};
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, ContainerService};
 use model::verdict::Subject;
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted::removal;

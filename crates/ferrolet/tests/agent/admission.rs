@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::PodStatus;
 use model::ports::events::PodEvent;
-use testkit::mortal::Moment;
+use testkit::crash_point::Moment;
 use testkit::runtime::Method;
 
 use crate::crash::{dies_in, start_mortal};

@@ -7,7 +7,7 @@ use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::PodCondition;
 use model::cgroup::CgroupName;
 use model::observed::{Container, ContainerState};
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{ContainerService, SandboxService};
 use model::verdict::Subject;
 use testkit::cluster::MemoryPods;
 use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};

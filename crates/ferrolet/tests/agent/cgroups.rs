@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrolet::wiring::Agent;
 use journal::{Became, Query, find};
 use model::cgroup::CgroupName;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::SandboxService;
 use testkit::wanted;
 
 use crate::world::World;

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ferrolet::wiring::Agent;
+use model::intercept::Intercepted;
 use model::observed::{Container, ContainerState};
-use testkit::mortal::{Death, Life, Moment, MortalCgroups, MortalFiles, MortalRuntime};
+use model::ports::cgroups::Cgroups;
+use model::ports::files::HostFiles;
+use model::ports::runtime::Runtime;
+use testkit::crash_point::{CrashPoint, Death, Moment};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
@@ -54,11 +58,11 @@ const STAGED: &str = "
 /// Starts an agent that dies at a moment, if there is one, and tells when it has.
 pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
-    let life = Arc::new(Life::new(ends, Over(over.clone())));
-    let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) as _ };
-    let files = MortalFiles { life: Arc::clone(&life), inner: Arc::clone(&world.files) as _ };
-    let cgroups = MortalCgroups { life, inner: Arc::clone(&world.cgroups) as _ };
-    let agent = world.start_with(Arc::new(runtime), Arc::new(files), Arc::new(cgroups));
+    let crash = Arc::new(CrashPoint::new(ends, Over(over.clone())));
+    let runtime = Runtime::new(Arc::clone(&world.runtime)).intercepted(&crash);
+    let files = Intercepted::new(Arc::clone(&world.files) as Arc<dyn HostFiles>, &crash);
+    let cgroups = Intercepted::new(Arc::clone(&world.cgroups) as Arc<dyn Cgroups>, &crash);
+    let agent = world.start_with(runtime, Arc::new(files), Arc::new(cgroups));
     (agent, over)
 }
 

@@ -11,7 +11,7 @@ use journal::{Query, find};
 use model::ids::{PodName, SandboxId};
 use model::observed::{Container, ContainerState};
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::{Code, Image, Runtime as _};
+use model::ports::runtime::{Code, ContainerService, Image, SandboxService};
 use model::verdict::Subject;
 use server::wire::GcLine;
 use testkit::http::Page;

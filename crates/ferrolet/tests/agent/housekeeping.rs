@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, SandboxService};
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
 

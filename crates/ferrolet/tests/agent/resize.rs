@@ -9,7 +9,7 @@ use model::cgroup::CgroupName;
 use model::observed::Container;
 use model::ports::events::PodEvent;
 use model::ports::runtime::Code;
-use testkit::mortal::Moment;
+use testkit::crash_point::Moment;
 use testkit::runtime::{Fault, Method, Rule};
 
 use crate::crash::{dies_in, start_mortal};

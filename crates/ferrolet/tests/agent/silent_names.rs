@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cluster::{Cluster, Connection, Exclusion, Rate, Resolver, Source};
 use k8s_openapi::api::core::v1::{EnvFromSource, SecretEnvSource};
+use model::ports::runtime::Runtime;
 use testkit::pods::pod;
 use tokio::runtime::Builder;
 
@@ -40,7 +41,7 @@ async fn restarts_what_dies_beside(looked_up: &AtomicUsize, resolver: Resolver) 
     world.through = Some(ports);
     world.write_manifest("web", "Always", "[sleep, forever]");
     let files = Arc::new(HungFiles::new(&world.files));
-    let (runtime, cgroups) = (Arc::clone(&world.runtime), Arc::clone(&world.cgroups));
+    let (runtime, cgroups) = (Runtime::new(Arc::clone(&world.runtime)), Arc::clone(&world.cgroups));
     let agent = world.start_with(runtime, files, cgroups);
     let web = world.one_runs("web").await;
     for number in 0..10 {

@@ -13,7 +13,7 @@ use model::ids::ContainerId;
 use model::observed::SandboxState;
 use model::ports::runtime::Code;
 use podspec::quantity::Quantity;
-use testkit::mortal::Moment;
+use testkit::crash_point::Moment;
 use testkit::random::Random;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;

@@ -12,7 +12,7 @@ use model::ids::PodUid;
 use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, Runtime};
 use model::verdict::Verdict;
 use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::files::MemoryFiles;
@@ -163,7 +163,7 @@ async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waitin
     world.own_node = Some(node.clone());
     world.write_manifest("web", "Always", "[sleep, forever]");
     let files = Arc::new(HungFiles::new(&world.files));
-    let (runtime, cgroups) = (Arc::clone(&world.runtime), Arc::clone(&world.cgroups));
+    let (runtime, cgroups) = (Runtime::new(Arc::clone(&world.runtime)), Arc::clone(&world.cgroups));
     let agent = world.start_with(runtime, Arc::clone(&files) as _, cgroups);
     let first = world.one_runs("web").await;
     files.spared.set(first.pod_uid.clone()).unwrap();

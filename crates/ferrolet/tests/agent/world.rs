@@ -137,14 +137,14 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> Agent {
-        let (runtime, files) = (Arc::clone(&self.runtime), Arc::clone(&self.files));
-        self.start_with(runtime as _, files as _, Arc::clone(&self.cgroups) as _)
+        let (runtime, files) = (Runtime::new(Arc::clone(&self.runtime)), Arc::clone(&self.files));
+        self.start_with(runtime, files as _, Arc::clone(&self.cgroups) as _)
     }
 
     /// Starts an agent that reaches the outside through others.
     pub(crate) fn start_with(
         &self,
-        runtime: Arc<dyn Runtime>,
+        runtime: Runtime,
         files: Arc<dyn HostFiles>,
         cgroups: Arc<dyn Cgroups>,
     ) -> Agent {

@@ -228,7 +228,7 @@ impl Act<'_> {
         self.stands(verdict)?;
         let mut log = None;
         if !(log_goes && container.state == ContainerState::Exited) {
-            match self.parts.runtime.container_status(&container.id).await {
+            match self.parts.runtime.containers.container_status(&container.id).await {
                 Ok(status) if status.state == ContainerState::Running => return Err(RUNS),
                 Ok(status) => {
                     // Since it was listed it may have ended.
@@ -249,7 +249,7 @@ impl Act<'_> {
             let verdict = Verdict { subject, ..verdict.clone() };
             match verdict.subject {
                 Subject::Container(_) => {
-                    unless_gone(self.parts.runtime.remove_container(&verdict).await)?;
+                    unless_gone(self.parts.runtime.containers.remove_container(&verdict).await)?;
                 }
                 _ => self.file(&verdict).await?,
             }
@@ -297,9 +297,9 @@ impl Act<'_> {
     /// It should have been stopped before; to be sure, it is stopped again.
     async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), Stays> {
         self.stands(verdict)?;
-        unless_gone(self.parts.runtime.stop_pod_sandbox(id).await)?;
+        unless_gone(self.parts.runtime.sandboxes.stop_pod_sandbox(id).await)?;
         self.stands(verdict)?;
-        unless_gone(self.parts.runtime.remove_pod_sandbox(verdict).await)
+        unless_gone(self.parts.runtime.sandboxes.remove_pod_sandbox(verdict).await)
     }
 
     /// Removes a pod's directory of logs, or a link.

@@ -203,7 +203,7 @@ async fn of_runtime(
     ended: &mut ExitTimes,
     survey: &mut Survey,
 ) -> Option<model::ids::PodName> {
-    let runtime = &*parts.runtime;
+    let runtime = &parts.runtime;
     // Sandboxes first: one that is not ready gets no new containers, so all that are in it are in the
     // list that follows.
     let (sandbox_filter, filter) = filters(pod);
@@ -249,7 +249,7 @@ async fn alive_of(
     parts: &ContainerGcParts,
     pods: &BTreeSet<PodUid>,
 ) -> Result<BTreeSet<PodUid>, PassError> {
-    let runtime = &*parts.runtime;
+    let runtime = &parts.runtime;
     let one_by_one = pods.iter().map(Some).filter(|_| pods.len() <= PODS_ALONE);
     let all_at_once = (pods.len() > PODS_ALONE).then_some(None);
     let mut found = BTreeSet::new();
@@ -299,7 +299,8 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
 /// When a container ended; none without an answer. Of one that the runtime cannot tell, its creation
 /// counts.
 async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
-    let (of, status) = (PanicSubject::Object(id.as_str()), parts.runtime.container_status(&id));
+    let (of, status) =
+        (PanicSubject::Object(id.as_str()), parts.runtime.containers.container_status(&id));
     let status = parts.panics.catch_async(PanicStep::ContainerGc, of, status).await.ok()?.ok()?;
     Some((id, status.finished_at.unwrap_or(status.created_at)))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use model::ids::{ContainerId, PodName, SandboxId};
 use model::ports::clock::WallClock as _;
+use model::ports::runtime::{ContainerService, Runtime, SandboxService};
 use model::verdict::Subject;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptNodeEvents;
@@ -54,7 +55,7 @@ impl Bench {
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptNodeEvents::default()));
         files.write("/var/log/pods/.keep", "");
         let parts = ContainerGcParts {
-            runtime: Arc::clone(&runtime) as _,
+            runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,
             clock: Arc::clone(&clock) as _,
             pods: Arc::new(pods),

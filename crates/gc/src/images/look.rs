@@ -113,8 +113,9 @@ impl Collector {
     pub(crate) async fn look(&self) -> Result<Looked, ImageGcError> {
         let now = self.parts.clock.now();
         let made_since = self.parts.claims.uses();
-        let images = self.parts.runtime.list_images().await.map_err(ImageGcError::ListImages)?;
-        let uses = lists::image_uses(&*self.parts.runtime, &ContainerFilter::default()).await;
+        let images =
+            self.parts.runtime.images.list_images().await.map_err(ImageGcError::ListImages)?;
+        let uses = lists::image_uses(&self.parts.runtime, &ContainerFilter::default()).await;
         let uses = uses.map_err(ImageGcError::ListUses)?;
         let listing = Listing {
             mounted: self.mounted(&uses).await?,
@@ -155,7 +156,7 @@ impl Collector {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let (of, guard) = (PanicSubject::Object(id.as_str()), &self.parts.panics);
-        let status = self.parts.runtime.container_status(id);
+        let status = self.parts.runtime.containers.container_status(id);
         let status = guard.catch_async(PanicStep::ImageGc, of, status).await;
         status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
@@ -182,7 +183,7 @@ impl Collector {
         known: Option<&(SandboxId, Option<String>)>,
     ) -> Result<Option<String>, RuntimeError> {
         let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
-        let mut listed = lists::sandboxes(&*self.parts.runtime, &filter).await?;
+        let mut listed = lists::sandboxes(&self.parts.runtime, &filter).await?;
         listed.sort_by_key(|sandbox| Reverse(sandbox.created_at));
         let known_image = || known.and_then(|(_, image)| image.clone());
         let mut failed = None;
@@ -190,7 +191,7 @@ impl Collector {
             if known.is_some_and(|(known, _)| *known == sandbox.id) {
                 return Ok(known_image());
             }
-            match self.parts.runtime.sandbox_image(&sandbox.id).await {
+            match self.parts.runtime.sandboxes.sandbox_image(&sandbox.id).await {
                 Ok(image) => {
                     self.state().sandbox = Some((sandbox.id, image.clone()));
                     return Ok(image);
@@ -219,7 +220,7 @@ impl Collector {
             if known.contains_key(&image.id) {
                 continue;
             }
-            match self.parts.runtime.image_labels(&image.id).await {
+            match self.parts.runtime.images.image_labels(&image.id).await {
                 Ok(labels) => drop(known.insert(image.id.clone(), labels)),
                 Err(error) => debug!(%error, "cannot tell the labels of an image"),
             }
@@ -230,7 +231,8 @@ impl Collector {
 
     /// Where images lie: the first of the runtime's file systems.
     pub(crate) async fn directory(&self) -> Result<PathBuf, ImageGcError> {
-        let found = self.parts.runtime.image_fs_info().await.map_err(ImageGcError::Filesystem)?;
+        let found =
+            self.parts.runtime.images.image_fs_info().await.map_err(ImageGcError::Filesystem)?;
         if found.len() > 1 && !std::mem::replace(&mut self.state().several, true) {
             let all: Vec<_> =
                 found.iter().map(|one| one.mount_point.display().to_string()).collect();

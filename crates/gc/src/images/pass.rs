@@ -279,7 +279,7 @@ impl Collector {
         reason: Reason,
     ) -> Removal {
         // A pull may have given it another name since it was listed.
-        let image = match self.parts.runtime.image_status(&candidate.id).await {
+        let image = match self.parts.runtime.images.image_status(&candidate.id).await {
             Ok(image) => image,
             Err(error) if error.is_not_found() => None,
             Err(error) => {
@@ -294,7 +294,7 @@ impl Collector {
         let Some(verdict) = item.verdict(self.parts.clock.now()) else {
             unreachable!("only what goes is removed");
         };
-        match self.parts.runtime.remove_image(&verdict).await {
+        match self.parts.runtime.images.remove_image(&verdict).await {
             Err(error)
                 if error.code == Code::FailedPrecondition
                     && self.parts.claims.names().contains(&candidate.id) =>

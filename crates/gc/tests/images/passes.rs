@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use gc::images::ImagesLeft;
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, ImageService};
 use model::verdict::{Input, Subject};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted::removal;

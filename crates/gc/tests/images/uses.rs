@@ -5,7 +5,7 @@ use std::time::Duration;
 use gc::decide::images::{Keeper, KeptImage};
 use gc::plan::Plan;
 use model::ids::PodName;
-use model::ports::runtime::{Code, Image, Runtime as _};
+use model::ports::runtime::{Code, ContainerService, Image, ImageService};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
 use crate::world::{World, error, fates};

@@ -15,7 +15,7 @@ use model::ids::{ContainerId, PodName, PodUid};
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{ContainerService, Runtime, SandboxService};
 use model::verdict::Subject;
 use model::wanted::{ContainerConfig, Mount};
 use prometheus::{Registry, TextEncoder};
@@ -131,7 +131,7 @@ impl World {
     pub(crate) fn start(&self) -> Running {
         let registry = Registry::new();
         let parts = ImageGcParts {
-            runtime: Arc::clone(&self.runtime) as _,
+            runtime: Runtime::new(Arc::clone(&self.runtime)),
             disks: Arc::clone(&self.disk) as _,
             files: Arc::clone(&self.files) as _,
             clock: Arc::clone(&self.clock) as _,

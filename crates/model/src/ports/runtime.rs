@@ -11,7 +11,6 @@ use futures_core::stream::BoxStream;
 
 use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
-use crate::lists;
 use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
@@ -319,85 +318,81 @@ pub type ContainerEvents = BoxStream<'static, Result<ContainerEvent, RuntimeErro
 /// All sandboxes and all containers.
 pub type Lists = (Vec<Sandbox>, Vec<Container>);
 
-/// What the agent needs of a CRI runtime. Calls that end are idempotent: stopping what is stopped
-/// and removing what is gone succeed, or answer [`Code::NotFound`].
+/// The sandboxes of pods. Calls that end something are idempotent: stopping a stopped sandbox and removing
+/// a missing one succeed, or return [`Code::NotFound`].
 #[async_trait]
-pub trait Runtime: Debug + Send + Sync {
-    /// Who answers.
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError>;
-    /// How it is.
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError>;
-    /// Tells it which addresses the pods of the node have: CIDRs, separated by commas.
-    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError>;
-
-    /// Makes and starts a sandbox.
+pub trait SandboxService: Debug + Send + Sync {
+    /// Creates and starts a sandbox.
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError>;
-    /// Ends all that runs in a sandbox and gives its network back.
+    /// Stops everything in a sandbox and releases its network.
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
     /// Removes the sandbox that the verdict names.
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
-    /// Lists sandboxes, if one answer can hold them; [`lists`] asks for those that are too many in parts.
+    /// Lists sandboxes in one response; [`lists`](crate::lists) splits a list that is too large for one.
     async fn list_pod_sandboxes(
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError>;
-    /// Tells how much all of a sandbox may use from now on, and what of that it takes besides containers.
-    /// Not all runtimes have it.
+    /// Details of one sandbox.
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError>;
+    /// Sets the resources of a whole sandbox, and the overhead in them that belongs to no container. Not all
+    /// runtimes implement it.
     async fn update_pod_sandbox_resources(
         &self,
         id: &SandboxId,
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError>;
-    /// Looks at a sandbox closely.
-    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError>;
+    /// The image of a sandbox, where the runtime reports it.
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError>;
+}
 
-    /// Makes a container in a sandbox.
+/// The containers of pods. Stopping and removing are idempotent, as for sandboxes.
+#[async_trait]
+pub trait ContainerService: Debug + Send + Sync {
+    /// Creates a container in a sandbox.
     async fn create_container(
         &self,
         sandbox: &SandboxId,
         config: &ContainerConfig,
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RuntimeError>;
-    /// Starts a container that was made.
+    /// Starts a created container.
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError>;
-    /// Asks a container to end, and ends it when the grace is over.
+    /// Stops a container, and kills it after the grace period.
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError>;
-    /// Changes how much a container may use while it runs; what is not told stays as it is.
+    /// Removes the container that the verdict names.
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+    /// Lists containers in one response, as for sandboxes.
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError>;
+    /// Details of one container.
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError>;
+    /// Changes the resources of a container; unset values stay.
     async fn update_container_resources(
         &self,
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError>;
-    /// Removes the container that the verdict names.
-    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
-    /// Lists containers, if one answer can hold them, as of sandboxes.
-    async fn list_containers(
-        &self,
-        filter: &ContainerFilter,
-    ) -> Result<Vec<Container>, RuntimeError>;
-    /// Looks at a container closely.
-    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError>;
-
-    /// Lists everything, unless that is just what `known` stands for; then `None`. For who looks again
-    /// and again and mostly sees what is known: a runtime that can tell so for less should.
-    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
-        lists::everything_unless_known(self, known).await
-    }
-
-    /// Runs a command in a running container and waits for its end. One that takes longer than
-    /// `timeout` is ended and answers [`Code::DeadlineExceeded`]; without one it takes its time.
+    /// Runs a command in a running container and waits for its end. After `timeout` the runtime kills the
+    /// command and returns [`Code::DeadlineExceeded`]; without a timeout there is no limit.
     async fn exec_sync(
         &self,
         id: &ContainerId,
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError>;
+}
 
-    /// The image of a name, if the runtime has it.
+/// The images on the node.
+#[async_trait]
+pub trait ImageService: Debug + Send + Sync {
+    /// The image with a name, if the runtime has it.
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
-    /// Fetches an image, for a pod with this sandbox, and tells how to refer to it. Whom an image is for may decide
-    /// how the runtime keeps it.
+    /// Pulls an image and returns its reference. The runtime may store the image depending on the sandbox
+    /// of the pod that it is pulled for.
     async fn pull_image(
         &self,
         image: &str,
@@ -407,27 +402,74 @@ pub trait Runtime: Debug + Send + Sync {
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
     /// Removes the image that the verdict names.
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
-    /// Which images containers use, whatever their state.
+    /// The images of containers in any state.
     async fn list_image_uses(
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError>;
-    /// The labels of an image; none where the runtime does not tell.
+    /// The labels of an image; none where the runtime does not report them.
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError>;
-    /// The image that a sandbox was made from, where the runtime tells.
-    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError>;
-    /// The file systems that images lie on, the one of the default snapshotter first.
+    /// The file systems with images, the one of the default snapshotter first.
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError>;
+}
 
-    /// Opens a stream of what happens; what happened while nobody listened may come first. A runtime
-    /// without events answers [`Code::Unimplemented`], here or as the first item of the stream.
+/// The runtime as a whole.
+#[async_trait]
+pub trait RuntimeInfo: Debug + Send + Sync {
+    /// Its name and version.
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError>;
+    /// Its health and features.
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError>;
+    /// Sets the addresses of the node's pods: CIDRs, separated by commas.
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError>;
+    /// Lists all sandboxes and containers, or returns `None` if they equal `known`. An optional optimization:
+    /// [`lists::everything_unless_known`](crate::lists::everything_unless_known) calls it and lists in the
+    /// usual way where it is [`Code::Unimplemented`] or one response is too large.
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        let _ = known;
+        Err(unimplemented("ListIfChanged", "no cheaper list"))
+    }
+    /// Opens a stream of events; events from before may come first. A runtime without events returns
+    /// [`Code::Unimplemented`], here or as the first item of the stream.
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
-        Err(RuntimeError {
-            method: "GetContainerEvents",
-            object: "of the runtime".to_owned(),
-            code: Code::Unimplemented,
-            message: "this runtime does not tell events".to_owned(),
-        })
+        Err(unimplemented("GetContainerEvents", "this runtime does not tell events"))
+    }
+}
+
+fn unimplemented(method: &'static str, message: &str) -> RuntimeError {
+    RuntimeError {
+        method,
+        object: "of the runtime".to_owned(),
+        code: Code::Unimplemented,
+        message: message.to_owned(),
+    }
+}
+
+/// The services of a CRI runtime. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    /// Sandboxes.
+    pub sandboxes: Arc<dyn SandboxService>,
+    /// Containers.
+    pub containers: Arc<dyn ContainerService>,
+    /// Images.
+    pub images: Arc<dyn ImageService>,
+    /// The runtime as a whole.
+    pub info: Arc<dyn RuntimeInfo>,
+}
+
+impl Runtime {
+    /// The services of one runtime that implements all of them.
+    pub fn new<R>(runtime: Arc<R>) -> Self
+    where
+        R: SandboxService + ContainerService + ImageService + RuntimeInfo + 'static,
+    {
+        Self {
+            sandboxes: Arc::clone(&runtime) as _,
+            containers: Arc::clone(&runtime) as _,
+            images: Arc::clone(&runtime) as _,
+            info: runtime,
+        }
     }
 }
 

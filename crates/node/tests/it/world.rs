@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::runtime::Runtime;
 use node::{Metrics, NodeHandle, NodePorts, NodeTasks, Particulars, SelfCheck, Settings, Unwell};
 use podspec::quantity::Quantity;
 use prometheus::Registry;
@@ -119,7 +120,7 @@ impl World {
             metrics: Metrics::new(&timed).unwrap().booted(self.booted),
             api,
             leases,
-            runtime: self.runtime.clone(),
+            runtime: Runtime::new(self.runtime.clone()),
             addresses: self.addresses.clone(),
             events: self.events.clone(),
             clock: Arc::new(self.clock.clone()),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use model::ids::ObjectId;
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
-use model::ports::runtime::{Code, ContainerEvent, ContainerEventKind, Runtime};
+use model::ports::runtime::{
+    Code, ContainerEvent, ContainerEventKind, ContainerService, SandboxService,
+};
 use model::verdict::Subject;
 use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
 use testkit::wanted;

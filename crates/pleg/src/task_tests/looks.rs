@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use model::ids::{ContainerId, PodUid};
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
 use model::observed::{ContainerState, PodStatus};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::stamp::Stamp;
 use model::verdict::Subject;
 use model::wanted::LinuxResources;

@@ -8,7 +8,7 @@ use model::acts::Acts;
 use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{ContainerService, Runtime, SandboxService};
 use model::stamp::{Stamp, Stamps};
 use model::wanted::SandboxConfig;
 use testkit::clock::VirtualClock;
@@ -113,7 +113,7 @@ pub(super) fn relist_of(
     registry: &prometheus::Registry,
 ) -> Pleg {
     let parts = PlegParts {
-        runtime: Arc::clone(runtime) as Arc<dyn Runtime>,
+        runtime: Runtime::new(Arc::clone(runtime)),
         last_words: Arc::new(testkit::logs::Silence),
         stamps: stamps.clone(),
         clock: Arc::new(VirtualClock::new()),

@@ -98,7 +98,7 @@ impl Sandboxes {
         if let Some(mapping) = self.user_namespaces.get(&uid, files).await? {
             return Ok(UserNamespace::Pod(mapping));
         }
-        let status = self.info.status().await;
+        let status = self.runtime.info.status().await;
         let handlers = status.map(|status| status.handlers).unwrap_or_default();
         let of_pod = handlers.iter().find(|one| one.name == handler);
         if !of_pod.is_some_and(|handler| handler.user_namespaces) {
@@ -117,7 +117,7 @@ impl Sandboxes {
     /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.
     pub(crate) async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
         let Ok(handler) = self.runtime_handler(pod).await else { return false };
-        let Ok(status) = self.info.status().await else { return false };
+        let Ok(status) = self.runtime.info.status().await else { return false };
         let of_pod = status.handlers.iter().find(|one| one.name == handler);
         of_pod.is_some_and(|handler| handler.recursive_read_only_mounts)
     }

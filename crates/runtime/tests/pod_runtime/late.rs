@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EphemeralContainer, ExecAction, Lifecycle, LifecycleHandler};
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::Ready;
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::verdict::Subject;
 use podspec::view;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};

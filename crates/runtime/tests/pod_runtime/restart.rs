@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use model::observed::ContainerState::{Exited, Running, Unknown};
 use model::observed::SandboxState;
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerService};
 use model::verdict::Subject;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};

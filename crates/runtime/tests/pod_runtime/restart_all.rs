@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     SleepAction,
 };
 use model::observed::ContainerState::{Created, Running};
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, ContainerService};
 use runtime::SyncError;
 use runtime::decide::Progress;
 use testkit::runtime::{Fault, Method, Rule};

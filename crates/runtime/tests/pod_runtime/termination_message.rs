@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::ContainerState::Running;
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::ContainerService;
 
 use crate::world::{IMAGE, PODS, WEB_LOGS, World, web};
 

@@ -15,7 +15,9 @@ use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
-use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use model::ports::runtime::{
+    ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
+};
 use model::wait::Wait;
 use podspec::view;
 use runtime::decide::Progress;
@@ -141,7 +143,7 @@ impl World {
             cgroups: cgroups.clone(),
             prerequisites: vec![Arc::clone(&gate) as _],
             claims: claims.clone(),
-            runtime: Arc::clone(&runtime) as _,
+            runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,
             http: Arc::clone(&web) as _,
             pods: PODS.into(),

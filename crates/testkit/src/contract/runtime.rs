@@ -16,7 +16,6 @@ mod starting;
 mod stopping;
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -36,7 +35,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[async_trait]
 pub trait World: Debug + Send + Sync {
     /// The runtime to look at.
-    fn runtime(&self) -> Arc<dyn Runtime>;
+    fn runtime(&self) -> Runtime;
 
     /// Name of an image that the runtime has, with the workload as its entry point.
     fn image(&self) -> String;

@@ -1,6 +1,6 @@
 //! The service of images.
 
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::ImageService as _;
 use model::verdict::Subject;
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::image_service_server::ImageService;

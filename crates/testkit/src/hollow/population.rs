@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use model::ids::{PodName, PodUid};
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{ContainerService, SandboxService};
 use model::wanted::NamespaceMode;
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 
 use futures_util::stream::BoxStream;
 use model::ids::{ContainerId, SandboxId};
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::{ContainerService, RuntimeInfo, SandboxService};
 use model::verdict::Subject;
 use prost::Message as _;
 use proto::runtime_v1 as cri;

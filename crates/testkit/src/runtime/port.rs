@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
-    RuntimeError, RuntimeFeatures, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    ImageService, ImageUse, RuntimeError, RuntimeFeatures, RuntimeInfo, RuntimeStatus,
+    RuntimeVersion, SandboxFilter, SandboxService,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
@@ -277,35 +278,7 @@ impl Drop for Held<'_> {
 }
 
 #[async_trait]
-impl Runtime for MemoryRuntime {
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
-        let version = RuntimeVersion {
-            name: "memory".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            api_version: "v1".into(),
-        };
-        self.call(Method::Version, String::new(), async { Ok(version) }).await
-    }
-
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            Ok(RuntimeStatus {
-                runtime: Some(world.runtime.clone()),
-                network: Some(world.network.clone()),
-                handlers: world.handlers.clone(),
-                features: RuntimeFeatures {
-                    supplemental_groups_policy: true,
-                    user_namespaces_host_network: false,
-                },
-            })
-        });
-        self.call(Method::Status, String::new(), effect).await
-    }
-
-    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
-        self.call(Method::UpdateRuntimeConfig, pod_cidrs.to_owned(), async { Ok(()) }).await
-    }
-
+impl SandboxService for MemoryRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let held = self.hold(|_| Ok(Name::Sandbox(sandbox_name(config))));
         let effect = self.at_once(|world, now| {
@@ -350,6 +323,27 @@ impl Runtime for MemoryRuntime {
         self.call(Method::PodSandboxStatus, id.to_string(), effect).await
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, _| world.store.limit_sandbox(id, overhead, resources));
+        self.call(Method::UpdatePodSandboxResources, id.to_string(), effect).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
+            known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
+        });
+        self.call(Method::PodSandboxStatus, id.to_string(), effect).await
+    }
+}
+
+#[async_trait]
+impl ContainerService for MemoryRuntime {
     async fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -371,16 +365,6 @@ impl Runtime for MemoryRuntime {
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.call(Method::StopContainer, id.to_string(), self.stop(id, grace)).await
-    }
-
-    async fn update_pod_sandbox_resources(
-        &self,
-        id: &SandboxId,
-        overhead: &LinuxResources,
-        resources: &LinuxResources,
-    ) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, _| world.store.limit_sandbox(id, overhead, resources));
-        self.call(Method::UpdatePodSandboxResources, id.to_string(), effect).await
     }
 
     async fn update_container_resources(
@@ -443,7 +427,10 @@ impl Runtime for MemoryRuntime {
         let object = format!("{id} {}", command.join(" "));
         self.call(Method::ExecSync, object, self.exec(id, command, timeout)).await
     }
+}
 
+#[async_trait]
+impl ImageService for MemoryRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         let effect = self.at_once(|world, _| Ok(world.images.status(image)));
         self.call(Method::ImageStatus, image.to_owned(), effect).await
@@ -492,14 +479,6 @@ impl Runtime for MemoryRuntime {
         self.call(Method::ImageStatus, image.to_owned(), effect).await
     }
 
-    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
-            known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
-        });
-        self.call(Method::PodSandboxStatus, id.to_string(), effect).await
-    }
-
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
         let effect = self.at_once(|world, _| {
             let used_bytes = world.images.bytes();
@@ -510,6 +489,37 @@ impl Runtime for MemoryRuntime {
             Ok(world.image_directories.iter().map(on).collect())
         });
         self.call(Method::ImageFsInfo, String::new(), effect).await
+    }
+}
+
+#[async_trait]
+impl RuntimeInfo for MemoryRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let version = RuntimeVersion {
+            name: "memory".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            api_version: "v1".into(),
+        };
+        self.call(Method::Version, String::new(), async { Ok(version) }).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            Ok(RuntimeStatus {
+                runtime: Some(world.runtime.clone()),
+                network: Some(world.network.clone()),
+                handlers: world.handlers.clone(),
+                features: RuntimeFeatures {
+                    supplemental_groups_policy: true,
+                    user_namespaces_host_network: false,
+                },
+            })
+        });
+        self.call(Method::Status, String::new(), effect).await
+    }
+
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        self.call(Method::UpdateRuntimeConfig, pod_cidrs.to_owned(), async { Ok(()) }).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use model::ids::{ContainerId, ObjectId, SandboxId};
-use model::ports::runtime::{Code, ContainerEvent, ContainerEventKind, ContainerEvents, Runtime};
+use model::ports::runtime::{
+    Code, ContainerEvent, ContainerEventKind, ContainerEvents, ContainerService, RuntimeInfo,
+    SandboxService,
+};
 use model::verdict::Subject;
 use model::wanted::NamespaceMode;
 use testkit::runtime::{EventFault, EventRule, Fault, MemoryRuntime, Method, Rule};

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use model::observed::ContainerState;
-use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError};
+use model::ports::runtime::{
+    Code, ContainerFilter, ContainerService, RuntimeError, SandboxService,
+};
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
 use tokio::time::{Instant, timeout};

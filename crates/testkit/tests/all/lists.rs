@@ -1,8 +1,12 @@
 //! Lists of a runtime that has more than it can send at once.
 
+use std::sync::Arc;
+
 use model::fingerprint::Fingerprint;
 use model::lists;
-use model::ports::runtime::{Code, ContainerFilter, Runtime as _, SandboxFilter};
+use model::ports::runtime::{
+    Code, ContainerFilter, ContainerService, ImageService, Runtime, SandboxFilter, SandboxService,
+};
 use testkit::runtime::{MemoryRuntime, Method};
 use testkit::wanted;
 
@@ -25,7 +29,8 @@ async fn dead(runtime: &MemoryRuntime, name: &str, containers: u32, begin: bool)
 
 #[tokio::test(start_paused = true)]
 async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_then_by_sandbox() {
-    let runtime = runtime();
+    let runtime = Arc::new(runtime());
+    let port = Runtime::new(Arc::clone(&runtime));
     for name in ["a", "b", "c"] {
         dead(&runtime, name, 4, true).await;
     }
@@ -35,32 +40,33 @@ async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_the
     let error = runtime.list_containers(&ContainerFilter::default()).await.unwrap_err();
     assert_eq!(error.code, Code::ResourceExhausted);
     runtime.forget_calls();
-    assert_eq!(lists::everything(&runtime).await.unwrap(), all);
+    assert_eq!(lists::everything(&port).await.unwrap(), all);
     // All, each state, and of those that exited each sandbox.
     assert_eq!(runtime.count(Method::ListContainers), 1 + 4 + 3, "{:?}", runtime.calls());
     let known = Fingerprint::of(&all.0, &all.1);
-    assert_eq!(runtime.list_if_changed(&known).await.unwrap(), None);
-    let listed = lists::image_uses(&runtime, &ContainerFilter::default()).await.unwrap();
+    assert_eq!(lists::everything_unless_known(&port, &known).await.unwrap(), None);
+    let listed = lists::image_uses(&port, &ContainerFilter::default()).await.unwrap();
     assert_eq!(listed, uses);
     // Not even those of one sandbox.
     runtime.set_longest_list(3);
-    let error = lists::everything(&runtime).await.unwrap_err();
+    let error = lists::everything(&port).await.unwrap_err();
     assert_eq!((error.method, error.code), ("ListContainers", Code::ResourceExhausted));
 }
 
 #[tokio::test(start_paused = true)]
 async fn sandboxes_that_are_too_many_by_state_are_listed_by_what_containers_name() {
-    let runtime = runtime();
+    let runtime = Arc::new(runtime());
+    let port = Runtime::new(Arc::clone(&runtime));
     for (name, begin) in [("a", true), ("b", true), ("c", false), ("d", false)] {
         dead(&runtime, name, 1, begin).await;
     }
     let ready = runtime.run_pod_sandbox(&pod("ready")).await.unwrap();
     runtime.set_longest_list(2);
-    let (sandboxes, containers) = lists::everything(&runtime).await.unwrap();
+    let (sandboxes, containers) = lists::everything(&port).await.unwrap();
     assert_eq!((&sandboxes, containers), (&runtime.sandboxes(), runtime.containers()));
     assert!(sandboxes.iter().any(|sandbox| sandbox.id == ready), "one without containers");
     // Nor are containers few enough by any state.
     runtime.set_longest_list(1);
-    let error = lists::sandboxes(&runtime, &SandboxFilter::default()).await.unwrap_err();
+    let error = lists::sandboxes(&port, &SandboxFilter::default()).await.unwrap_err();
     assert_eq!((error.method, error.code), ("ListPodSandbox", Code::ResourceExhausted));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::observed::ContainerState;
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{ContainerService, ImageService, RuntimeInfo, SandboxService};
 use model::wanted::{ContainerConfig, NamespaceMode};
 use testkit::clock::VirtualClock;
 use testkit::runtime::{MemoryRuntime, RemoteImage, Script};

@@ -19,8 +19,8 @@ struct Memory {
 
 #[async_trait]
 impl contract::runtime::World for Memory {
-    fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.runtime) as _
+    fn runtime(&self) -> Runtime {
+        Runtime::new(Arc::clone(&self.runtime))
     }
 
     fn image(&self) -> String {

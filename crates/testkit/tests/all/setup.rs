@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ids::{ContainerId, PodName, SandboxId};
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{ContainerService, SandboxService};
 use model::wanted::{ContainerConfig, SandboxConfig};
 use testkit::clock::VirtualClock;
 use testkit::runtime::{MemoryRuntime, RemoteImage};

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::process::Stdio;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use model::observed::ContainerState;
+use model::ports::runtime::Runtime;
 use testbed::wait;
 
 use crate::programs::{Hollow, LONG, Program};
@@ -32,7 +34,7 @@ async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_
         hollow.socket(),
     );
     fs::write(root.join("config.yaml"), config).context("write the configuration")?;
-    let client = hollow.client()?;
+    let client = Runtime::new(Arc::new(hollow.client()?));
     let (sandboxes, containers) = model::lists::everything(&client).await?;
     ensure!((sandboxes.len(), containers.len()) == (30, 600), "{} sandboxes", sandboxes.len());
     let agent = Program::start_agent(root, |command| {

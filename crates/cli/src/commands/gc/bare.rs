@@ -21,6 +21,7 @@ use model::observed::{Container, ContainerStatus};
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::{NodeEvent, NodeEvents};
+use model::ports::runtime::Runtime;
 use process::clock::SystemClock;
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
@@ -96,10 +97,10 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let kubelet = KubeletConfiguration::default();
     let deadlines =
         Deadlines { request: kubelet.runtime_request_timeout.to_std(), ..Deadlines::default() };
-    let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
+    let runtime = Runtime::new(Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines)));
     let asked = || format!("ask the container runtime at {}", endpoint.path().display());
-    check_version(&*runtime).await.with_context(asked)?;
-    check_lists(&*runtime).await.with_context(asked)?;
+    check_version(&*runtime.info).await.with_context(asked)?;
+    check_lists(&runtime).await.with_context(asked)?;
     let images = Policy {
         minimum_age: kubelet.image_minimum_gc_age.to_std(),
         maximum_age: kubelet.image_maximum_gc_age.to_std(),
@@ -109,7 +110,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     };
     let host = hostfs::Host::default();
     let (_, container_gc) = container_gc(ContainerGcParts {
-        runtime: Arc::clone(&runtime) as _,
+        runtime: runtime.clone(),
         files: Arc::new(host.clone()),
         clock: Arc::new(SystemClock),
         pods: Arc::new(NobodyToAsk),

@@ -31,7 +31,7 @@ pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 #[derive(Debug)]
 pub struct Cleaner {
     /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
+    pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
     /// The time of day.
@@ -117,7 +117,7 @@ impl Cleaner {
     }
 
     async fn list(&self) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
-        let (sandboxes, containers) = lists::everything(&*self.runtime).await?;
+        let (sandboxes, containers) = lists::everything(&self.runtime).await?;
         let mut pods = pods_by_uid(sandboxes, containers);
         // What is nobody's was not made by an agent.
         pods.retain(|uid, _| !uid.is_nobodys());
@@ -129,7 +129,7 @@ impl Cleaner {
         let containers = pods.values().flat_map(|pod| &pod.containers);
         let looks = containers.filter(|container| may_run(container)).map(async |container| {
             // Without an answer it gets the usual grace.
-            let status = self.runtime.container_status(&container.id).await.ok()?;
+            let status = self.runtime.containers.container_status(&container.id).await.ok()?;
             Some((container.id.clone(), grace(&status.annotations)))
         });
         let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
@@ -138,19 +138,21 @@ impl Cleaner {
     }
 
     async fn remove(&self, removal: &PodRemoval) -> Result<(), StepError> {
-        let stops =
-            removal.stop.iter().map(|stop| self.runtime.stop_container(&stop.id, stop.grace));
+        let stops = removal
+            .stop
+            .iter()
+            .map(|stop| self.runtime.containers.stop_container(&stop.id, stop.grace));
         for stopped in join_all(stops).await {
             unless_gone(stopped)?;
         }
         for id in &removal.sandboxes {
-            unless_gone(self.runtime.stop_pod_sandbox(id).await)?;
+            unless_gone(self.runtime.sandboxes.stop_pod_sandbox(id).await)?;
         }
         for (id, name) in &removal.containers {
             let link = self.logs.container_link(&removal.pod, name, id);
             self.remove_file(removal, Subject::LogLink(link), name).await?;
             let verdict = self.verdict(removal, Subject::Container(id.clone()), name);
-            unless_gone(self.runtime.remove_container(&verdict).await)?;
+            unless_gone(self.runtime.containers.remove_container(&verdict).await)?;
         }
         let logs = self.logs.pod_directory(&removal.pod, &removal.uid);
         self.remove_file(removal, Subject::PodLogs(logs), "").await?;
@@ -158,7 +160,7 @@ impl Cleaner {
         self.remove_file(removal, Subject::PodDirectory(own), "").await?;
         for id in &removal.sandboxes {
             let verdict = self.verdict(removal, Subject::Sandbox(id.clone()), "");
-            unless_gone(self.runtime.remove_pod_sandbox(&verdict).await)?;
+            unless_gone(self.runtime.sandboxes.remove_pod_sandbox(&verdict).await)?;
         }
         if let Some((cgroups, root)) = &self.cgroups {
             for name in cgroups_of_pod(root, &removal.uid) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::ids::ContainerId;
 use model::labels;
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, ContainerService, Runtime, SandboxService};
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
@@ -33,7 +33,7 @@ impl Node {
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
         let cgroups = Arc::new(MemoryCgroups::default());
         let cleaner = Cleaner {
-            runtime: Arc::clone(&runtime) as _,
+            runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,
             clock,
             logs,

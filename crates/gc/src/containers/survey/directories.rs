@@ -89,7 +89,7 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
 
 async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
     let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
-    let (of, status) = (PanicSubject::Object(link), parts.runtime.container_status(&id));
+    let (of, status) = (PanicSubject::Object(link), parts.runtime.containers.container_status(&id));
     match parts.panics.catch_async(PanicStep::ContainerGc, of, status).await {
         // The link stays for the next pass.
         Err(_) => Found::Nothing,

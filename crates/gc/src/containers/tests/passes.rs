@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use model::pod_state::PodState;
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::verdict::Subject;
 use testkit::runtime::{Fault, Rule};
 

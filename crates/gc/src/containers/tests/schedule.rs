@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use model::observed::PodStatus;
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! A pass and the deletor, both after the same containers.
 
 use model::observed::PodStatus;
-use model::ports::runtime::Code;
+use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
 use super::*;

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use gc::policy::AgeBy;
 use jiff::SignedDuration;
 use model::observed::{Container, SandboxState};
-use model::ports::runtime::Runtime as _;
+use model::ports::runtime::ContainerService;
 use runtime::decide::pod_of_cgroup;
 
 use super::Node;

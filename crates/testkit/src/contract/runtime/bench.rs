@@ -1,7 +1,7 @@
 //! Where a case works: a world, and a record of the pods it made there.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,7 +23,7 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Bench<'w> {
     pub(super) world: &'w dyn World,
-    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) runtime: Runtime,
     /// Written when a case asks for a pod, read once it is over.
     pods: Mutex<Vec<PodUid>>,
 }
@@ -45,9 +45,9 @@ impl<'w> Bench<'w> {
         let pods = std::mem::take(&mut *self.pods.lock().unwrap_or_else(PoisonError::into_inner));
         for uid in pods {
             let filter = SandboxFilter { pod_uid: Some(uid), ..SandboxFilter::default() };
-            for sandbox in self.runtime.list_pod_sandboxes(&filter).await? {
+            for sandbox in self.runtime.sandboxes.list_pod_sandboxes(&filter).await? {
                 let verdict = wanted::removal(Subject::Sandbox(sandbox.id));
-                self.runtime.remove_pod_sandbox(&verdict).await?;
+                self.runtime.sandboxes.remove_pod_sandbox(&verdict).await?;
             }
         }
         Ok(())
@@ -65,7 +65,7 @@ impl<'w> Bench<'w> {
     /// A new pod with a sandbox that is ready.
     pub(super) async fn pod(&self) -> Result<Pod> {
         let config = self.sandbox_config();
-        let sandbox = self.runtime.run_pod_sandbox(&config).await?;
+        let sandbox = self.runtime.sandboxes.run_pod_sandbox(&config).await?;
         Ok(Pod { config, sandbox })
     }
 
@@ -75,13 +75,13 @@ impl<'w> Bench<'w> {
     }
 
     pub(super) async fn create(&self, pod: &Pod, config: &ContainerConfig) -> Result<ContainerId> {
-        Ok(self.runtime.create_container(&pod.sandbox, config, &pod.config).await?)
+        Ok(self.runtime.containers.create_container(&pod.sandbox, config, &pod.config).await?)
     }
 
     /// A container that was started with these arguments.
     pub(super) async fn start(&self, pod: &Pod, args: &[&str]) -> Result<ContainerId> {
         let id = self.create(pod, &self.container_config(pod, args)).await?;
-        self.runtime.start_container(&id).await?;
+        self.runtime.containers.start_container(&id).await?;
         Ok(id)
     }
 
@@ -93,7 +93,7 @@ impl<'w> Bench<'w> {
         text: &str,
     ) -> Result<ContainerId> {
         let id = self.start(pod, args).await?;
-        let status = self.runtime.container_status(&id).await?;
+        let status = self.runtime.containers.container_status(&id).await?;
         self.world.await_output(&status.log_path, text).await?;
         Ok(id)
     }
@@ -108,7 +108,7 @@ impl<'w> Bench<'w> {
     pub(super) async fn exited(&self, id: &ContainerId) -> Result<ContainerStatus> {
         let deadline = Instant::now() + SOON;
         loop {
-            let status = self.runtime.container_status(id).await?;
+            let status = self.runtime.containers.container_status(id).await?;
             if status.state == ContainerState::Exited {
                 return Ok(status);
             }
@@ -126,18 +126,18 @@ impl<'w> Bench<'w> {
             state: Some(SandboxState::NotReady),
             pod_uid: None,
         };
-        while self.runtime.list_pod_sandboxes(&filter).await?.is_empty() {
+        while self.runtime.sandboxes.list_pod_sandboxes(&filter).await?.is_empty() {
             ensure!(Instant::now() < deadline, "sandbox still ready after {SOON:?}");
             sleep(PAUSE).await;
         }
-        let status = self.runtime.pod_sandbox_status(id).await?;
+        let status = self.runtime.sandboxes.pod_sandbox_status(id).await?;
         ensure!(status.state == SandboxState::NotReady, "listed as not ready, but {status:?}");
         Ok(())
     }
 
     /// Stops the sandbox of a pod and waits until that shows.
     pub(super) async fn stop_sandbox(&self, pod: &Pod) -> Result<()> {
-        self.runtime.stop_pod_sandbox(&pod.sandbox).await?;
+        self.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
         self.not_ready(&pod.sandbox).await
     }
 
@@ -147,7 +147,7 @@ impl<'w> Bench<'w> {
             pod_uid: Some(pod.config.pod_uid.clone()),
             ..ContainerFilter::default()
         };
-        Ok(self.runtime.list_containers(&filter).await?)
+        Ok(self.runtime.containers.list_containers(&filter).await?)
     }
 }
 

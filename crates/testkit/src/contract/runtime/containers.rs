@@ -12,12 +12,12 @@ pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_
     // Long enough to be seen running, and for a runtime that notes the start after the fact.
     let config = bench.container_config(&pod, &["crash-after", "2s", "3"]);
     let id = bench.create(&pod, &config).await?;
-    let created = bench.runtime.container_status(&id).await?;
+    let created = bench.runtime.containers.container_status(&id).await?;
     ensure!(created.state == ContainerState::Created, "{created:?}");
     ensure!(created.started_at.is_none() && created.finished_at.is_none(), "{created:?}");
 
-    bench.runtime.start_container(&id).await?;
-    let running = bench.runtime.container_status(&id).await?;
+    bench.runtime.containers.start_container(&id).await?;
+    let running = bench.runtime.containers.container_status(&id).await?;
     ensure!(running.state == ContainerState::Running, "{running:?}");
     ensure!(running.finished_at.is_none(), "{running:?}");
 
@@ -49,7 +49,7 @@ pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_
     config.annotations.insert("ferrolet.test/note".into(), "{\"a\": \"ü\"}".into());
     let id = bench.create(&pod, &config).await?;
 
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     ensure!(status.id == id && status.name == config.name, "{status:?}");
     ensure!(status.annotations == config.annotations, "{status:?}");
     let log_path = format!("{}/{}", pod.config.log_directory, config.log_path);
@@ -66,16 +66,17 @@ pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_
 }
 
 pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
-    let image = bench.runtime.image_status(&bench.world.image()).await?.context("no image")?;
+    let image =
+        bench.runtime.images.image_status(&bench.world.image()).await?.context("no image")?;
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.image_ref.clone_from(&image.id);
     let id = bench.create(&pod, &config).await?;
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     let listed = bench.containers(&pod).await?;
     ensure!(listed.len() == 1, "{listed:?}");
     for reference in [&status.image, &status.image_ref, &listed[0].image_ref] {
-        let found = bench.runtime.image_status(reference).await?;
+        let found = bench.runtime.images.image_status(reference).await?;
         let found = found.with_context(|| format!("no image {reference:?} of {status:?}"))?;
         ensure!(found.id == image.id, "{reference:?} is {found:?}, not {image:?}");
     }
@@ -94,8 +95,8 @@ pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<(
 
 pub(super) async fn an_unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
     let id: ContainerId = unknown_id();
-    not_found(bench.runtime.container_status(&id).await)?;
-    not_found(bench.runtime.start_container(&id).await)
+    not_found(bench.runtime.containers.container_status(&id).await)?;
+    not_found(bench.runtime.containers.start_container(&id).await)
 }
 
 pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_>) -> Result<()> {
@@ -109,8 +110,8 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
         ..LinuxResources::default()
     };
     let id = bench.create(&pod, &config).await?;
-    bench.runtime.start_container(&id).await?;
-    let before = bench.runtime.container_status(&id).await?;
+    bench.runtime.containers.start_container(&id).await?;
+    let before = bench.runtime.containers.container_status(&id).await?;
     let expected = ReportedResources {
         cpu_request: Some(100),
         cpu_limit: Some(200),
@@ -121,8 +122,13 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
     let change =
         LinuxResources { cpu_shares: 204, memory_limit: 128 << 20, ..LinuxResources::default() };
     for _ in 0..2 {
-        bench.runtime.update_container_resources(&id, &change).await.context("once and again")?;
-        let after = bench.runtime.container_status(&id).await?;
+        bench
+            .runtime
+            .containers
+            .update_container_resources(&id, &change)
+            .await
+            .context("once and again")?;
+        let after = bench.runtime.containers.container_status(&id).await?;
         let expected =
             ReportedResources { cpu_request: Some(200), memory_limit: Some(128 << 20), ..expected };
         ensure!(after.resources == Some(expected), "{after:?}");
@@ -130,12 +136,16 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
         ensure!(after.started_at == before.started_at, "{after:?}");
     }
     let unknown: ContainerId = unknown_id();
-    not_found(bench.runtime.update_container_resources(&unknown, &change).await)?;
+    not_found(bench.runtime.containers.update_container_resources(&unknown, &change).await)?;
     let none = LinuxResources::default();
     let runtime = &bench.runtime;
-    runtime.update_pod_sandbox_resources(&pod.sandbox, &none, &change).await.context("the pod")?;
+    runtime
+        .sandboxes
+        .update_pod_sandbox_resources(&pod.sandbox, &none, &change)
+        .await
+        .context("the pod")?;
     let unknown: SandboxId = unknown_id();
-    not_found(runtime.update_pod_sandbox_resources(&unknown, &none, &change).await)
+    not_found(runtime.sandboxes.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }
 
 pub(super) async fn a_container_says_whom_it_runs_as_and_what_ends_it(
@@ -148,7 +158,7 @@ pub(super) async fn a_container_says_whom_it_runs_as_and_what_ends_it(
     config.security.supplemental_groups = vec![3000];
     config.stop_signal = Some("SIGUSR1".to_owned());
     let id = bench.create(&pod, &config).await?;
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     let linux = status.user.as_ref().and_then(|user| user.linux.as_ref());
     let linux = linux.with_context(|| format!("{status:?}"))?;
     ensure!((linux.uid, linux.gid) == (1000, 2000), "{status:?}");

@@ -45,23 +45,23 @@ pub(super) async fn the_start_and_the_end_of_a_container_are_told_with_its_pod(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
-    let mut events = bench.runtime.container_events().await?;
+    let mut events = bench.runtime.info.container_events().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "1s"])).await?;
     told(&mut events, &pod, &[(container(&id), Created)]).await?;
-    bench.runtime.start_container(&id).await?;
+    bench.runtime.containers.start_container(&id).await?;
     told(&mut events, &pod, &[(container(&id), Started)]).await?;
     told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
     // Who is told looks, and must see it.
     bench.exited(&id).await?;
     let verdict = removal(Subject::Container(id.clone()));
-    bench.runtime.remove_container(&verdict).await?;
+    bench.runtime.containers.remove_container(&verdict).await?;
     told(&mut events, &pod, &[(container(&id), Deleted)]).await
 }
 
 pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
-    let mut events = bench.runtime.container_events().await?;
+    let mut events = bench.runtime.info.container_events().await?;
     bench.kill(container(&id)).await?;
     told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
     bench.kill(sandbox(&pod)).await?;
@@ -69,22 +69,22 @@ pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> 
 }
 
 pub(super) async fn a_sandbox_is_told_from_its_start_to_its_end(bench: &Bench<'_>) -> Result<()> {
-    let mut events = bench.runtime.container_events().await?;
+    let mut events = bench.runtime.info.container_events().await?;
     let pod = bench.pod().await?;
     told(&mut events, &pod, &[(sandbox(&pod), Created), (sandbox(&pod), Started)]).await?;
-    bench.runtime.stop_pod_sandbox(&pod.sandbox).await?;
+    bench.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
     told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await?;
     let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
-    bench.runtime.remove_pod_sandbox(&verdict).await?;
+    bench.runtime.sandboxes.remove_pod_sandbox(&verdict).await?;
     told(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
 }
 
 pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
-    let mut events = bench.runtime.container_events().await?;
+    let mut events = bench.runtime.info.container_events().await?;
     let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
-    bench.runtime.remove_pod_sandbox(&verdict).await?;
+    bench.runtime.sandboxes.remove_pod_sandbox(&verdict).await?;
     let expected = [
         (container(&id), Stopped),
         (sandbox(&pod), Stopped),
@@ -96,13 +96,13 @@ pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) 
 
 pub(super) async fn everybody_who_listens_is_told(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
-    let mut one = bench.runtime.container_events().await?;
-    let mut two = bench.runtime.container_events().await?;
+    let mut one = bench.runtime.info.container_events().await?;
+    let mut two = bench.runtime.info.container_events().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let expected = [(container(&id), Started)];
     told(&mut one, &pod, &expected).await?;
     drop(one);
     told(&mut two, &pod, &expected).await?;
-    bench.runtime.stop_container(&id, SOON).await?;
+    bench.runtime.containers.stop_container(&id, SOON).await?;
     told(&mut two, &pod, &[(container(&id), Stopped)]).await
 }

@@ -19,7 +19,7 @@ pub(super) async fn a_command_runs_in_a_container_and_tells_how_it_ended(
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     for code in [0, 7] {
         let words = command(&["exit", &code.to_string()]);
-        let output = bench.runtime.exec_sync(&id, &words, None).await?;
+        let output = bench.runtime.containers.exec_sync(&id, &words, None).await?;
         ensure!(output.exit_code == code, "{output:?}");
     }
     Ok(())
@@ -30,7 +30,7 @@ pub(super) async fn a_command_that_takes_too_long_is_ended(bench: &Bench<'_>) ->
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
     let limit = Duration::from_secs(1);
-    let error = refused(bench.runtime.exec_sync(&id, &words, Some(limit)).await)?;
+    let error = refused(bench.runtime.containers.exec_sync(&id, &words, Some(limit)).await)?;
     ensure!(error.code == Code::DeadlineExceeded, "{error}");
     ensure!((limit..SOON).contains(&begun.elapsed()), "took {:?}", begun.elapsed());
     Ok(())
@@ -43,9 +43,9 @@ pub(super) async fn a_command_ends_with_its_container(bench: &Bench<'_>) -> Resu
     let end = async {
         // It runs by then, as a file or a signal would not tell here.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        bench.runtime.stop_container(&id, Duration::ZERO).await
+        bench.runtime.containers.stop_container(&id, Duration::ZERO).await
     };
-    let (output, ended) = tokio::join!(bench.runtime.exec_sync(&id, &words, None), end);
+    let (output, ended) = tokio::join!(bench.runtime.containers.exec_sync(&id, &words, None), end);
     ended?;
     ensure!(output.as_ref().is_ok_and(|output| output.exit_code == 137), "{output:?}");
     ensure!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
@@ -57,13 +57,13 @@ pub(super) async fn a_command_needs_a_container_that_runs(bench: &Bench<'_>) -> 
     let id = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&id).await?;
     let words = command(&["exit", "0"]);
-    refused(bench.runtime.exec_sync(&id, &words, None).await)?;
-    not_found(bench.runtime.exec_sync(&unknown_id(), &words, None).await)
+    refused(bench.runtime.containers.exec_sync(&id, &words, None).await)?;
+    not_found(bench.runtime.containers.exec_sync(&unknown_id(), &words, None).await)
 }
 
 pub(super) async fn a_command_that_is_missing_does_not_run(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
-    refused(bench.runtime.exec_sync(&id, &["/nonsense".to_owned()], None).await)?;
+    refused(bench.runtime.containers.exec_sync(&id, &["/nonsense".to_owned()], None).await)?;
     Ok(())
 }

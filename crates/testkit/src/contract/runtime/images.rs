@@ -10,54 +10,56 @@ use crate::wanted::removal;
 
 pub(super) async fn an_image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.image();
-    let image = bench.runtime.image_status(&name).await?.context("not found by its name")?;
+    let image = bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     ensure!(!image.id.is_empty() && image.size > 0, "{image:?}");
     ensure!(image.repo_tags.contains(&name), "{image:?}");
-    let by_id = bench.runtime.image_status(&image.id).await?;
+    let by_id = bench.runtime.images.image_status(&image.id).await?;
     ensure!(by_id.as_ref() == Some(&image), "by id: {by_id:?}, by name: {image:?}");
-    let listed = bench.runtime.list_images().await?;
+    let listed = bench.runtime.images.list_images().await?;
     ensure!(listed.contains(&image), "{image:?} is not in {listed:?}");
     Ok(())
 }
 
 pub(super) async fn an_absent_image_is_nothing(bench: &Bench<'_>) -> Result<()> {
     let absent = bench.world.absent_image();
-    let found = bench.runtime.image_status(&absent).await?;
+    let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
-    done_or_gone(bench.runtime.remove_image(&removal(Subject::Image(absent))).await)
+    done_or_gone(bench.runtime.images.remove_image(&removal(Subject::Image(absent))).await)
 }
 
 pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
     let absent = bench.world.absent_image();
-    refused(bench.runtime.pull_image(&absent, None).await)?;
-    let found = bench.runtime.image_status(&absent).await?;
+    refused(bench.runtime.images.pull_image(&absent, None).await)?;
+    let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
     Ok(())
 }
 
 pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.pullable_image().context(Impossible("pull images"))?;
-    let reference = bench.runtime.pull_image(&name, None).await?;
-    let by_name = bench.runtime.image_status(&name).await?.context("not found by its name")?;
-    let by_reference = bench.runtime.image_status(&reference).await?;
+    let reference = bench.runtime.images.pull_image(&name, None).await?;
+    let by_name =
+        bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
+    let by_reference = bench.runtime.images.image_status(&reference).await?;
     ensure!(by_reference.as_ref() == Some(&by_name), "{by_reference:?}, but {by_name:?}");
-    let again = bench.runtime.pull_image(&name, None).await?;
+    let again = bench.runtime.images.pull_image(&name, None).await?;
     ensure!(again == reference, "{reference} became {again}");
     Ok(())
 }
 
 pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.disposable_image().await.context(Impossible("spare an image"))?;
-    let image = bench.runtime.image_status(&name).await?.context("not there to begin with")?;
+    let image =
+        bench.runtime.images.image_status(&name).await?.context("not there to begin with")?;
     let verdict = removal(Subject::Image(image.id.clone()));
-    bench.runtime.remove_image(&verdict).await?;
+    bench.runtime.images.remove_image(&verdict).await?;
     for reference in [&name, &image.id] {
-        let found = bench.runtime.image_status(reference).await?;
+        let found = bench.runtime.images.image_status(reference).await?;
         ensure!(found.is_none(), "{reference}: {found:?}");
     }
-    let listed = bench.runtime.list_images().await?;
+    let listed = bench.runtime.images.list_images().await?;
     ensure!(listed.iter().all(|other| other.id != image.id), "{listed:?}");
-    done_or_gone(bench.runtime.remove_image(&verdict).await)
+    done_or_gone(bench.runtime.images.remove_image(&verdict).await)
 }
 
 pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> Result<()> {
@@ -65,11 +67,11 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
     let container = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&container).await?;
     let name = bench.world.image();
-    let image = bench.runtime.image_status(&name).await?.context("not found by its name")?;
+    let image = bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     let by_sandbox =
         ContainerFilter { sandbox_id: Some(pod.sandbox.clone()), ..ContainerFilter::default() };
     for filter in [ContainerFilter::default(), by_sandbox] {
-        let listed = bench.runtime.list_image_uses(&filter).await?;
+        let listed = bench.runtime.images.list_image_uses(&filter).await?;
         let used = listed.iter().find(|used| used.container == container);
         let used = used.with_context(|| format!("it is not in {listed:?}"))?;
         ensure!(*used.image_id == *image.id, "{used:?}, but the image is {}", image.id);
@@ -79,7 +81,7 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
 }
 
 pub(super) async fn the_file_system_of_images_is_told(bench: &Bench<'_>) -> Result<()> {
-    let found = bench.runtime.image_fs_info().await?;
+    let found = bench.runtime.images.image_fs_info().await?;
     let first = found.first().context("none is told")?;
     ensure!(first.mount_point.is_absolute(), "{first:?}");
     Ok(())

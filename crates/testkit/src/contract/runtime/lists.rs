@@ -9,12 +9,12 @@ use model::wanted::SandboxConfig;
 use super::bench::{Bench, Pod, unknown_id};
 
 async fn sandboxes(bench: &Bench<'_>, filter: SandboxFilter) -> Result<Vec<SandboxId>> {
-    let listed = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&filter).await?;
     Ok(listed.into_iter().map(|sandbox| sandbox.id).collect())
 }
 
 async fn containers(bench: &Bench<'_>, filter: ContainerFilter) -> Result<Vec<ContainerId>> {
-    let listed = bench.runtime.list_containers(&filter).await?;
+    let listed = bench.runtime.containers.list_containers(&filter).await?;
     Ok(listed.into_iter().map(|container| container.id).collect())
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
     let found = containers(bench, of_pod(&pod)).await?;
     ensure!(found == [labelled.clone()], "of its pod: {found:?}");
 
-    let all = bench.runtime.list_containers(&ContainerFilter::default()).await?;
+    let all = bench.runtime.containers.list_containers(&ContainerFilter::default()).await?;
     let bare = all.iter().find(|one| one.id == id).context("it is among all")?;
     ensure!(bare.pod_uid.is_nobodys() && bare.pod == PodName::new("", ""), "{bare:?}");
     ensure!((&*bare.name, bare.attempt, &bare.sandbox_id) == ("bare", 7, &pod.sandbox), "{bare:?}");
@@ -114,7 +114,7 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
     let running = ContainerFilter { state: Some(ContainerState::Running), ..nobodys };
     let found = containers(bench, running).await?;
     ensure!(!found.contains(&id), "of no pod, and running: {found:?}");
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     ensure!(&*status.name == "bare", "{status:?}");
     Ok(())
 }
@@ -122,15 +122,15 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
 /// Whose a sandbox is, is told when it is made; without a uid it is nobody's, whatever its labels say.
 pub(super) async fn a_sandbox_without_uid_is_nobodys(bench: &Bench<'_>) -> Result<()> {
     let config = SandboxConfig { pod_uid: "".into(), ..bench.sandbox_config() };
-    let sandbox = bench.runtime.run_pod_sandbox(&config).await?;
+    let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
     let pod = Pod { config, sandbox };
     let nobodys = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
-    let listed = bench.runtime.list_pod_sandboxes(&nobodys).await?;
+    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&nobodys).await?;
     ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_nobodys()), "{listed:?}");
     let found = listed.iter().find(|sandbox| sandbox.id == pod.sandbox);
     let found = found.context("it is among those of no pod")?;
     ensure!(found.pod == pod.config.pod, "{found:?}");
-    let status = bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    let status = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     ensure!(status.pod_uid.is_nobodys() && status.pod == pod.config.pod, "{status:?}");
     Ok(())
 }

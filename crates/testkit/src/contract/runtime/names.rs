@@ -16,12 +16,12 @@ pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
-    reserved(bench.runtime.run_pod_sandbox(&pod.config).await)?;
+    reserved(bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await)?;
     bench.stop_sandbox(&pod).await?;
-    reserved(bench.runtime.run_pod_sandbox(&pod.config).await)?;
+    reserved(bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await)?;
     let removal = wanted::removal(Subject::Sandbox(pod.sandbox.clone()));
-    bench.runtime.remove_pod_sandbox(&removal).await?;
-    let next = bench.runtime.run_pod_sandbox(&pod.config).await?;
+    bench.runtime.sandboxes.remove_pod_sandbox(&removal).await?;
+    let next = bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await?;
     ensure!(next != pod.sandbox, "an id came back: {next}");
     Ok(())
 }
@@ -30,15 +30,15 @@ pub(super) async fn of_two_calls_at_once_for_one_name_one_makes_it(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let config = bench.sandbox_config();
-    let make = || bench.runtime.run_pod_sandbox(&config);
+    let make = || bench.runtime.sandboxes.run_pod_sandbox(&config);
     let sandbox = one_of(join(make(), make()).await)?;
     let uid = Some(config.pod_uid.clone());
     let filter = SandboxFilter { pod_uid: uid, ..SandboxFilter::default() };
-    let listed = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&filter).await?;
     ensure!(listed.len() == 1 && listed[0].id == sandbox, "{listed:?}");
     let pod = Pod { config, sandbox };
     let config = bench.container_config(&pod, &["sleep", "forever"]);
-    let make = || bench.runtime.create_container(&pod.sandbox, &config, &pod.config);
+    let make = || bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config);
     let container = one_of(join(make(), make()).await)?;
     let listed = bench.containers(&pod).await?;
     ensure!(listed.len() == 1 && listed[0].id == container, "{listed:?}");
@@ -59,9 +59,9 @@ pub(super) async fn another_attempt_is_another_sandbox(bench: &Bench<'_>) -> Res
     let mut pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     pod.config.attempt = 1;
-    bench.runtime.run_pod_sandbox(&pod.config).await?;
+    bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await?;
     let filter = SandboxFilter { pod_uid: Some(pod.config.pod_uid), ..SandboxFilter::default() };
-    let sandboxes = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let sandboxes = bench.runtime.sandboxes.list_pod_sandboxes(&filter).await?;
     let mut attempts: Vec<u32> = sandboxes.iter().map(|sandbox| sandbox.attempt).collect();
     attempts.sort_unstable();
     ensure!(attempts == [0, 1], "{sandboxes:?}");
@@ -74,11 +74,15 @@ pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     let first = bench.create(&pod, &config).await?;
-    reserved(bench.runtime.create_container(&pod.sandbox, &config, &pod.config).await)?;
+    reserved(bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config).await)?;
     config.attempt = 1;
     bench.create(&pod, &config).await?;
     config.attempt = 0;
-    bench.runtime.remove_container(&wanted::removal(Subject::Container(first.clone()))).await?;
+    bench
+        .runtime
+        .containers
+        .remove_container(&wanted::removal(Subject::Container(first.clone())))
+        .await?;
     let next = bench.create(&pod, &config).await?;
     ensure!(next != first, "an id came back: {next}");
     Ok(())
@@ -93,9 +97,9 @@ pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
     bench.stop_sandbox(&pod).await?;
     let mut sandbox = pod.config.clone();
     sandbox.attempt = 1;
-    let next = bench.runtime.run_pod_sandbox(&sandbox).await?;
+    let next = bench.runtime.sandboxes.run_pod_sandbox(&sandbox).await?;
     let next = Pod { config: sandbox, sandbox: next };
-    reserved(bench.runtime.create_container(&next.sandbox, &config, &next.config).await)
+    reserved(bench.runtime.containers.create_container(&next.sandbox, &config, &next.config).await)
 }
 
 pub(super) async fn a_failed_creation_frees_the_name(bench: &Bench<'_>) -> Result<()> {
@@ -103,7 +107,7 @@ pub(super) async fn a_failed_creation_frees_the_name(bench: &Bench<'_>) -> Resul
     let good = bench.container_config(&pod, &["sleep", "forever"]);
     let mut bad = good.clone();
     bad.image_ref = bench.world.absent_image();
-    not_found(bench.runtime.create_container(&pod.sandbox, &bad, &pod.config).await)?;
+    not_found(bench.runtime.containers.create_container(&pod.sandbox, &bad, &pod.config).await)?;
     bench.create(&pod, &good).await?;
     Ok(())
 }

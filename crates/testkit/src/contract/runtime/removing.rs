@@ -10,18 +10,18 @@ use crate::wanted::removal;
 
 async fn remove_sandbox(bench: &Bench<'_>, pod: &Pod) -> Result<(), RuntimeError> {
     let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
-    bench.runtime.remove_pod_sandbox(&verdict).await
+    bench.runtime.sandboxes.remove_pod_sandbox(&verdict).await
 }
 
 async fn remove_container(bench: &Bench<'_>, id: &ContainerId) -> Result<(), RuntimeError> {
-    bench.runtime.remove_container(&removal(Subject::Container(id.clone()))).await
+    bench.runtime.containers.remove_container(&removal(Subject::Container(id.clone()))).await
 }
 
 async fn pod_is_gone(bench: &Bench<'_>, pod: &Pod) -> Result<()> {
-    not_found(bench.runtime.pod_sandbox_status(&pod.sandbox).await)?;
+    not_found(bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await)?;
     let filter =
         SandboxFilter { pod_uid: Some(pod.config.pod_uid.clone()), ..SandboxFilter::default() };
-    let sandboxes = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let sandboxes = bench.runtime.sandboxes.list_pod_sandboxes(&filter).await?;
     ensure!(sandboxes.is_empty(), "{sandboxes:?}");
     let containers = bench.containers(pod).await?;
     ensure!(containers.is_empty(), "{containers:?}");
@@ -35,7 +35,7 @@ pub(super) async fn a_removed_sandbox_is_gone(bench: &Bench<'_>) -> Result<()> {
     bench.stop_sandbox(&pod).await?;
     remove_sandbox(bench, &pod).await?;
     pod_is_gone(bench, &pod).await?;
-    not_found(bench.runtime.container_status(&id).await)
+    not_found(bench.runtime.containers.container_status(&id).await)
 }
 
 pub(super) async fn a_ready_sandbox_is_removed_with_all_that_runs_in_it(
@@ -45,7 +45,7 @@ pub(super) async fn a_ready_sandbox_is_removed_with_all_that_runs_in_it(
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     remove_sandbox(bench, &pod).await?;
     pod_is_gone(bench, &pod).await?;
-    not_found(bench.runtime.container_status(&id).await)
+    not_found(bench.runtime.containers.container_status(&id).await)
 }
 
 pub(super) async fn a_removed_container_is_gone(bench: &Bench<'_>) -> Result<()> {
@@ -57,7 +57,7 @@ pub(super) async fn a_removed_container_is_gone(bench: &Bench<'_>) -> Result<()>
     let created = bench.create(&pod, &config).await?;
     for id in [exited, created] {
         remove_container(bench, &id).await?;
-        not_found(bench.runtime.container_status(&id).await)?;
+        not_found(bench.runtime.containers.container_status(&id).await)?;
     }
     let containers = bench.containers(&pod).await?;
     ensure!(containers.is_empty(), "{containers:?}");
@@ -68,7 +68,7 @@ pub(super) async fn a_running_container_is_removed_by_force(bench: &Bench<'_>) -
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["ignore", "TERM"]).await?;
     remove_container(bench, &id).await?;
-    not_found(bench.runtime.container_status(&id).await)
+    not_found(bench.runtime.containers.container_status(&id).await)
 }
 
 pub(super) async fn what_is_gone_can_be_removed_again(bench: &Bench<'_>) -> Result<()> {
@@ -87,13 +87,13 @@ pub(super) async fn a_verdict_about_something_else_is_refused(bench: &Bench<'_>)
     let sandbox = removal(Subject::Sandbox(pod.sandbox.clone()));
     let container = removal(Subject::Container(unknown_id()));
     for result in [
-        bench.runtime.remove_container(&sandbox).await,
-        bench.runtime.remove_image(&sandbox).await,
-        bench.runtime.remove_pod_sandbox(&container).await,
+        bench.runtime.containers.remove_container(&sandbox).await,
+        bench.runtime.images.remove_image(&sandbox).await,
+        bench.runtime.sandboxes.remove_pod_sandbox(&container).await,
     ] {
         let error = refused(result)?;
         ensure!(error.code == Code::InvalidArgument, "{error}");
     }
-    bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     Ok(())
 }

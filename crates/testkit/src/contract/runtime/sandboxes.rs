@@ -11,7 +11,7 @@ use super::bench::{Bench, Pod, done_or_gone, not_found, unknown_id};
 
 pub(super) async fn a_sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
-    let status = bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    let status = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     ensure!(status.state == SandboxState::Ready, "{status:?}");
     ensure!(status.id == pod.sandbox, "{status:?}");
     ensure!(status.pod_uid == pod.config.pod_uid, "{status:?}");
@@ -20,7 +20,7 @@ pub(super) async fn a_sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result
     ensure!(!status.host_network, "{status:?}");
 
     let filter = SandboxFilter { id: Some(pod.sandbox), ..SandboxFilter::default() };
-    let listed = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&filter).await?;
     ensure!(listed.len() == 1, "{listed:?}");
     ensure!(listed[0].state == SandboxState::Ready, "{listed:?}");
     ensure!(listed[0].pod_uid == pod.config.pod_uid, "{listed:?}");
@@ -35,27 +35,27 @@ pub(super) async fn a_sandbox_tells_what_its_pod_was_given_also_when_it_is_dead(
     let mut config = bench.sandbox_config();
     let note = "{\"containers\": {\"ü\": 1}}";
     config.annotations.insert(labels::POD_SIZES.to_owned(), note.to_owned());
-    let sandbox = bench.runtime.run_pod_sandbox(&config).await?;
-    let given = bench.runtime.pod_sandbox_status(&sandbox).await?.given;
+    let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
+    let given = bench.runtime.sandboxes.pod_sandbox_status(&sandbox).await?.given;
     ensure!(given.as_deref() == Some(note), "{given:?}");
     let pod = Pod { config, sandbox };
     bench.stop_sandbox(&pod).await?;
-    let given = bench.runtime.pod_sandbox_status(&pod.sandbox).await?.given;
+    let given = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?.given;
     ensure!(given.as_deref() == Some(note), "{given:?}");
     let other = bench.pod().await?;
-    let given = bench.runtime.pod_sandbox_status(&other.sandbox).await?.given;
+    let given = bench.runtime.sandboxes.pod_sandbox_status(&other.sandbox).await?.given;
     ensure!(given.is_none(), "{given:?}");
     Ok(())
 }
 
 pub(super) async fn a_pod_has_an_address_until_its_sandbox_stops(bench: &Bench<'_>) -> Result<()> {
     let [one, two] = [bench.pod().await?, bench.pod().await?];
-    let ips_of_one = bench.runtime.pod_sandbox_status(&one.sandbox).await?.ips;
-    let ips_of_two = bench.runtime.pod_sandbox_status(&two.sandbox).await?.ips;
+    let ips_of_one = bench.runtime.sandboxes.pod_sandbox_status(&one.sandbox).await?.ips;
+    let ips_of_two = bench.runtime.sandboxes.pod_sandbox_status(&two.sandbox).await?.ips;
     ensure!(!ips_of_one.is_empty(), "no address");
     ensure!(ips_of_one != ips_of_two, "both pods have {ips_of_one:?}");
     bench.stop_sandbox(&one).await?;
-    let ips = bench.runtime.pod_sandbox_status(&one.sandbox).await?.ips;
+    let ips = bench.runtime.sandboxes.pod_sandbox_status(&one.sandbox).await?.ips;
     ensure!(ips.is_empty(), "still {ips:?} after the stop");
     Ok(())
 }
@@ -64,8 +64,8 @@ pub(super) async fn a_pod_on_the_hosts_network_has_no_address(bench: &Bench<'_>)
     let mut config = bench.sandbox_config();
     config.network = NamespaceMode::Node;
     config.hostname = String::new();
-    let id = bench.runtime.run_pod_sandbox(&config).await?;
-    let status = bench.runtime.pod_sandbox_status(&id).await?;
+    let id = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
+    let status = bench.runtime.sandboxes.pod_sandbox_status(&id).await?;
     ensure!(status.host_network, "{status:?}");
     ensure!(status.ips.is_empty(), "{status:?}");
     Ok(())
@@ -73,7 +73,7 @@ pub(super) async fn a_pod_on_the_hosts_network_has_no_address(bench: &Bench<'_>)
 
 pub(super) async fn a_stopped_sandbox_is_not_ready(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
-    bench.runtime.stop_pod_sandbox(&pod.sandbox).await?;
+    bench.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
     bench.not_ready(&pod.sandbox).await
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn a_sandbox_can_be_stopped_again(bench: &Bench<'_>) -> Result<
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     bench.stop_sandbox(&pod).await?;
-    done_or_gone(bench.runtime.stop_pod_sandbox(&unknown_id()).await)
+    done_or_gone(bench.runtime.sandboxes.stop_pod_sandbox(&unknown_id()).await)
 }
 
 pub(super) async fn stopping_a_sandbox_ends_what_runs_in_it(bench: &Bench<'_>) -> Result<()> {
@@ -93,7 +93,7 @@ pub(super) async fn stopping_a_sandbox_ends_what_runs_in_it(bench: &Bench<'_>) -
     bench.stop_sandbox(&pod).await?;
     let status = bench.exited(&running).await?;
     ensure!([137, 143].contains(&status.exit_code), "{status:?}");
-    let status = bench.runtime.container_status(&waiting).await?;
+    let status = bench.runtime.containers.container_status(&waiting).await?;
     ensure!(status.state == ContainerState::Created, "one that never ran: {status:?}");
     Ok(())
 }
@@ -103,12 +103,12 @@ pub(super) async fn a_dead_sandbox_keeps_its_address_and_its_containers(
 ) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
-    let before = bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    let before = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     bench.kill(ObjectId::Sandbox(pod.sandbox.clone())).await?;
     bench.not_ready(&pod.sandbox).await?;
-    let after = bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    let after = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     ensure!(after.ips == before.ips, "{before:?} became {after:?}");
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     ensure!(status.state == ContainerState::Running, "{status:?}");
     Ok(())
 }
@@ -118,12 +118,12 @@ pub(super) async fn a_dead_sandbox_takes_along_what_shares_its_processes(
 ) -> Result<()> {
     let mut config = bench.sandbox_config();
     config.pid = NamespaceMode::Pod;
-    let sandbox = bench.runtime.run_pod_sandbox(&config).await?;
+    let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
     let pod = Pod { config, sandbox };
     let mut container = bench.container_config(&pod, &["sleep", "forever"]);
     container.pid = NamespaceMode::Pod;
     let id = bench.create(&pod, &container).await?;
-    bench.runtime.start_container(&id).await?;
+    bench.runtime.containers.start_container(&id).await?;
     bench.kill(ObjectId::Sandbox(pod.sandbox)).await?;
     let status = bench.exited(&id).await?;
     ensure!(status.exit_code == 137, "{status:?}");
@@ -131,5 +131,5 @@ pub(super) async fn a_dead_sandbox_takes_along_what_shares_its_processes(
 }
 
 pub(super) async fn an_unknown_sandbox_is_not_found(bench: &Bench<'_>) -> Result<()> {
-    not_found(bench.runtime.pod_sandbox_status(&unknown_id::<SandboxId>()).await)
+    not_found(bench.runtime.sandboxes.pod_sandbox_status(&unknown_id::<SandboxId>()).await)
 }

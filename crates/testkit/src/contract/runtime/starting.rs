@@ -9,9 +9,9 @@ use super::bench::{Bench, not_found, refused, unknown_id};
 pub(super) async fn a_container_starts_once(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
-    let error = refused(bench.runtime.start_container(&id).await)?;
+    let error = refused(bench.runtime.containers.start_container(&id).await)?;
     ensure!(!error.is_not_found(), "{error}");
-    let status = bench.runtime.container_status(&id).await?;
+    let status = bench.runtime.containers.container_status(&id).await?;
     ensure!(status.state == ContainerState::Running, "no longer runs: {status:?}");
     Ok(())
 }
@@ -20,8 +20,8 @@ pub(super) async fn an_exited_container_does_not_start_again(bench: &Bench<'_>) 
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "4"]).await?;
     let before = bench.exited(&id).await?;
-    refused(bench.runtime.start_container(&id).await)?;
-    let after = bench.runtime.container_status(&id).await?;
+    refused(bench.runtime.containers.start_container(&id).await)?;
+    let after = bench.runtime.containers.container_status(&id).await?;
     ensure!(after == before, "{before:?} became {after:?}");
     Ok(())
 }
@@ -32,7 +32,7 @@ pub(super) async fn a_container_does_not_start_in_a_stopped_sandbox(
     let pod = bench.pod().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "forever"])).await?;
     bench.stop_sandbox(&pod).await?;
-    refused(bench.runtime.start_container(&id).await)?;
+    refused(bench.runtime.containers.start_container(&id).await)?;
     has_start_error(bench, &id).await
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn a_program_that_is_missing_does_not_start(bench: &Bench<'_>) 
     let mut config = bench.container_config(&pod, &[]);
     config.command = vec!["/no-such-program".into()];
     let id = bench.create(&pod, &config).await?;
-    refused(bench.runtime.start_container(&id).await)?;
+    refused(bench.runtime.containers.start_container(&id).await)?;
     has_start_error(bench, &id).await
 }
 
@@ -58,14 +58,15 @@ async fn has_start_error(bench: &Bench<'_>, id: &ContainerId) -> Result<()> {
 pub(super) async fn a_container_needs_a_sandbox(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
-    not_found(bench.runtime.create_container(&unknown_id(), &config, &pod.config).await)
+    not_found(bench.runtime.containers.create_container(&unknown_id(), &config, &pod.config).await)
 }
 
 pub(super) async fn a_container_needs_a_sandbox_that_is_ready(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
-    let result = bench.runtime.create_container(&pod.sandbox, &config, &pod.config).await;
+    let result =
+        bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config).await;
     let error = refused(result)?;
     ensure!(!error.is_not_found(), "{error}");
     let containers = bench.containers(&pod).await?;
@@ -77,5 +78,5 @@ pub(super) async fn a_container_needs_an_image(bench: &Bench<'_>) -> Result<()> 
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.image_ref = bench.world.absent_image();
-    not_found(bench.runtime.create_container(&pod.sandbox, &config, &pod.config).await)
+    not_found(bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config).await)
 }

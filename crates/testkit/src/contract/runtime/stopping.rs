@@ -17,9 +17,9 @@ const QUICK: Duration = Duration::from_secs(20);
 /// Stops a container and gives the time that took. It has exited when the call returns.
 async fn stop(bench: &Bench<'_>, id: &ContainerId, grace: Duration, code: i32) -> Result<Duration> {
     let begun = Instant::now();
-    bench.runtime.stop_container(id, grace).await?;
+    bench.runtime.containers.stop_container(id, grace).await?;
     let took = begun.elapsed();
-    let status = bench.runtime.container_status(id).await?;
+    let status = bench.runtime.containers.container_status(id).await?;
     ensure!(status.state == ContainerState::Exited, "{status:?}");
     ensure!(status.exit_code == code, "expected {code}: {status:?}");
     Ok(took)
@@ -79,16 +79,16 @@ pub(super) async fn stopping_what_does_not_run_changes_nothing(bench: &Bench<'_>
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "6"]).await?;
     let before = bench.exited(&id).await?;
-    bench.runtime.stop_container(&id, LONG).await?;
-    let after = bench.runtime.container_status(&id).await?;
+    bench.runtime.containers.stop_container(&id, LONG).await?;
+    let after = bench.runtime.containers.container_status(&id).await?;
     ensure!(after == before, "{before:?} became {after:?}");
 
     let mut created = bench.container_config(&pod, &["sleep", "forever"]);
     created.attempt = 1;
     let created = bench.create(&pod, &created).await?;
-    bench.runtime.stop_container(&created, LONG).await?;
-    let status = bench.runtime.container_status(&created).await?;
+    bench.runtime.containers.stop_container(&created, LONG).await?;
+    let status = bench.runtime.containers.container_status(&created).await?;
     ensure!(status.state == ContainerState::Created, "{status:?}");
 
-    done_or_gone(bench.runtime.stop_container(&unknown_id(), LONG).await)
+    done_or_gone(bench.runtime.containers.stop_container(&unknown_id(), LONG).await)
 }

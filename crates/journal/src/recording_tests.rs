@@ -5,11 +5,11 @@ use futures_util::FutureExt as _;
 use model::cgroup::CgroupName;
 use model::cluster::{FailedStatus, PodTarget};
 use model::ids::{PodName, PodUid};
-use model::image_claims::ImageClaims;
-use model::ports::cgroups::Cgroups as _;
-use model::ports::cluster::PodWrites as _;
+use model::intercept::Intercepted;
+use model::ports::cgroups::Cgroups;
+use model::ports::cluster::PodWrites;
 use model::ports::files::{HostFiles, Removed};
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ImageService, Runtime};
 use model::verdict::Subject;
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
@@ -28,9 +28,10 @@ use crate::query::Query;
 
 struct World {
     runtime: Arc<MemoryRuntime>,
-    recorded: RecordedRuntime,
+    recorded: Runtime,
+    recording: Arc<Recording>,
     files: Arc<MemoryFiles>,
-    recorded_files: RecordedFiles,
+    recorded_files: Intercepted<dyn HostFiles, Recording>,
     journal: Arc<DiskJournal>,
     registry: Registry,
 }
@@ -45,13 +46,10 @@ impl World {
         let journal = Arc::new(DiskJournal::new(segments, clock, "0.1.0", SMALLEST));
         let registry = Registry::new();
         let ledger = Arc::new(Ledger::new(Arc::clone(&journal) as _, &registry).unwrap());
-        let recorded = RecordedRuntime {
-            inner: Arc::clone(&runtime) as _,
-            ledger: Arc::clone(&ledger),
-            claims: ImageClaims::default(),
-        };
-        let recorded_files = RecordedFiles { inner: Arc::clone(&files) as _, ledger };
-        Self { runtime, recorded, files, recorded_files, journal, registry }
+        let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
+        let recorded = Runtime::new(Arc::clone(&runtime)).intercepted(&recording);
+        let recorded_files = Intercepted::new(Arc::clone(&files) as _, &recording);
+        Self { runtime, recorded, recording, files, recorded_files, journal, registry }
     }
 
     /// What became of all that was removed of something, the newest first.
@@ -77,29 +75,29 @@ impl World {
 async fn image_that_was_claimed_before_its_removal_stays() {
     let world = World::new();
     let verdict = removal(Subject::Image("image".to_owned()));
-    let claim = world.recorded.claims.claim("image");
-    let error = world.recorded.remove_image(&verdict).await.unwrap_err();
+    let claim = world.recording.claims.claim("image");
+    let error = world.recorded.images.remove_image(&verdict).await.unwrap_err();
     assert_eq!(error.code, Code::FailedPrecondition);
     assert!(world.runtime.image_status("image").await.unwrap().is_some());
     assert_eq!(world.became("image"), []);
     drop(claim);
-    world.recorded.remove_image(&verdict).await.unwrap();
+    world.recorded.images.remove_image(&verdict).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
     let world = World::new();
     let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
-    let sandbox = world.recorded.run_pod_sandbox(&pod).await.unwrap();
-    world.recorded.stop_pod_sandbox(&sandbox).await.unwrap();
+    let sandbox = world.recorded.sandboxes.run_pod_sandbox(&pod).await.unwrap();
+    world.recorded.sandboxes.stop_pod_sandbox(&sandbox).await.unwrap();
     let verdict = removal(Subject::Sandbox(sandbox.clone()));
     let fault = Fault::error(Code::Internal);
     world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
-    world.recorded.remove_pod_sandbox(&verdict).await.unwrap_err();
-    world.recorded.remove_pod_sandbox(&verdict).await.unwrap();
+    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
+    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap();
     let fault = Fault::error(Code::NotFound);
     world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
-    world.recorded.remove_pod_sandbox(&verdict).await.unwrap_err();
+    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
     assert_eq!(
         world.became(sandbox.as_str()),
         [Became::Gone, Became::Removed, Became::Failed],
@@ -108,10 +106,10 @@ async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
     for outcome in ["gone", "removed", "failed"] {
         assert_eq!(world.count("sandbox", outcome), 1, "{outcome}");
     }
-    world.recorded.remove_image(&removal(Subject::Image("image".to_owned()))).await.unwrap();
+    world.recorded.images.remove_image(&removal(Subject::Image("image".to_owned()))).await.unwrap();
     assert_eq!(world.became("image"), [Became::Removed]);
     let unknown = removal(Subject::Container("c1".into()));
-    drop(world.recorded.remove_container(&unknown).await);
+    drop(world.recorded.containers.remove_container(&unknown).await);
     assert_eq!(world.became("c1").len(), 1);
 }
 
@@ -120,7 +118,7 @@ async fn a_removal_that_nobody_waits_for_is_on_record_too() {
     let world = World::new();
     let verdict = removal(Subject::Container("c1".into()));
     world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
-    assert!(world.recorded.remove_container(&verdict).now_or_never().is_none());
+    assert!(world.recorded.containers.remove_container(&verdict).now_or_never().is_none());
     assert_eq!(world.became("c1"), [Became::Failed]);
 }
 
@@ -129,7 +127,7 @@ async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
     let world = World::new();
     world.files.write("/logs/ns_web_u1/main/0.log", "text");
     let verdict = removal(Subject::PodLogs("/logs/ns_web_u1".into()));
-    let mut watch = world.recorded_files.ledger.watch();
+    let mut watch = world.recording.ledger.watch();
     let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
     assert_eq!(removed, Removed::Now);
     let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
@@ -147,7 +145,8 @@ async fn removals_of_cgroups_are_on_record_if_there_was_something() {
     let world = World::new();
     let ledger = Arc::new(Ledger::new(Arc::clone(&world.journal) as _, &Registry::new()).unwrap());
     let inner = Arc::new(MemoryCgroups::default());
-    let cgroups = RecordedCgroups { inner: Arc::clone(&inner) as _, ledger };
+    let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
+    let cgroups = Intercepted::new(Arc::clone(&inner) as Arc<dyn Cgroups>, &recording);
     let name = CgroupName::parse("/kubepods/pod1").unwrap();
     let verdict = removal(Subject::Cgroup(name.clone()));
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Before);
@@ -158,6 +157,11 @@ async fn removals_of_cgroups_are_on_record_if_there_was_something() {
     inner.set_broken(&name, false);
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Now);
     assert_eq!(world.became("/kubepods/pod1"), [Became::Removed, Became::Failed]);
+}
+
+/// The pods of a cluster, with their removals recorded.
+fn recorded_pods(world: &World, cluster: &MemoryCluster) -> Intercepted<dyn PodWrites, Recording> {
+    Intercepted::new(Arc::new(cluster.clone()), &world.recording)
 }
 
 /// A pod of a cluster, as it is seen.
@@ -175,8 +179,7 @@ fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
 async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_time_for() {
     let world = World::new();
     let cluster = MemoryCluster::default();
-    let ledger = Arc::clone(&world.recorded.ledger);
-    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    let pods = recorded_pods(&world, &cluster);
     cluster.create_pod(pod("a"));
     let version = pods.fail_pod(&target(&cluster, "a"), &FailedStatus::default()).await.unwrap();
     let seen = PodTarget { version, ..target(&cluster, "a") };
@@ -200,8 +203,7 @@ async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_ti
 async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
     let world = World::new();
     let cluster = MemoryCluster::default();
-    let ledger = Arc::clone(&world.recorded.ledger);
-    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    let pods = recorded_pods(&world, &cluster);
     cluster.create_pod(pod("a"));
     cluster.hold_pod("a", true);
     let verdict = removal(Subject::Pod("u1".into()));
@@ -214,8 +216,7 @@ async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
 async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
     let world = World::new();
     let cluster = MemoryCluster::default();
-    let ledger = Arc::clone(&world.recorded.ledger);
-    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    let pods = recorded_pods(&world, &cluster);
     cluster.create_pod(pod("a"));
     let verdict = removal(Subject::Pod("u1".into()));
     cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_mins(1)), 1);

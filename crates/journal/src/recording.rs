@@ -1,0 +1,115 @@
+//! The interceptor that records every removal in the journal.
+
+mod outcome;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::image_claims::ImageClaims;
+use model::intercept::{Call, Interceptor, Port};
+use model::ports::journal::Outcome;
+use model::verdict::{Subject, Verdict};
+use tokio::time::timeout;
+use tracing::warn;
+
+use self::outcome::{Recorded, RemovalResult};
+use crate::ledger::Ledger;
+
+/// Said of a removal whose end nobody waited for.
+const GIVEN_UP: &str = "given up before it was known whether it is gone";
+
+/// How long a removal waits for its note. The disk of the journal may hang, and pods must still be able to end.
+const LONGEST_NOTE: Duration = Duration::from_secs(30);
+
+/// Records the removals of a port.
+#[derive(Debug)]
+pub struct Recording {
+    ledger: Arc<Ledger>,
+    claims: ImageClaims,
+}
+
+impl Recording {
+    /// Records removals in a ledger, and refuses to remove claimed images: a pod may claim one while its removal
+    /// waits for its note.
+    pub fn new(ledger: Arc<Ledger>, claims: ImageClaims) -> Self {
+        Self { ledger, claims }
+    }
+
+    /// The error of a removal that must not happen.
+    fn refusal<R: RemovalResult>(&self, verdict: &Verdict) -> Option<R> {
+        let Subject::Image(id) = &verdict.subject else { return None };
+        if self.claims.names().contains(id) { R::claimed(id) } else { None }
+    }
+}
+
+impl<P: Port + ?Sized> Interceptor<P> for Recording
+where
+    Result<P::Removed, P::Error>: RemovalResult,
+{
+    async fn around_removal(
+        &self,
+        _call: &Call<'_>,
+        verdict: &Verdict,
+        run: impl Future<Output = Result<P::Removed, P::Error>> + Send,
+    ) -> Result<P::Removed, P::Error> {
+        let under_way = UnderWay::begin(&self.ledger, verdict).await;
+        if let Some(refusal) = self.refusal(verdict) {
+            under_way.was_nothing();
+            return refusal;
+        }
+        let result = run.await;
+        match result.recorded() {
+            Recorded::Removed => under_way.ended(Outcome::Removed),
+            Recorded::Held => under_way.ended(Outcome::Held),
+            Recorded::AlreadyGone => under_way.ended(Outcome::AlreadyGone),
+            Recorded::Failed(error) => under_way.ended(Outcome::Failed(&error)),
+            Recorded::Nothing => under_way.was_nothing(),
+        }
+        result
+    }
+}
+
+/// A removal under way. One that is given up is put on record too: it may have happened. One whose process is
+/// killed is put on record by the next.
+struct UnderWay<'a> {
+    ledger: &'a Ledger,
+    verdict: &'a Verdict,
+    number: u64,
+    over: bool,
+}
+
+impl<'a> UnderWay<'a> {
+    /// Waits until the removal is noted down, or cannot be in time. One that is given up before has not begun.
+    async fn begin(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
+        let (number, noted) = ledger.begun(verdict);
+        let mut under_way = Self { ledger, verdict, number, over: true };
+        if timeout(LONGEST_NOTE, noted).await.is_err() {
+            warn!(object = %verdict.subject, "Cannot write the journal in time, removing without a note");
+        }
+        under_way.over = false;
+        under_way
+    }
+
+    fn ended(mut self, outcome: Outcome<'_>) {
+        self.over = true;
+        self.ledger.record(self.verdict, outcome);
+    }
+
+    /// There was nothing to remove, or it was refused before anything was done.
+    fn was_nothing(mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.ledger.record(self.verdict, Outcome::Failed(GIVEN_UP));
+        }
+        self.ledger.ended(self.number);
+    }
+}
+
+#[cfg(test)]
+#[path = "recording_tests.rs"]
+mod tests;
