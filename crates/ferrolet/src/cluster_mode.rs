@@ -158,7 +158,6 @@ pub(crate) struct WriterInputs<'a> {
     /// How long pods take to start, and statuses to be written.
     pub(crate) times: Option<(StartTimes, status::Metrics)>,
     pub(crate) statuses: &'a StatusReader,
-    pub(crate) panics: &'a PanicGuard,
 }
 
 /// Starts the status writer and the mirror pods; returns the channel that takes the static pods.
@@ -166,9 +165,10 @@ pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
     inputs: WriterInputs<'_>,
+    panics: &PanicGuard,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
-    let WriterInputs { copies, states, times, statuses, panics } = inputs;
+    let WriterInputs { copies, states, times, statuses } = inputs;
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
     let (starts, metrics) = times?;
     let writer = Writer::new(WriterParts {

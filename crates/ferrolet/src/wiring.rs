@@ -121,13 +121,13 @@ impl Agent {
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let states = workers_handle.states();
         let statuses = status.reader();
-        let inputs = WriterInputs { copies, states, times, statuses, panics: &panics };
-        let statics = tell(settings, &ports, inputs, &mut tasks);
+        let inputs = WriterInputs { copies, states, times, statuses };
+        let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (gc_notifier, container_gc) =
+        let (notifier, containers) =
             collect_containers(settings, &ports, pods, &panics, &mut tasks);
-        let gc = GcHandles { containers: container_gc, images: images.start(&mut tasks) };
-        let index = Arc::clone(&gc_notifier.index);
+        let gc = GcHandles { containers, images: images.start(&mut tasks) };
+        let index = Arc::clone(&notifier.index);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -142,7 +142,7 @@ impl Agent {
             served: Arc::clone(&served),
             pulse: pulse.clone(),
             runtime: ready,
-            gc: gc_notifier,
+            gc: notifier,
             allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
             statics,

@@ -5,7 +5,7 @@ use std::sync::Condvar;
 use futures_util::FutureExt as _;
 use model::image_claims::ImageClaims;
 use model::intercept::Intercepted;
-use model::ports::files::{HostFiles as _, Removed};
+use model::ports::files::{HostFiles, Removed};
 use model::ports::segments::{Lying, Segment};
 use model::verdict::Subject;
 use prometheus::Registry;

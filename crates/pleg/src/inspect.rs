@@ -107,7 +107,7 @@ pub(crate) async fn status(
         }
     }
     older.shrink_to_fit();
-    let (sandboxes, containers) = (found(sandboxes)?, found(statuses)?);
+    let (containers, sandboxes) = (found(statuses)?, found(sandboxes)?);
     Ok(pod_status(pod.uid, sandboxes, containers, older, before.status.as_deref()))
 }
 

@@ -1,11 +1,15 @@
 //! Makes the container runtime match a pod's specification.
 //!
-//! Inputs: a pod, and its status as observed. Outputs: calls to the runtime port, events, and for
-//! the caller what is left to do and when; besides, the last words of containers that ended.
+//! Inputs: a pod, and its status as observed. Outputs: calls to the runtime port, events, the progress
+//! for the caller, and the termination messages of containers.
 //!
 //! ```text
-//!  pod + status ──> decide::pod_actions ──> kill (hooks, order, grace) ──> remove ──> sandbox ──> containers
-//!                                               (back-off, image, create or adopt, start, hook)
+//!  SyncContext ──> decide::pod_actions ──> PodActions
+//!  PodRuntime::apply ──> PodKiller ──> HookRunner       PodRuntime::start ──> ContainerStarter ──> ImageProvider
+//!                    ├─> ContainerRemover                                                     ├──> ContainerCreator
+//!                    ├─> PodSetup::prepare ──> PodCgroups                                     ├──> HookRunner
+//!                    ├─> PodResizer ──> PodCgroups                                            └──> PodKiller
+//!                    └─> Sandboxes ──> Applied::SandboxReady
 //! ```
 //!
 //! Invariants:

@@ -1,4 +1,4 @@
-//! The PodResources API over gRPC: `v1.PodResourcesLister`, and `v1alpha1` for old clients.
+//! The `PodResources` API over gRPC: `v1.PodResourcesLister`, and `v1alpha1` for old clients.
 //!
 //! Inputs: connections, and the pods of the node as the agent knows them
 //! ([`PodResources`](model::pod_resources::PodResources)). Outputs: responses, and the number of calls.

@@ -6,6 +6,8 @@ use prometheus::{Registry, TextEncoder};
 use testkit::clock::VirtualClock;
 use testkit::pods::pod;
 
+use model::pod_failure::PodFailure;
+
 use super::*;
 use crate::store::StatusEntry;
 
@@ -60,8 +62,8 @@ fn web() -> Arc<Pod> {
     Arc::new(pod("web").container("main", "image", ["sleep", "forever"]).build())
 }
 
-#[test]
-fn observation_is_returned_as_published_and_keeps_the_pod_of_the_source() {
+#[tokio::test(start_paused = true)]
+async fn observation_is_returned_as_published_and_keeps_the_pod_of_the_source() {
     let mut harness = harness();
     let desired = web();
     harness.manager.desired(&desired);
@@ -153,7 +155,9 @@ fn start_is_measured_once_for_each_pod_that_a_source_added() {
         harness.observe(&pod, &StatusOverrides::default());
         assert_eq!(harness.count(started), "1");
     }
-    let stopped = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
-    assert!(harness.observe(&pod, &stopped).has_terminal_phase());
+    let failure =
+        PodFailure { reason: "Evicted", message: "low on memory".to_owned(), disruption: None };
+    let failed = StatusOverrides { failure: Some(failure), ..StatusOverrides::default() };
+    assert!(harness.observe(&pod, &failed).has_terminal_phase());
     assert_eq!(harness.entry(&pod).unwrap().arrived, None);
 }

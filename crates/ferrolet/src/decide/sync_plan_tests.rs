@@ -39,12 +39,12 @@ fn input<'a>(pod: &'a Pod, observed: &'a PodStatus) -> SyncInput<'a> {
     }
 }
 
-fn unsupported() -> Option<Unsupported> {
-    Some(Unsupported { reason: "FailedMount", message: "no volumes".to_owned() })
+fn unsupported() -> Unsupported {
+    Unsupported { reason: "FailedMount", message: "no volumes".to_owned() }
 }
 
-fn no_network() -> Option<String> {
-    Some("no CNI".to_owned())
+fn no_network() -> String {
+    "no CNI".to_owned()
 }
 
 /// The wait of a plan, as its object, retry, and the reason and message of its event.
@@ -60,8 +60,8 @@ fn finished_pod_is_not_synced() {
     // Whatever else holds.
     let other = SyncInput {
         deadline: Some(at(NOW - 1)),
-        unsupported: unsupported(),
-        network_error: no_network(),
+        unsupported: Some(unsupported()),
+        network_error: Some(no_network()),
         ..input(&pod, &none)
     };
     let finished = SyncInput { has_finished: true, ..other.clone() };
@@ -84,7 +84,7 @@ fn deadline_is_exceeded_at_its_time_and_reported_unless_the_pod_was_stopped_befo
         let deadline = Some(at(deadline));
         let plan = sync_plan(&SyncInput { deadline, ..input(&pod, &observed) });
         assert_eq!(plan, expected, "{sandbox:?} {deadline:?}");
-        let unsupported = unsupported();
+        let unsupported = Some(unsupported());
         let waiting = SyncInput { deadline, unsupported, ..input(&pod, &observed) };
         assert_eq!(matches!(sync_plan(&waiting), SyncPlan::Wait(_)), expected == SyncPlan::Act);
     }
@@ -104,7 +104,7 @@ fn pod_waits_for_a_network_only_when_it_needs_one() {
         let observed = observed(sandbox);
         let ready = input(pod, &observed);
         assert_eq!(sync_plan(&ready), SyncPlan::Act);
-        let plan = sync_plan(&SyncInput { network_error: no_network(), ..ready });
+        let plan = sync_plan(&SyncInput { network_error: Some(no_network()), ..ready });
         if !waits {
             assert_eq!(plan, SyncPlan::Act, "{sandbox:?}");
             continue;
@@ -117,9 +117,10 @@ fn pod_waits_for_a_network_only_when_it_needs_one() {
 #[test]
 fn unsupported_pod_waits_whether_there_is_a_network_or_not() {
     let pod = pod("web").build();
-    for (sandbox, network_error) in [(None, no_network()), (Some(SandboxState::Ready), None)] {
+    for (sandbox, network_error) in [(None, Some(no_network())), (Some(SandboxState::Ready), None)]
+    {
         let observed = observed(sandbox);
-        let unsupported = unsupported();
+        let unsupported = Some(unsupported());
         let plan = sync_plan(&SyncInput { unsupported, network_error, ..input(&pod, &observed) });
         let message = "no volumes".to_owned();
         let expected = WaitOn::Unsupported(message.clone());
@@ -131,7 +132,7 @@ fn unsupported_pod_waits_whether_there_is_a_network_or_not() {
 fn wait_ends_no_later_than_the_deadline() {
     let (pod, none) = (pod("web").build(), observed(None));
     for (left, retry) in [(5, Retry::Deadline(at(NOW + 5))), (60, Retry::Failure)] {
-        let (deadline, unsupported) = (Some(at(NOW + left)), unsupported());
+        let (deadline, unsupported) = (Some(at(NOW + left)), Some(unsupported()));
         let plan = sync_plan(&SyncInput { deadline, unsupported, ..input(&pod, &none) });
         assert_eq!(wait_of(plan).1, retry, "{left}");
     }
