@@ -10,7 +10,7 @@ use runtime::PodCgroups;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::remains::KnownPods;
+use crate::pod_index::PodIndex;
 
 /// What is to be looked for.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl CgroupSweep {
     pub(crate) async fn run(
         self,
         cgroups: Arc<PodCgroups>,
-        pods: Arc<KnownPods>,
+        pods: Arc<PodIndex>,
         panics: PanicGuard,
         stop: CancellationToken,
     ) {

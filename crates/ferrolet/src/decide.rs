@@ -2,14 +2,10 @@
 
 pub(crate) mod after_sync;
 pub(crate) mod directory_removals;
-pub(crate) mod ending;
 pub(crate) mod former_devices;
-pub(crate) mod housekeeping;
 pub(crate) mod kernel_settings;
-pub(crate) mod news;
 pub(crate) mod node;
 pub(crate) mod node_resources;
-pub(crate) mod outdated_copy;
 pub(crate) mod pod_resources;
 pub(crate) mod swap;
 pub(crate) mod sync_plan;

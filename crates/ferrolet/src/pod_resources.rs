@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::decide::pod_resources::{containers, is_active};
-use crate::remains::KnownPods;
+use crate::pod_index::PodIndex;
 use crate::wiring::Ports;
 
 /// Where it is, below the root directory.
@@ -108,12 +108,12 @@ async fn open(path: PathBuf) -> Result<(Socket, UnixListener), String> {
 #[derive(Debug)]
 pub(crate) struct ToldPods {
     statuses: StatusReader,
-    known: Arc<KnownPods>,
+    index: Arc<PodIndex>,
 }
 
 impl ToldPods {
-    pub(crate) fn new(statuses: StatusReader, known: Arc<KnownPods>) -> Self {
-        Self { statuses, known }
+    pub(crate) fn new(statuses: StatusReader, index: Arc<PodIndex>) -> Self {
+        Self { statuses, index }
     }
 
     /// Those that sources give. One that no source gives any more is not told of, though it may still be ending.
@@ -124,7 +124,7 @@ impl ToldPods {
     ) -> Vec<PodContainers> {
         let pods = self.statuses.entries().into_values().filter(is_meant);
         let told = pods.filter(|shown| {
-            let state = self.known.given(&view::uid(&shown.pod));
+            let state = self.index.listed_state(&view::uid(&shown.pod));
             let is_told =
                 |state| !only_active || is_active(state, &shown.pod, shown.status.as_deref());
             state.is_some_and(is_told)

@@ -131,7 +131,7 @@ async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
     manager.desired(&of("web"));
     manager.rejected(&of("refused"), "OutOfcpu", "there is no room");
     manager.terminating(&of("parted"));
-    let given = KnownPods::giving(&["uid-of-refused", "uid-of-web"]);
+    let given = PodIndex::listing(&["uid-of-refused", "uid-of-web"]);
     let pods = ToldPods::new(manager.reader().clone(), Arc::new(given));
     let names = |pods: Vec<PodContainers>| -> Vec<String> {
         pods.into_iter().map(|pod| pod.name).collect()

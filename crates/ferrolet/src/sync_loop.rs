@@ -1,18 +1,19 @@
-//! The sync loop: hears what is wanted and what happened, and tells the pods' workers.
+//! The sync loop: feeds events of the sources, the runtime and the workers into the pod intake, and executes the
+//! commands that follow.
 //!
-//! Work is done where something changed. Once a minute all pods are gone through, which repairs what
-//! was missed and finds nothing otherwise; on a node where nothing stirs, every five minutes.
+//! Work is done where something changed. Housekeeping compares all pods once a minute; it only repairs what was
+//! missed. Without any event it does so every five minutes.
 
 mod admit;
+mod commands;
 mod copies;
-mod fresh_node;
 mod guarded;
-mod passes;
+mod node_refresh;
 mod removals;
 mod resize;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ use model::panics::PanicGuard;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
 use node::NodeHandle;
+use pods::decide::intake::{Intake, IntakeCommand, IntakeEvent, Passes};
 use pods::decide::mirror::StaticPods;
 use pods::decide::pod_retries::PodRetries;
-use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
@@ -35,29 +36,24 @@ use status::manager::PodStatusManager;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
 
-use crate::decide::ending::{Parted, kill, parted};
-use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
-use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
-use crate::decide::outdated_copy::OutdatedCopies;
+use crate::gc_notifier::GcNotifier;
 use crate::pulse::Pulse;
-use crate::remains::Remains;
 use crate::runtime_state::Ready;
 use crate::served_pods::ServedPods;
 use crate::sync_metrics::SyncMetrics;
-use admit::{Arrivals, Awaited};
+use admit::Rooms;
 use guarded::LoopStep;
-use passes::Passes;
+use node_refresh::NodeRefresh;
 use removals::DirectoryRemovals;
 
-/// How often all pods are gone through without need, if anything stirred.
+/// The period of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
-/// What the loop listens to and talks to.
+/// The inputs and outputs of the loop.
 #[derive(Debug)]
 pub(crate) struct SyncLoopParts {
-    /// The pods that are wanted.
+    /// The desired pods.
     pub(crate) sources: Sources,
     /// Whether the runtime was listed.
     pub(crate) pleg: pleg::Health,
@@ -65,13 +61,13 @@ pub(crate) struct SyncLoopParts {
     pub(crate) lifecycle: pleg::Marks<LifecycleEvent>,
     /// The last known status of every pod.
     pub(crate) cache: pleg::cache::Reader,
-    /// What became of pods.
+    /// Events of the workers.
     pub(crate) news: mpsc::UnboundedReceiver<News>,
-    /// Where pods have their own files.
+    /// The directories of pods.
     pub(crate) directories: PodDirectories,
     /// The pods' workers.
     pub(crate) workers: WorkersHandle,
-    /// Whom people hear from.
+    /// Records events.
     pub(crate) events: Arc<dyn Events>,
     /// Publishes pods and their statuses.
     pub(crate) status: Arc<PodStatusManager>,
@@ -81,61 +77,51 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
     /// What the runtime can do.
     pub(crate) runtime: Ready,
-    /// What is left of pods.
-    pub(crate) remains: Remains,
+    /// Garbage collection, with the index of pods.
+    pub(crate) gc: GcNotifier,
     /// Admits pods, and grants resizes.
     pub(crate) allocation: AllocationManager,
-    /// Who knows what containers have; none where there are none.
+    /// Stores the sizes of containers; none in some tests.
     pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
-    /// Who shows static pods to a cluster, where there is one.
+    /// Creates mirror pods in a cluster, if there is one.
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
-    /// The node as its cluster has it, where there is one.
+    /// The Node object in a cluster, if there is one.
     pub(crate) node: Option<NodeHandle>,
-    /// What is counted.
+    /// Counts pods.
     pub(crate) metrics: SyncMetrics,
     /// Catches panics in the work for single pods.
     pub(crate) panics: PanicGuard,
 }
 
-/// The loop's state; nobody else touches it.
+/// The loop and its state.
 #[derive(Debug)]
 pub(crate) struct SyncLoop {
     parts: SyncLoopParts,
-    /// Pods that cannot be run.
-    refused: BTreeSet<PodUid>,
-    /// Pods that are to be let in, and those that were.
-    arrivals: Arrivals,
-    /// Pods that have a worker.
-    working: BTreeSet<PodUid>,
-    /// Pods that went before it was known whether they run. Once it is, there are none.
-    parted: BTreeMap<PodUid, Arc<Pod>>,
-    /// Stored copies of manifests that are older than what runs.
-    outdated: OutdatedCopies,
-    /// Whether it is known what runs. Before that a pod could meet its earlier self.
-    listed: bool,
-    /// Whether directories of pods that went while no agent ran were looked for.
+    /// The state of every pod.
+    intake: Intake,
+    /// Waits for victims of critical pods.
+    rooms: Rooms,
+    /// Requests for the Node object.
+    node_refresh: NodeRefresh,
+    /// Whether directories of pods that were removed while no agent ran were looked for.
     swept: bool,
-    /// When all pods are gone through.
+    /// When housekeeping compares all pods.
     passes: Passes,
     /// Directories of pods that are gone.
     removals: DirectoryRemovals,
     /// Steps for single pods that panicked.
     retries: PodRetries<LoopStep>,
-    /// From when their waits count.
+    /// The time from which their waits count.
     begun: Instant,
 }
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
-        let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         Self {
             parts,
-            refused,
-            arrivals: Arrivals::default(),
-            working,
-            parted,
-            outdated: OutdatedCopies::default(),
-            listed: false,
+            intake: Intake::default(),
+            rooms: Rooms::default(),
+            node_refresh: NodeRefresh::default(),
             swept: false,
             passes: Passes::default(),
             removals: DirectoryRemovals::default(),
@@ -144,8 +130,7 @@ impl SyncLoop {
         }
     }
 
-    /// Runs until told to stop, or until there is nobody left to hear from; not at all where it cannot be
-    /// read what earlier agents gave to pods.
+    /// Runs until it is stopped or an input ends. An allocation checkpoint that cannot be read is an error.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), FileError> {
         if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
             return Ok(());
@@ -174,17 +159,17 @@ impl SyncLoop {
         loop {
             self.parts.pulse.beat();
             let retry = self.retries.next().map(|at| self.begun + at);
+            let is_relisted = self.intake.is_relisted();
             // Biased: stopping first; the first list comes once, the tick once a minute; steps that panicked come
-            // after a wait; then what is wanted, which changes at the pace of people; then news, at most two
-            // for each pod that ends, room that was made, once for each critical pod that needs some, and the node's object,
-            // once for each pod that its labels are in the way of; directories that are removed, a few at a
-            // time; resizes that are over or on record;
-            // lifecycle events are merged by pod and so wait without growing.
+            // after a wait; sources change at the pace of people; workers send two events for each pod that ends;
+            // victims end once for each critical pod, and the Node object is fetched once for each pod that its
+            // labels are in the way of; few directories are removed at a time; lifecycle events are merged by pod
+            // and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.parts.pleg.relisted(), if !self.listed => {
-                    self.listed = true;
+                () = self.parts.pleg.relisted(), if !is_relisted => {
+                    self.feed(IntakeEvent::Relisted).await;
                     self.look_after_all(Trigger::PodsAdded).await;
                 }
                 _ = tick.tick() => {
@@ -197,18 +182,16 @@ impl SyncLoop {
                     None => return,
                 },
                 news = self.parts.news.recv() => match news {
-                    Some(news) => self.heard(news).await,
+                    Some(news) => self.worker_event(news).await,
                     None => return,
                 },
-                awaited = self.arrivals.awaited() => match awaited {
-                    Awaited::Room(made) => self.room_made(made).await,
-                    Awaited::Node(looked) => self.node_looked_at(looked).await,
-                },
+                made = self.rooms.made() => self.room_made(made).await,
+                pods = self.node_refresh.ended() => self.node_refreshed(pods).await,
                 event = self.removals.ended() => self.removal_ended(event).await,
                 event = self.parts.allocation.event() => self.allocation_event(event).await,
-                events = self.parts.lifecycle.take() => self.happened(events).await,
+                events = self.parts.lifecycle.take() => self.lifecycle_events(events).await,
             }
-            self.passes.stir();
+            self.passes.mark_active();
         }
     }
 
@@ -216,10 +199,14 @@ impl SyncLoop {
         self.parts.served.set_refusals(self.parts.sources.refusals());
         for refused in &change.refused {
             let reason = "FailedValidation".into();
-            self.tell_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
+            self.report_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
         }
-        // Before anything comes of it: nothing of a pod that came may go.
-        self.tell_known();
+        // Before anything follows from it: garbage collection must not remove anything of a listed pod.
+        let (sources, all_ready) = (&self.parts.sources, self.parts.sources.all_ready());
+        let pods = sources.pods().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        let undecodable = sources.unread();
+        self.feed(IntakeEvent::Sources { pods, undecodable, all_ready }).await;
+        self.parts.gc.sources_ready(all_ready);
         let changes = change.changes;
         let trigger = if !changes.removed.is_empty() {
             Trigger::PodsRemoved
@@ -231,277 +218,132 @@ impl SyncLoop {
         for pod in changes.removed {
             self.step(&view::uid(&pod), LoopStep::Removed(pod)).await;
         }
-        // Before what comes: a pod that comes back must not meet its own remains.
-        self.tell_desired().await;
-        for pod in changes.added {
-            self.step(&view::uid(&pod), LoopStep::Came(pod, Came::Added)).await;
-        }
-        for pod in changes.updated.into_iter().chain(changes.deleted) {
-            self.step(&view::uid(&pod), LoopStep::Came(pod, Came::Changed)).await;
+        // Before pods are added: the worker of a pod that comes back is dropped first if it has finished.
+        self.send_desired().await;
+        for pod in changes.added.iter().chain(&changes.updated).chain(&changes.deleted) {
+            self.step(&view::uid(pod), LoopStep::Changed).await;
         }
         self.look_after_all(trigger).await;
     }
 
-    /// Tells whoever shows static pods to a cluster which there are. Of one that nobody has decided about
-    /// yet, what is shown stays.
-    fn tell_static(&self) {
-        let Some(told) = &self.parts.statics else { return };
-        let is_run = |uid: &PodUid| !self.refused.contains(uid);
-        let is_held = |uid: &PodUid| self.outdated.held.contains(uid);
-        let is_let_in =
-            |uid: &PodUid| is_run(uid) && !self.arrivals.is_waiting(uid) && !is_held(uid);
-        let wanted =
-            self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_let_in(uid));
-        let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
-        self.parts.metrics.mirrors(wanted.len());
-        let mut present = self.parts.status.reader().static_pods();
-        present.retain(|uid, _| is_run(uid));
-        let all_heard = self.parts.sources.all_ready();
-        let now = StaticPods { wanted, present, all_heard };
-        told.send_if_modified(|before| {
-            let is_new = *before != now;
-            *before = now;
-            is_new
-        });
+    fn pod_changed(&mut self, uid: PodUid) -> Vec<IntakeCommand> {
+        let checks = self.checks(&uid);
+        self.decide(IntakeEvent::PodChanged { uid, checks })
     }
 
-    /// Tells whoever looks after remains which pods there are.
-    fn tell_known(&self) {
-        let sources = &self.parts.sources;
-        self.parts.remains.known(sources.pods(), &self.unread(), sources.all_ready());
-    }
-
-    /// Pods that are neither to be run nor unwanted.
-    fn unread(&self) -> BTreeSet<PodUid> {
-        let mut unread = self.parts.sources.unread();
-        unread.extend(self.outdated.spared.iter().cloned());
-        unread
-    }
-
-    async fn came(&mut self, pod: Arc<Pod>, came: Came) {
-        let uid = view::uid(&pod);
-        self.parted.remove(&uid);
-        let working = self.working.contains(&uid);
-        let refusal = if working {
-            self.parts.allocation.chain.refusal(&pod)
-        } else {
-            self.parts.allocation.chain.unsupported(&pod)
-        };
-        let known = Known {
-            given: Given::of(&pod),
-            refused: self.refused.contains(&uid),
-            working,
-            supported: refusal.is_none(),
-        };
-        let answer = answer(came, known);
-        if is_mended(known) {
-            self.parts.status.forgotten(&uid);
-        }
-        if !matches!(answer, Answer::Refuse { .. }) {
-            info!(pod = %view::pod_name(&pod), %uid, ?came, ?answer, "pod came");
-            self.parts.status.desired(&pod);
-        }
-        // After what may panic: whether it was refused decides about the answer.
-        if answer != Answer::StaysRefused {
-            self.refused.remove(&uid);
-            self.parts.remains.not_refused(&uid);
-        }
-        match answer {
-            Answer::StaysRefused => {}
-            Answer::Refuse { kill } => {
-                self.arrivals.went(&uid);
-                if let Some(rejection) = refusal {
-                    self.reject(&pod, &rejection);
-                }
-                let pod = self.allocated(&pod);
-                self.parts.allocation.forget(&uid);
-                if kill {
-                    let update =
-                        Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
-                    self.parts.workers.ask(uid, update).await;
-                }
-            }
-            // By looking after all pods, which follows.
-            Answer::Admit => self.arrivals.came(uid),
-            // Its directory must not go while it starts.
-            Answer::StartOver if self.removals.puts_off(&uid) => {}
-            Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
-            Answer::Update => {
-                // What it asks for it may get when all that came are looked at.
-                let pod = self.parts.allocation.update(&pod);
-                self.parts.workers.ask(uid, Update::Update(pod)).await;
-            }
-        }
-    }
-
-    async fn removed(&mut self, pod: Arc<Pod>) {
-        let uid = view::uid(&pod);
-        info!(pod = %view::pod_name(&pod), %uid, "pod removed");
-        self.refused.remove(&uid);
-        self.arrivals.went(&uid);
-        // As it was given resources: its class tells where its cgroup is.
+    async fn pod_removed(&mut self, uid: PodUid, pod: &Arc<Pod>) -> Vec<IntakeCommand> {
+        // With its allocated resources: its QoS class tells where its cgroup is.
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
-        let pod = self.parts.allocation.last_known(&pod, status.as_deref(), &sizes);
-        let all_found = self.listed && self.parts.sources.all_ready();
-        match parted(self.working.contains(&uid), all_found) {
-            Parted::Works => {
-                self.parts.status.terminating(&pod);
-                // After what may panic: it is still needed if the step is repeated.
-                self.parts.allocation.forget(&uid);
-                let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
-                self.parts.workers.ask(uid, update).await;
-            }
-            Parted::MayRun => {
-                self.parts.status.forgotten(&uid);
-                self.parts.allocation.forget(&uid);
-                self.parted.insert(uid, pod);
-            }
-            Parted::Never => {
-                self.parts.status.forgotten(&uid);
-                self.parts.allocation.forget(&uid);
-            }
-        }
+        let pod = self.parts.allocation.last_known(pod, status.as_deref(), &sizes);
+        self.decide(IntakeEvent::PodRemoved { uid, pod })
     }
 
-    fn tell_refused(&self, name: &PodName, uid: &PodUid, reason: Cow<'static, str>, message: &str) {
+    fn record_warning(
+        &self,
+        name: &PodName,
+        uid: &PodUid,
+        reason: Cow<'static, str>,
+        message: &str,
+    ) {
         let event = PodEvent::warning(uid.clone(), name.clone(), reason, message.to_owned());
         self.parts.events.record(event);
     }
 
-    fn is_wanted(&self, uid: &PodUid) -> bool {
-        self.parts.sources.get(uid).is_some() && !self.refused.contains(uid)
-    }
-
-    async fn heard(&mut self, news: News) {
+    async fn worker_event(&mut self, news: News) {
         match news {
             News::Finished(uid) => {
-                self.step(&uid, LoopStep::Finished).await;
-                self.tell_desired().await;
+                self.step(&uid, LoopStep::WorkerFinished).await;
+                self.send_desired().await;
                 self.retry_resizes(Trigger::PodTerminated).await;
             }
             News::Forgotten(uid) => {
-                self.step(&uid, LoopStep::Forgotten).await;
-                if self.parts.sources.get(&uid).is_some() {
+                self.step(&uid, LoopStep::WorkerForgotten).await;
+                if self.intake.pod(&uid).is_some() {
                     self.look_after_all(Trigger::PodsAdded).await;
                 } else {
-                    self.tell_static();
+                    self.publish_static_pods();
                 }
             }
         }
     }
 
-    async fn forgotten(&mut self, uid: PodUid) {
-        self.working.remove(&uid);
-        self.parts.allocation.forget(&uid);
-        self.parts.remains.forgotten(&uid);
-        // What was told of it holds no more, also if it starts over.
-        self.parts.status.forgotten(&uid);
-        // As if it had come anew: why it was refused must not get lost over its end.
-        if let Some(pod) = self.parts.sources.get(&uid).cloned() {
-            let is_static = view::is_static(&pod);
-            self.came(pod, Came::Added).await;
-            if self.is_wanted(&uid) {
-                self.parts.metrics.restarted(is_static);
-            }
-            return;
+    fn worker_forgotten(&mut self, uid: PodUid) -> Vec<IntakeCommand> {
+        let checks = self.checks(&uid);
+        let commands = self.decide(IntakeEvent::WorkerForgotten { uid: uid.clone(), checks });
+        if let Some(pod) = self.intake.pod(&uid).filter(|_| self.intake.is_desired(&uid)) {
+            self.parts.metrics.restarted(view::is_static(pod));
         }
-        self.removals.request(uid.clone());
-        self.remove_directories();
-        self.parts.remains.ended(&uid);
-        // Something of it may have appeared after it was seen to have ended.
-        self.end_if_stranger(uid).await;
+        commands
     }
 
-    /// Lets the workers forget what has finished and is not wanted any more.
-    async fn tell_desired(&self) {
-        let told = self.parts.sources.pods().map(|(uid, _)| uid.clone());
-        let desired = told.filter(|uid| !self.refused.contains(uid)).collect();
-        self.parts.workers.desired(desired).await;
+    /// Sends the desired pods to the workers: those that have finished and are not among them are dropped.
+    async fn send_desired(&self) {
+        self.parts.workers.desired(self.intake.desired()).await;
     }
 
-    async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
+    async fn lifecycle_events(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
-            self.step(&uid, LoopStep::Happened(events)).await;
+            self.step(&uid, LoopStep::RuntimeChanged(events)).await;
         }
-        // Of a pod that is kept instead of a stored copy, the last container may have ended.
-        if !self.arrivals.waiting.is_empty() || !self.outdated.held.is_empty() {
+        // The last container may have ended of a pod that is kept in place of a stored copy.
+        if !self.intake.awaiting_admission().is_empty() || !self.intake.outdated().held.is_empty() {
             self.look_after_all(Trigger::PodsAdded).await;
         }
     }
 
-    async fn happened_to(&mut self, uid: PodUid, events: Vec<LifecycleEvent>) {
-        self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
+    fn runtime_changed(&mut self, uid: PodUid, events: &[LifecycleEvent]) -> Vec<IntakeCommand> {
+        self.parts.gc.changed(&uid, &self.parts.cache.get(&uid), events);
         for died in events.iter().filter_map(LifecycleEvent::died) {
             if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
                 pods.container_died(id);
             }
         }
-        // What showed that it had ended may have been the remains of an earlier life, gone by now.
-        if self.arrivals.was_over(&uid) && self.parts.cache.live(&uid).is_some() {
-            self.arrivals.came(uid.clone());
-        }
-        if !self.is_wanted(&uid) {
-            self.end_if_stranger(uid).await;
-        } else if events.iter().any(LifecycleEvent::wants_sync) {
-            self.parts.workers.ask(uid, Update::Sync).await;
-        }
-    }
-
-    async fn end_if_stranger(&mut self, uid: PodUid) {
-        let is_known = self.is_wanted(&uid) || self.parts.sources.is_unread(&uid);
-        let stays = is_known || self.is_spared(&uid);
-        let working = self.working.contains(&uid);
-        if is_stranger(stays, working, self.parts.sources.all_ready())
-            && let Some(name) = self.parts.cache.live(&uid)
-        {
-            self.end(uid, name).await;
-        }
+        let needs_sync = events.iter().any(LifecycleEvent::wants_sync);
+        self.decide(IntakeEvent::RuntimeChanged { uid, needs_sync })
     }
 
     /// Repairs what was missed, if anything was.
     async fn housekeeping(&mut self) {
         if self.passes.begin(self.parts.cache.version()) {
-            self.go_through_all().await;
+            self.send_desired().await;
+            let intake = &self.intake;
+            self.parts.status.retain(|uid| intake.pod(uid).is_some() || intake.has_worker(uid));
+            self.look_after_all(Trigger::Periodic).await;
         } else {
             self.retry_resizes(Trigger::Periodic).await;
         }
-        self.parts.remains.housekeeping();
+        self.parts.gc.housekeeping();
         self.retry_removals();
-        if self.listed && self.parts.sources.all_ready() && !self.swept {
+        if self.intake.is_started() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;
         }
         self.parts.allocation.tidy();
     }
 
-    async fn go_through_all(&mut self) {
-        self.tell_desired().await;
-        let (sources, working) = (&self.parts.sources, &self.working);
-        self.parts.status.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
-        self.look_after_all(Trigger::Periodic).await;
-    }
-
-    /// Gives a worker to each pod that has none and needs one, once it is known what runs.
+    /// Admits pods and compares all of them with the runtime, once that was listed.
     async fn look_after_all(&mut self, trigger: Trigger) {
-        if self.listed {
-            self.look_after_all_listed(trigger).await;
+        if self.intake.is_relisted() {
+            self.admit_waiting().await;
+            if !self.intake.is_settled(&self.parts.cache.all_live()) {
+                self.passes.mark_active();
+                let before = self.intake.outdated().clone();
+                let commands = self.decide(IntakeEvent::Reconcile);
+                self.log_copies(&before);
+                self.execute_all(commands).await;
+            }
+            if self.intake.is_started() {
+                self.parts.status.sources_complete();
+                self.parts.gc.complete();
+            }
+            self.retry_resizes(trigger).await;
+            self.count_pods();
         }
-        self.tell_static();
+        self.publish_static_pods();
     }
 
-    async fn look_after_all_listed(&mut self, trigger: Trigger) {
-        self.admit_waiting().await;
-        if !self.all_are_looked_after() {
-            self.look_after_the_others().await;
-        }
-        // Once all sources were heard, who has no worker is gone.
-        if self.parts.sources.all_ready() {
-            self.parted.clear();
-            self.parts.status.sources_complete();
-            self.parts.remains.all_looked_after();
-        }
-        self.retry_resizes(trigger).await;
+    fn count_pods(&self) {
         let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
         let active = self.active().map(|(_, pod)| view::is_static(pod));
         self.parts.metrics.count(desired, active);
@@ -510,78 +352,20 @@ impl SyncLoop {
         self.parts.metrics.ephemeral(ephemeral.map(Vec::len).sum());
     }
 
-    async fn look_after_the_others(&mut self) {
-        self.passes.stir();
-        let are_copies_other = self.compare_copies();
-        let live = self.parts.cache.all_live();
-        let is_run =
-            |uid: &PodUid| !self.refused.contains(uid) && !self.outdated.held.contains(uid);
-        let runnable = self.parts.sources.pods().filter(|(uid, _)| is_run(uid));
-        let wanted = runnable.map(|(uid, pod)| {
-            let (name, is_static) = (view::pod_name(pod), view::is_static(pod));
-            (uid.clone(), Wanted { name, is_static })
+    /// Publishes the static pods that get mirror pods.
+    fn publish_static_pods(&self) {
+        let Some(statics) = &self.parts.statics else { return };
+        let wanted: Vec<_> = self.intake.mirrored().cloned().collect();
+        self.parts.metrics.mirrors(wanted.len());
+        let mut present = self.parts.status.reader().static_pods();
+        present.retain(|uid, _| !self.intake.is_rejected(uid));
+        let all_heard = self.parts.sources.all_ready();
+        let now = StaticPods { wanted, present, all_heard };
+        statics.send_if_modified(|before| {
+            let is_new = *before != now;
+            *before = now;
+            is_new
         });
-        let all = steps(&Pods {
-            wanted: wanted.collect(),
-            working: &self.working,
-            live: &live,
-            unread: self.unread(),
-            all_heard: self.parts.sources.all_ready(),
-        });
-        for step in all {
-            let uid = match &step {
-                Step::End(uid, _) | Step::Create(uid) => uid.clone(),
-            };
-            // One that waits after a panic is looked after when that is over.
-            if !self.retries.waits(&uid) {
-                self.step(&uid, LoopStep::LookAfter(step)).await;
-            }
-        }
-        // After that: a pod that is kept no longer has a worker by now, and nothing else ends it.
-        if are_copies_other {
-            self.tell_known();
-        }
-    }
-
-    async fn look_after_one(&mut self, step: Step) {
-        match step {
-            Step::End(uid, name) => self.end(uid, name).await,
-            Step::Create(uid) if self.arrivals.is_held(&uid) => {}
-            Step::Create(uid) if self.removals.is_running(&uid) => {}
-            Step::Create(uid) => {
-                let Some(pod) = self.parts.sources.get(&uid) else { return };
-                let pod = self.allocated(pod);
-                self.work_on(&uid);
-                self.parts.workers.ask(uid, Update::Create(pod)).await;
-            }
-        }
-    }
-
-    pub(super) fn work_on(&mut self, uid: &PodUid) {
-        self.working.insert(uid.clone());
-        // Before the worker is asked: until it begins, nobody else would know.
-        self.parts.remains.worked_on(uid);
-    }
-
-    /// Whether every pod that is wanted or lives has a worker: mostly so, which is why it is asked
-    /// before anything is compared at length.
-    fn all_are_looked_after(&self) -> bool {
-        let mut told = self.parts.sources.pods().map(|(uid, _)| uid);
-        told.all(|uid| self.working.contains(uid) || self.refused.contains(uid))
-            && self.parts.cache.all_live_are_in(&self.working)
-    }
-
-    /// Ends a pod of the runtime that no source wants.
-    async fn end(&mut self, uid: PodUid, name: PodName) {
-        warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
-        if let Some(pod) = self.parted.get(&uid) {
-            self.parts.status.terminating(pod);
-        }
-        self.parts.metrics.orphaned();
-        // After what may panic: one that is worked on is not found again.
-        self.work_on(&uid);
-        let known = self.parted.remove(&uid);
-        self.parts.workers.ask(uid, kill(known, name)).await;
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::cgroup_sweep::CgroupSweep;
-use crate::remains::KnownPods;
+use crate::pod_index::PodIndex;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -88,17 +88,17 @@ struct Bench {
 }
 
 /// Nobody collects anything here.
-fn remains(
+fn gc_notifier(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
     workers: pods::WorkerStates,
-) -> Remains {
-    let known = Arc::new(KnownPods::new(workers));
+) -> GcNotifier {
+    let index = Arc::new(PodIndex::new(workers));
     let parts = ContainerGcParts {
         runtime: Runtime::new(Arc::clone(runtime)),
         files: Arc::new(testkit::files::MemoryFiles::new()),
         clock: Arc::clone(clock) as _,
-        pods: Arc::clone(&known) as _,
+        pods: Arc::clone(&index) as _,
         stop: Arc::new(NeverStops),
         events: Arc::new(KeptNodeEvents::default()),
         logs: LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() },
@@ -107,8 +107,9 @@ fn remains(
         panics: PanicGuard::default(),
     };
     let (_, deletor) = Deletor::new(parts.clone());
-    let (_, gc) = container_gc(parts);
-    Remains::new(known, (gc, deletor), Arc::clone(clock) as _, CgroupSweep::default())
+    let (_, containers) = container_gc(parts);
+    let (clock, cgroups) = (Arc::clone(clock) as _, CgroupSweep::default());
+    GcNotifier { index, containers, deletor, clock, cgroups }
 }
 
 #[derive(Debug)]
@@ -185,7 +186,7 @@ impl Bench {
             metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
             panics: PanicGuard::default(),
         });
-        let remains = remains(&runtime, &clock, workers.states());
+        let gc = gc_notifier(&runtime, &clock, workers.states());
         let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
         let resizes = Arc::new(Resizes::new(counted));
         let status = status_manager(&clock);
@@ -211,7 +212,7 @@ impl Bench {
             served: Arc::new(ServedPods::new(status.reader().clone(), watch::Sender::new(0))),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
-            remains,
+            gc,
             allocation: allocation(&clock, resizes),
             pod_runtime: None,
             statics: None,

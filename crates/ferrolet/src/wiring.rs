@@ -45,6 +45,7 @@ use crate::cluster_mode::{
     WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
 use crate::collection::{Collection, GcHandles};
+use crate::gc_notifier::{GcNotifier, StopThroughRuntime};
 use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
@@ -54,11 +55,11 @@ pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::panic_reports::panic_guard;
 use crate::pleg_statuses::PlegStatuses;
+use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
-use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::runtime_logs::RuntimeLogs;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::served_pods::ServedPods;
@@ -123,9 +124,10 @@ impl Agent {
         let inputs = WriterInputs { copies, states, times, statuses };
         let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (remains, containers) = collect_containers(settings, &ports, pods, &panics, &mut tasks);
+        let (notifier, containers) =
+            collect_containers(settings, &ports, pods, &panics, &mut tasks);
         let gc = GcHandles { containers, images: images.start(&mut tasks) };
-        let given = remains.known_pods();
+        let index = Arc::clone(&notifier.index);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -140,7 +142,7 @@ impl Agent {
             served: Arc::clone(&served),
             pulse: pulse.clone(),
             runtime: ready,
-            remains,
+            gc: notifier,
             allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
             statics,
@@ -150,7 +152,7 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let known = (Arc::clone(&served), given, book, RuntimeLogs(pleg.cache));
+        let known = (Arc::clone(&served), index, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -214,17 +216,12 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (pods, given, events, log_paths): (
-        Arc<ServedPods>,
-        Arc<KnownPods>,
-        Arc<EventBook>,
-        RuntimeLogs,
-    ),
+    (pods, index, events, log_paths): (Arc<ServedPods>, Arc<PodIndex>, Arc<EventBook>, RuntimeLogs),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
     let Some(Local { listener, verbosity, pod_resources }) = local else { return };
-    let told = ToldPods::new(pods.reader().clone(), given);
+    let told = ToldPods::new(pods.reader().clone(), index);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
     let answers = server::Parts {
@@ -292,31 +289,31 @@ fn panics(ports: &Ports) -> PanicGuard {
     guard.expect("no other part counts panics")
 }
 
-/// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
+/// Starts container garbage collection.
 fn collect_containers(
     settings: &Settings,
     ports: &Ports,
     (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
     panics: &PanicGuard,
     tasks: &mut Tasks,
-) -> (Remains, ContainerGc) {
-    let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
+) -> (GcNotifier, ContainerGc) {
+    let (index, cgroups) = (Arc::new(PodIndex::new(states)), pod_runtime.cgroups());
     let (stops, stop) =
         background_stops(Arc::new(StopThroughRuntime(pod_runtime.killer())), panics.clone());
     tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
-    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop), panics);
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&index) as _, stop), panics);
     let (deletor_task, deletor) = Deletor::new(gc.clone());
     let (gc_task, container_gc) = container_gc(gc);
     tasks.spawn("container deletor", |stop| deletor_task.run(stop));
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
     let sweep = CgroupSweep::default();
     if let Some(cgroups) = cgroups {
-        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&known), panics.clone());
+        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&index), panics.clone());
         tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, panics, stop));
     }
     let clock = Arc::clone(&ports.clock);
-    let remains = Remains::new(known, (container_gc.clone(), deletor), clock, sweep);
-    (remains, container_gc)
+    let containers = container_gc.clone();
+    (GcNotifier { index, containers, deletor, clock, cgroups: sweep }, container_gc)
 }
 
 /// The pods' cgroups, if they have any. All pods together are limited from now on.

@@ -35,7 +35,7 @@ struct Shared {
     passed_over: BTreeSet<PodUid>,
     /// Pods of which something may live, as the lists show them: known even of a pod whose status
     /// cannot be read.
-    live: BTreeMap<PodUid, PodName>,
+    live: Arc<BTreeMap<PodUid, PodName>>,
     /// Who waits for which pod. A waiter that gave up is found by its closed channel.
     waiters: BTreeMap<PodUid, Vec<Waiter>>,
 }
@@ -143,8 +143,8 @@ impl Reader {
     }
 
     /// All pods of which something may live.
-    pub fn all_live(&self) -> BTreeMap<PodUid, PodName> {
-        lock(&self.shared).live.clone()
+    pub fn all_live(&self) -> Arc<BTreeMap<PodUid, PodName>> {
+        Arc::clone(&lock(&self.shared).live)
     }
 
     /// A number that changes whenever what is known of any pod does.
@@ -155,11 +155,6 @@ impl Reader {
     /// What a look at the pod showed that began after `after`, if there was one.
     pub fn known_since(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
         lock(&self.shared).fresh(uid, after)
-    }
-
-    /// Whether all pods of which something may live are among these.
-    pub fn all_live_are_in(&self, uids: &BTreeSet<PodUid>) -> bool {
-        lock(&self.shared).live.keys().all(|uid| uids.contains(uid))
     }
 
     /// What a look at the pod showed that began after `after`; waits for one if need be.
@@ -199,9 +194,10 @@ impl Writer {
             return;
         }
         shared.version += 1;
+        let all = Arc::make_mut(&mut shared.live);
         match live {
-            Some(name) => drop(shared.live.insert(uid.clone(), name.clone())),
-            None => drop(shared.live.remove(uid)),
+            Some(name) => drop(all.insert(uid.clone(), name.clone())),
+            None => drop(all.remove(uid)),
         }
     }
 

@@ -4,6 +4,7 @@ pub mod api_pods;
 pub mod claims;
 pub mod deadline;
 pub mod first_look;
+pub mod intake;
 pub mod merge;
 pub mod mirror;
 pub mod pod_retries;

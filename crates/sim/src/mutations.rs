@@ -89,9 +89,9 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a new agent does not end what nobody wants",
-        file: "crates/ferrolet/src/decide/housekeeping.rs",
-        find: "!wanted && !working && all_heard",
-        replace: "wanted && !working && all_heard",
+        file: "crates/pods/src/decide/intake.rs",
+        find: "!self.all_ready || is_kept || !is_orphaned",
+        replace: "!self.all_ready || is_kept || is_orphaned",
     },
     Mutation {
         name: "the restart number does not advance",

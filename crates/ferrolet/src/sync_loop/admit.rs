@@ -1,4 +1,4 @@
-//! Lets pods in once it is known what runs, and makes room for critical ones.
+//! Admits pods once the runtime was listed, and terminates others for critical ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use allocation::decide::admission::Occupancy;
 use allocation::decide::{AdmissionDecision, Arrival, Standing, in_order, standing};
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use model::admission::{Preemption, Rejection};
+use model::admission::Preemption;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
+use pods::decide::intake::{self, IntakeCommand, IntakeEvent, Room};
 use pods::decide::worker::Target;
 use podspec::{Sizes, view};
 use status::decide::{ResizeState, StatusOverrides};
@@ -22,154 +23,80 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::SyncLoop;
-use super::fresh_node::{Looked, SecondLooks};
 use super::guarded::LoopStep;
 
 const PREEMPTING: &str = "Preempting";
 const PREEMPTED: &str = "Preempted in order to admit critical pod";
 const DISRUPTED: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
 
-/// The grace of a pod that does not say, which is none.
+/// The grace period of a victim that specifies none.
 const NO_GRACE: Duration = Duration::ZERO;
 
-/// Which pods were let in, and which are to be.
+/// Waits for the victims of critical pods. Dropped with the loop.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
-    /// Pods that nobody has decided about, in the order in which they came.
-    pub(super) waiting: Vec<PodUid>,
-    /// Pods that were let in and take something of the node as long as they have not ended.
-    counted: BTreeSet<PodUid>,
-    /// Pods that had ended when they came, as far as was known.
-    over: BTreeSet<PodUid>,
-    /// Pods that were let in and get no worker before others have made room.
-    held: BTreeSet<PodUid>,
-    /// Pods that only the node's labels are in the way of.
-    pub(super) second_looks: SecondLooks,
-    /// Pods that make room. Nobody counts them any more.
-    leaving: BTreeSet<PodUid>,
-    /// Waits for pods to end; what each gives is read by the loop. Dropped with the loop.
-    rooms: JoinSet<Room>,
-}
+pub(super) struct Rooms(JoinSet<MadeRoom>);
 
-/// Pods that ended, or did not, to make room for another.
+/// The victims of a critical pod had their time.
 #[derive(Debug)]
-struct Room {
-    pod: PodUid,
+pub(super) struct MadeRoom {
+    uid: PodUid,
     resource: String,
-    /// Each with whether it has ended in time.
+    /// Each with whether it has terminated in time.
     victims: Vec<(PodUid, bool)>,
 }
 
-impl Arrivals {
-    /// A pod came that is to be let in.
-    pub(super) fn came(&mut self, uid: PodUid) {
-        self.counted.remove(&uid);
-        self.over.remove(&uid);
-        self.second_looks.forget(&uid);
-        if !self.waiting.contains(&uid) {
-            self.waiting.push(uid);
-        }
-    }
-
-    /// A pod went.
-    pub(super) fn went(&mut self, uid: &PodUid) {
-        self.waiting.retain(|waiting| waiting != uid);
-        self.counted.remove(uid);
-        self.over.remove(uid);
-        self.held.remove(uid);
-        self.second_looks.forget(uid);
-    }
-
-    /// Whether a pod had ended when it came, as far as was known.
-    pub(super) fn was_over(&self, uid: &PodUid) -> bool {
-        self.over.contains(uid)
-    }
-
-    /// Whether nobody has decided about a pod yet.
-    pub(super) fn is_waiting(&self, uid: &PodUid) -> bool {
-        self.waiting.contains(uid) || self.second_looks.is_waiting(uid)
-    }
-
-    /// Whether a pod waits for others to make room, or for a look at the node.
-    pub(super) fn is_held(&self, uid: &PodUid) -> bool {
-        self.held.contains(uid) || self.second_looks.is_waiting(uid)
-    }
-
-    /// Waits until something that a pod waits for is there; for ever while none does.
-    pub(super) async fn awaited(&mut self) -> Awaited {
-        let Self { rooms, second_looks, .. } = self;
-        let room = async {
-            match rooms.join_next().await {
-                Some(Ok(room)) => RoomMade(Some(room)),
-                Some(Err(error)) => {
-                    error!(%error, "who waited for room is gone");
-                    RoomMade(None)
-                }
-                None => std::future::pending().await,
+impl Rooms {
+    /// Waits until the victims of a pod had their time; for ever without any. `None` if a wait was lost.
+    pub(super) async fn made(&mut self) -> Option<MadeRoom> {
+        match self.0.join_next().await {
+            Some(Ok(room)) => Some(room),
+            Some(Err(error)) => {
+                error!(%error, "Wait for preempted pods was lost");
+                None
             }
-        };
-        // Biased: each comes once for a pod that waits.
-        tokio::select! {
-            biased;
-            made = room => Awaited::Room(made),
-            looked = second_looks.looked() => Awaited::Node(looked),
+            None => std::future::pending().await,
         }
     }
 }
 
-/// What pods wait for before they are let in, or get a worker.
+/// One round of admission.
 #[derive(Debug)]
-pub(super) enum Awaited {
-    /// Others have made room.
-    Room(RoomMade),
-    /// The node's object was looked at.
-    Node(Looked),
-}
-
-/// That room was made, or that nobody knows whether it was.
-#[derive(Debug)]
-pub(super) struct RoomMade(Option<Room>);
-
-/// What was decided about the pods that came, while others are still to be.
-#[derive(Debug)]
-struct SoFar {
-    /// What pods take of the node.
+struct Round {
+    /// The resources that pods use.
     there: Occupancy,
-    /// Pods that only the node's labels are in the way of.
-    late: BTreeSet<PodUid>,
-    /// What containers were given since they were made.
+    /// Pods that only node labels are in the way of.
+    refresh: BTreeSet<PodUid>,
+    /// Changed sizes of containers.
     sizes: Arc<Sizes>,
 }
 
 impl SyncLoop {
-    /// Decides about the pods that came. Only to be asked once it is known what runs.
+    /// Decides about the admission of the pods that wait for it. Admitted pods get their workers.
     pub(super) async fn admit_waiting(&mut self) {
-        let waiting = std::mem::take(&mut self.arrivals.waiting);
-        // One that waits after a panic is decided about when that is over.
-        let (put_off, waiting): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|uid| self.retries.waits(uid));
-        self.arrivals.waiting = put_off;
+        let waiting = self.intake.awaiting_admission().into_iter();
+        // A pod that waits after a panic is decided about when that is over.
+        let waiting: Vec<PodUid> = waiting.filter(|uid| !self.retries.waits(uid)).collect();
         if waiting.is_empty() {
             return;
         }
         let sizes = self.sizes().await;
-        self.meet_node();
-        let mut came = Vec::new();
+        self.update_node();
+        let mut arrived = Vec::new();
         for uid in waiting {
             let found = self.admission_guarded(&uid, |sync_loop| sync_loop.arrived(&uid, &sizes));
-            came.extend(found.flatten());
+            arrived.extend(found.flatten());
         }
-        let mut so_far = SoFar { there: self.occupancy(), late: BTreeSet::new(), sizes };
-        for (pod, standing) in in_order(came) {
+        let mut round = Round { there: self.occupancy(), refresh: BTreeSet::new(), sizes };
+        for (pod, standing) in in_order(arrived) {
             let uid = view::uid(&pod);
-            self.admission_guarded(&uid, |sync_loop| {
-                sync_loop.admit_one(pod, standing, &mut so_far);
-            });
+            let decided = self
+                .admission_guarded(&uid, |sync_loop| sync_loop.admit(pod, standing, &mut round));
+            self.execute_all(decided.unwrap_or_default()).await;
         }
-        self.look_at_node(so_far.late);
+        self.refresh_node(round.refresh);
     }
 
-    /// Does something about the admission of a pod; nothing yet if that panics.
+    /// Works on the admission of a pod; it is repeated if that panics.
     fn admission_guarded<T>(
         &mut self,
         uid: &PodUid,
@@ -184,9 +111,9 @@ impl SyncLoop {
         done.ok()
     }
 
-    /// A pod that came, with what an earlier agent may have given it: something else than it asks for by now.
+    /// A pod with the resources that an earlier agent may have allocated, which it may not request any more.
     fn arrived(&self, uid: &PodUid, sizes: &Sizes) -> Option<(Arc<Pod>, Standing)> {
-        let desired = self.parts.sources.get(uid)?;
+        let desired = self.intake.pod(uid)?;
         let (lives, status) =
             (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
         let pod = self.parts.allocation.remembered(desired, status.as_deref(), sizes);
@@ -194,102 +121,101 @@ impl SyncLoop {
         Some((pod, standing))
     }
 
-    fn admit_one(&mut self, pod: Arc<Pod>, standing: Standing, so_far: &mut SoFar) {
-        let SoFar { there, late, sizes } = so_far;
+    fn admit(
+        &mut self,
+        pod: Arc<Pod>,
+        standing: Standing,
+        round: &mut Round,
+    ) -> Vec<IntakeCommand> {
         let uid = view::uid(&pod);
-        let is_final = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
+        let is_final = self.intake.is_node_refreshed(&uid) || self.parts.node.is_none();
         let arrival = Arrival { pod: Arc::clone(&pod), standing, is_final };
-        let occupies = match self.parts.allocation.decide(&arrival, there) {
-            AdmissionDecision::Admit { occupies } => occupies,
-            AdmissionDecision::RefreshNode => {
-                late.insert(uid);
-                return;
-            }
-            AdmissionDecision::Reject(rejection) => {
-                self.reject(&pod, &rejection);
-                // It does not run: what it was allocated is free, also when it comes anew.
+        let decision = self.parts.allocation.decide(&arrival, &round.there);
+        match &decision {
+            AdmissionDecision::Admit { occupies: false } => {
+                // Should it start after all, it does with what it then requests.
                 self.parts.allocation.forget(&uid);
-                return;
+            }
+            AdmissionDecision::Admit { occupies: true } => self.allocate(&pod, round),
+            AdmissionDecision::Preempt(plan) => {
+                round.there = round.there.without(&plan.victims);
+                self.allocate(&pod, round);
+            }
+            AdmissionDecision::RefreshNode => drop(round.refresh.insert(uid.clone())),
+            AdmissionDecision::Reject(_) => {}
+        }
+        let decision = match decision {
+            AdmissionDecision::Admit { occupies } => {
+                info!(pod = %view::pod_name(&pod), %uid, ?standing, "Pod admitted");
+                intake::AdmissionDecision::Admit { occupies }
+            }
+            AdmissionDecision::RefreshNode => intake::AdmissionDecision::RefreshNode,
+            AdmissionDecision::Reject(rejection) => {
+                intake::AdmissionDecision::Reject { pod, rejection }
             }
             AdmissionDecision::Preempt(plan) => {
-                *there = there.without(&plan.victims);
-                self.make_room(&pod, plan);
-                true
+                return self.decide(IntakeEvent::Preempts(uid, plan));
             }
         };
-        info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
-        if !occupies {
-            // What it was allocated is free: should it start after all, it does as it then requests.
-            self.parts.allocation.forget(&uid);
-            self.arrivals.over.insert(uid);
-            return;
-        }
-        self.arrivals.counted.insert(uid.clone());
-        if let Some(desired) = self.parts.sources.get(&uid).cloned() {
+        self.decide(IntakeEvent::Decided(uid, decision))
+    }
+
+    fn allocate(&mut self, pod: &Arc<Pod>, round: &mut Round) {
+        let uid = view::uid(pod);
+        if let Some(desired) = self.intake.pod(&uid) {
             let observed = self.parts.cache.get(&uid).ok();
-            self.parts.allocation.admit(&desired, &pod, observed.as_deref(), sizes);
+            self.parts.allocation.admit(desired, pod, observed.as_deref(), &round.sizes);
         }
-        there.add(self.parts.allocation.taken(&uid, pod));
+        round.there.add(self.parts.allocation.taken(&uid, Arc::clone(pod)));
     }
 
-    /// Those that were let in and have not ended.
+    /// Allocates resources for a pod that had finished and lives again.
+    pub(super) async fn readmit(&mut self, uid: &PodUid) {
+        let sizes = self.sizes().await;
+        let Some((pod, _)) = self.arrived(uid, &sizes) else { return };
+        let mut round = Round { there: Occupancy::default(), refresh: BTreeSet::new(), sizes };
+        self.allocate(&pod, &mut round);
+    }
+
+    /// The admitted pods that have not terminated.
     pub(super) fn active(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
-        let (arrivals, states) = (&self.arrivals, self.parts.workers.states());
+        let states = self.parts.workers.states();
         let has_ended = move |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
-        self.parts.sources.pods().filter(move |(uid, _)| {
-            arrivals.counted.contains(*uid) && !arrivals.leaving.contains(*uid) && !has_ended(uid)
-        })
+        self.intake.occupying().filter(move |(uid, _)| !has_ended(uid))
     }
 
-    /// What they take of the node.
+    /// The resources that they use.
     pub(super) fn occupancy(&self) -> Occupancy {
         let pods = self.active();
         pods.map(|(uid, pod)| self.parts.allocation.taken(uid, self.allocated(pod))).collect()
     }
 
-    /// The pod does not run, and people hear why.
-    pub(super) fn reject(&mut self, pod: &Arc<Pod>, rejection: &Rejection) {
-        let Rejection { reason, message } = rejection;
-        let (uid, name) = (view::uid(pod), view::pod_name(pod));
-        info!(pod = %name, %uid, %reason, %message, "pod refused");
-        self.tell_refused(&name, &uid, reason.clone(), message);
-        self.parts.allocation.metrics.rejected(reason);
-        self.parts.status.rejected(pod, reason, &format!("Pod was rejected: {message}"));
-        self.arrivals.counted.remove(&uid);
-        self.parts.remains.refused(&uid);
-        self.refused.insert(uid);
-    }
-
-    /// Ends others for a pod, which gets its worker when they have ended or took too long.
-    pub(super) fn make_room(&mut self, pod: &Pod, plan: Preemption) {
-        let (workers, mut ends) = (self.parts.workers.clone(), Vec::new());
-        for uid in plan.victims {
-            let Some(victim) = self.parts.sources.get(&uid) else { continue };
+    /// Terminates the victims of a pod. It is reported when they have terminated or took too long.
+    pub(super) fn preempt(&mut self, uid: &PodUid, plan: Preemption) {
+        let critical = self.known_name(uid).map(|name| name.to_string()).unwrap_or_default();
+        let mut ends = Vec::new();
+        for victim_uid in plan.victims {
+            let Some(victim) = self.intake.pod(&victim_uid) else { continue };
             let victim = self.allocated(victim);
             info!(
-                pod = %view::pod_name(&victim), %uid, resource = plan.resource,
-                critical = %view::pod_name(pod), "pod makes room for a critical one"
+                pod = %view::pod_name(&victim), uid = %victim_uid, resource = plan.resource,
+                critical, "Preempting pod"
             );
-            self.tell_preempted(&victim, &uid);
-            // One that has no worker yet gets this one, and never another.
-            self.work_on(&uid);
-            self.arrivals.held.remove(&uid);
-            self.arrivals.leaving.insert(uid.clone());
-            let workers = workers.clone();
+            self.report_preempted(&victim, &victim_uid);
+            let workers = self.parts.workers.clone();
             ends.push(async move {
                 let (grace, target) = (grace(&victim), Target::Pod(victim));
-                let ended = workers.kill_and_wait(uid.clone(), target, grace, true).await;
-                (uid, ended.is_ok())
+                let ended = workers.kill_and_wait(victim_uid.clone(), target, grace, true).await;
+                (victim_uid, ended.is_ok())
             });
         }
-        let uid = view::uid(pod);
-        self.arrivals.held.insert(uid.clone());
-        self.arrivals.rooms.spawn(async move {
-            Room { pod: uid, resource: plan.resource, victims: join_all(ends).await }
-        });
+        let (uid, resource) = (uid.clone(), plan.resource);
+        self.rooms
+            .0
+            .spawn(async move { MadeRoom { uid, resource, victims: join_all(ends).await } });
     }
 
-    fn tell_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {
+    fn report_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {
         let name = view::pod_name(victim);
         let message = PREEMPTED.to_owned();
         let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
@@ -306,31 +232,32 @@ impl SyncLoop {
         self.parts.status.observed(victim, &observed, &overrides);
     }
 
-    /// Room was made: who waited for it starts, also when others took too long.
-    pub(super) async fn room_made(&mut self, made: RoomMade) {
-        let RoomMade(Some(Room { pod, resource, victims })) = made else {
-            // Nobody will tell any more.
-            self.parts.allocation.rooms_lost();
-            self.arrivals.held.clear();
-            self.arrivals.leaving.clear();
-            self.look_after_all(Trigger::PodTerminated).await;
-            return;
-        };
-        for (victim, has_ended) in victims {
-            self.arrivals.leaving.remove(&victim);
-            if has_ended {
-                self.parts.allocation.metrics.preempted(&resource);
-            } else {
-                warn!(uid = %victim, "a pod takes too long to make room");
+    /// The pod that waited for victims starts, also if they took too long.
+    pub(super) async fn room_made(&mut self, made: Option<MadeRoom>) {
+        let room = match made {
+            None => {
+                self.parts.allocation.rooms_lost();
+                None
             }
-        }
-        self.parts.allocation.room_made(&pod);
-        self.arrivals.held.remove(&pod);
+            Some(MadeRoom { uid, resource, victims }) => {
+                for (victim, has_ended) in &victims {
+                    if *has_ended {
+                        self.parts.allocation.metrics.preempted(&resource);
+                    } else {
+                        warn!(uid = %victim, "Preempted pod did not terminate in time");
+                    }
+                }
+                self.parts.allocation.room_made(&uid);
+                let victims = victims.into_iter().map(|(victim, _)| victim).collect();
+                Some(Room { uid, victims })
+            }
+        };
+        self.feed(IntakeEvent::RoomMade(room)).await;
         self.look_after_all(Trigger::PodTerminated).await;
     }
 }
 
-/// How long a pod may take to end, as it says itself.
+/// The grace period that a victim specifies.
 fn grace(pod: &Pod) -> Duration {
     let seconds = view::spec(pod).and_then(|spec| spec.termination_grace_period_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());

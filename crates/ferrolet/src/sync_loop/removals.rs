@@ -13,14 +13,11 @@ use tracing::{error, warn};
 use super::SyncLoop;
 use super::guarded::LoopStep;
 use crate::decide::directory_removals::RemovalQueue;
-use crate::decide::news::Came;
 
 /// The removals; their tasks end with the loop.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryRemovals {
     queue: RemovalQueue,
-    /// Pods that came back while theirs was being removed, and start over afterwards.
-    put_off: BTreeSet<PodUid>,
     tasks: JoinSet<RemovalEvent>,
 }
 
@@ -39,18 +36,9 @@ impl DirectoryRemovals {
         self.queue.request(uid);
     }
 
-    /// Whether the directory of a pod is being removed: until it is, the pod does not start.
-    pub(super) fn is_running(&self, uid: &PodUid) -> bool {
-        self.queue.is_running(uid)
-    }
-
-    /// The same; then the pod starts over afterwards.
-    pub(super) fn puts_off(&mut self, uid: &PodUid) -> bool {
-        let is_running = self.queue.is_running(uid);
-        if is_running {
-            self.put_off.insert(uid.clone());
-        }
-        is_running
+    /// Pods whose directory is being removed: they do not start meanwhile.
+    pub(super) fn running(&self) -> &BTreeSet<PodUid> {
+        self.queue.running()
     }
 
     /// Waits until a task has ended; for ever while there is none.
@@ -75,22 +63,18 @@ impl DirectoryRemovals {
 }
 
 impl SyncLoop {
-    /// The pods that are wanted, worked on or alive.
+    /// The pods that are listed, have a worker or live.
     fn known(&self) -> BTreeSet<PodUid> {
-        let mut known = self.working.clone();
-        known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
-        known.extend(self.parts.cache.all_live().into_keys());
-        known.extend(self.unread());
+        let mut known = self.intake.known();
+        known.extend(self.parts.cache.all_live().keys().cloned());
         known
     }
 
     /// Begins to remove directories that wait for it.
     pub(super) fn remove_directories(&mut self) {
-        let Self { parts, working, removals, .. } = self;
+        let Self { parts, intake, removals, .. } = self;
         let begin = removals.queue.start(|uid| {
-            let (sources, cache) = (&parts.sources, &parts.cache);
-            let is_given = sources.get(uid).is_some() || sources.is_unread(uid);
-            !is_given && !working.contains(uid) && cache.live(uid).is_none()
+            !intake.is_listed(uid) && !intake.has_worker(uid) && parts.cache.live(uid).is_none()
         });
         for uid in begin {
             let (directories, panics) = (parts.directories.clone(), parts.panics.clone());
@@ -164,11 +148,12 @@ impl SyncLoop {
         {
             warn!(%uid, error, "cannot remove the directory of a pod that is gone");
         }
-        let is_put_off = self.removals.put_off.remove(&uid);
-        let Some(pod) = self.parts.sources.get(&uid).cloned() else { return };
-        // It came back, and can start now.
-        if is_put_off {
-            self.step(&uid, LoopStep::Came(pod, Came::Added)).await;
+        if self.intake.pod(&uid).is_none() {
+            return;
+        }
+        // It is listed again, and can start now.
+        if self.intake.awaits_restart(&uid) {
+            self.step(&uid, LoopStep::Changed).await;
         }
         self.look_after_all(Trigger::PodsAdded).await;
     }

@@ -6,6 +6,7 @@ use allocation::{AllocationEvent, DecidedResize, Grant, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::panics::{PanicStep, PanicSubject};
+use pods::decide::intake::{IntakeCommand, IntakeEvent};
 use pods::decide::worker::Update;
 use podspec::{Sizes, view};
 
@@ -28,10 +29,10 @@ impl SyncLoop {
 
     /// Decides again about the pods that request other resources: something has changed on the node.
     pub(super) async fn retry_resizes(&mut self, trigger: Trigger) {
-        if self.parts.allocation.has_requests() && self.listed && self.parts.sources.all_ready() {
+        if self.parts.allocation.has_requests() && self.intake.is_started() {
             let waiting = self.parts.allocation.waiting(|uid| {
-                let is_postponed = self.arrivals.is_held(uid) || self.retries.waits(uid);
-                self.parts.sources.get(uid).filter(|_| !is_postponed).cloned()
+                let is_postponed = self.intake.awaits_room(uid) || self.retries.waits(uid);
+                self.intake.pod(uid).filter(|_| !is_postponed).cloned()
             });
             if !waiting.is_empty() {
                 self.decide_resizes(waiting, trigger).await;
@@ -41,7 +42,7 @@ impl SyncLoop {
     }
 
     async fn decide_resizes(&mut self, waiting: Vec<(PodUid, Arc<Pod>)>, trigger: Trigger) {
-        self.meet_node();
+        self.update_node();
         let mut there = self.occupancy();
         for (uid, desired) in waiting {
             let (guard, name) = (self.parts.panics.clone(), view::pod_name(&desired));
@@ -49,24 +50,26 @@ impl SyncLoop {
             let work = async {
                 let decided =
                     self.parts.allocation.decide_resize(&uid, &desired, &mut there, trigger);
-                self.resize_decided(&uid, &desired, decided).await;
+                self.resize_decided(&uid, decided).await
             };
-            if guard.catch_async(PanicStep::SyncLoop, of, work).await.is_err() {
-                self.panicked(&uid, LoopStep::Resize);
-                // What the pod takes may have been left out.
-                there = self.occupancy();
+            match guard.catch_async(PanicStep::SyncLoop, of, work).await {
+                Ok(commands) => self.execute_all(commands).await,
+                Err(_) => {
+                    self.panicked(&uid, LoopStep::Resize);
+                    // What the pod takes may have been left out.
+                    there = self.occupancy();
+                }
             }
         }
     }
 
-    async fn resize_decided(&mut self, uid: &PodUid, desired: &Pod, decided: DecidedResize) {
+    async fn resize_decided(&mut self, uid: &PodUid, decided: DecidedResize) -> Vec<IntakeCommand> {
         let DecidedResize { allocated, preempt, publish } = decided;
-        if let Some(plan) = preempt {
-            self.make_room(desired, plan);
-        }
         if publish {
             self.parts.workers.ask(uid.clone(), Update::Update(allocated)).await;
         }
+        let preempts = preempt.map(|plan| IntakeEvent::Preempts(uid.clone(), plan));
+        preempts.map(|event| self.decide(event)).unwrap_or_default()
     }
 
     /// Workers have completed resizes, or the checkpoint was written: granted resizes that are saved take effect.
@@ -87,7 +90,7 @@ impl SyncLoop {
     }
 
     pub(super) async fn granted(&mut self, grant: Grant) {
-        let Some(desired) = self.parts.sources.get(&grant.uid).cloned() else { return };
+        let Some(desired) = self.intake.pod(&grant.uid).cloned() else { return };
         let allocated = self.parts.allocation.actuate(&grant, &desired);
         self.parts.workers.ask(grant.uid, Update::Update(allocated)).await;
     }

@@ -292,7 +292,7 @@ async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
     let status = node.cache.get(&nobody).unwrap();
     assert_eq!(status.instances().map(|one| one.id).collect::<Vec<_>>(), [&bare]);
     assert_eq!(node.cache.live(&nobody), None);
-    assert_eq!(node.cache.all_live().into_keys().collect::<Vec<_>>(), [uid("web")]);
+    assert_eq!(node.cache.all_live().keys().cloned().collect::<Vec<_>>(), [uid("web")]);
     // A look shows it as a list does.
     let action = node.stamps.next();
     node.requests.mark(&nobody, []);

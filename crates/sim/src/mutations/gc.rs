@@ -60,9 +60,9 @@ pub const GC: &[Mutation] = &[
     },
     Mutation {
         name: "what is left of a pod goes before all sources were heard",
-        file: "crates/ferrolet/src/remains.rs",
-        find: "            None if told.looked_after => PodState::Gone,\n",
-        replace: "            None if told.looked_after || !told.sources_ready => PodState::Gone,\n",
+        file: "crates/ferrolet/src/pod_index.rs",
+        find: "            None if intake.complete => PodState::Gone,\n",
+        replace: "            None if intake.complete || !intake.sources_ready => PodState::Gone,\n",
     },
     Mutation {
         name: "the logs of a pod go that has ended and still exists",

@@ -12,37 +12,41 @@ use podspec::view;
 
 /// The pod of a stored copy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StoredCopy<'a> {
-    pub(crate) pod: &'a Pod,
-    pub(crate) written: Timestamp,
+pub struct StoredCopy<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// When the copy was written.
+    pub written: Timestamp,
 }
 
 /// A pod of which something may live in the runtime.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LivePod<'a> {
-    pub(crate) uid: &'a PodUid,
-    pub(crate) name: &'a PodName,
+pub struct LivePod<'a> {
+    /// Its UID.
+    pub uid: &'a PodUid,
+    /// Its name.
+    pub name: &'a PodName,
     /// Its status, if it could be read.
-    pub(crate) status: Option<&'a PodStatus>,
+    pub status: Option<&'a PodStatus>,
 }
 
 /// Copies that are older than what runs.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct OutdatedCopies {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutdatedCopies {
     /// The pods of the copies: they are not started.
-    pub(crate) held: BTreeSet<PodUid>,
+    pub held: BTreeSet<PodUid>,
     /// The pods that run instead: they are not stopped.
-    pub(crate) spared: BTreeSet<PodUid>,
+    pub kept_running: BTreeSet<PodUid>,
 }
 
 /// Compares all copies with all pods that live.
-pub(crate) fn outdated_copies(copies: &[StoredCopy<'_>], live: &[LivePod<'_>]) -> OutdatedCopies {
+pub fn outdated_copies(copies: &[StoredCopy<'_>], live: &[LivePod<'_>]) -> OutdatedCopies {
     let mut outdated = OutdatedCopies::default();
     for copy in copies {
         let name = view::pod_name(copy.pod);
         for pod in live.iter().filter(|pod| *pod.name == name && is_newer(pod, copy)) {
             outdated.held.insert(view::uid(copy.pod));
-            outdated.spared.insert(pod.uid.clone());
+            outdated.kept_running.insert(pod.uid.clone());
         }
     }
     outdated
@@ -133,9 +137,9 @@ mod tests {
             let live = [LivePod { uid: &uid, name: &name, status: status.as_ref() }];
             let outdated = outdated_copies(&copies, &live);
             let held: Vec<_> = outdated.held.into_iter().collect();
-            let spared: Vec<_> = outdated.spared.into_iter().collect();
+            let kept_running: Vec<_> = outdated.kept_running.into_iter().collect();
             let expected = if expected { (vec![OLD.into()], vec![uid]) } else { (vec![], vec![]) };
-            assert_eq!((held, spared), expected, "{row}");
+            assert_eq!((held, kept_running), expected, "{row}");
         }
     }
 
@@ -163,8 +167,8 @@ mod tests {
             status.containers[0].annotations.extend(hash);
             let live = [LivePod { uid: &uid, name: &name, status: Some(&status) }];
             let outdated = outdated_copies(&copies, &live);
-            assert_eq!(outdated.spared.contains(&uid), expected, "{row}");
-            assert_eq!(outdated.held, outdated.spared, "{row}");
+            assert_eq!(outdated.kept_running.contains(&uid), expected, "{row}");
+            assert_eq!(outdated.held, outdated.kept_running, "{row}");
         }
     }
 }

@@ -1,0 +1,383 @@
+//! Pod intake: one entry for each pod UID that a source lists, a worker has or the start may still find running.
+//!
+//! ```text
+//!             changed             admitted           no obstacle
+//!   New ──────────> AwaitingAdmission ────> Admitted ────────────> Working <──> Preempted
+//!    │  ^               │  ^    │ rejected                           │ removed     │
+//!    │  │               v  │    └──────> Rejected { worker: false }   v             v
+//!    │  │   AwaitingNodeRefresh             │ found live     Terminating <──────────┘
+//!    │  │                                   v                        │ worker forgotten
+//!    │  └──────────────── Rejected { worker: true } ─────────────────┴──> gone, or as changed from New
+//!    └─ removed, the start is not over ──> RemovedBeforeFirstList
+//! ```
+//!
+//! An entry stores the listing, which is what the sources say now, beside the state, which is what was done
+//! about it. The two disagree only while an event of the pod is outstanding.
+
+mod copies;
+mod entry;
+mod events;
+mod passes;
+mod queries;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::admission::Preemption;
+use model::ids::{PodName, PodUid};
+
+pub use copies::{LivePod, OutdatedCopies, StoredCopy, outdated_copies};
+use entry::{Entry, Origin};
+pub use entry::{IntakeState, Listing};
+pub use events::{AdmissionDecision, IntakeCommand, IntakeEvent, PodChecks, Room};
+pub use passes::Passes;
+pub use queries::IndexEntry;
+
+/// All pods that the node takes in. Owned by the sync loop.
+#[derive(Debug, Default)]
+pub struct Intake {
+    pods: BTreeMap<PodUid, Entry>,
+    /// Stored manifest copies that are older than a running pod, as of the last [`IntakeEvent::Reconcile`].
+    outdated: OutdatedCopies,
+    /// Whether every source has listed its pods.
+    all_ready: bool,
+    /// Whether the runtime was listed. Before that no pod starts: it may be running.
+    relisted: bool,
+    /// The number of pods that have arrived for admission.
+    arrivals: u64,
+}
+
+/// The state of the node around the intake.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Pods of which something may live in the runtime.
+    pub live: &'a BTreeMap<PodUid, PodName>,
+    /// Stored manifest copies that are older than a running pod.
+    pub outdated: &'a OutdatedCopies,
+    /// Pods whose directory is being removed: they do not start meanwhile.
+    pub removing: &'a BTreeSet<PodUid>,
+}
+
+impl Intake {
+    /// Processes an event; returns the commands in the order in which they are to be executed.
+    pub fn step(&mut self, event: IntakeEvent, around: &Surroundings<'_>) -> Vec<IntakeCommand> {
+        let mut commands = Vec::new();
+        match event {
+            IntakeEvent::Sources { pods, undecodable, all_ready } => {
+                self.all_ready = all_ready;
+                self.list(pods, undecodable);
+            }
+            IntakeEvent::Relisted => self.relisted = true,
+            IntakeEvent::PodChanged { uid, checks } => {
+                self.changed(&uid, checks, around, &mut commands);
+            }
+            IntakeEvent::PodRemoved { uid, pod } => self.removed(uid, pod, &mut commands),
+            IntakeEvent::Decided(uid, decision) => {
+                self.decided(&uid, decision, around, &mut commands);
+            }
+            IntakeEvent::Preempts(uid, plan) => self.preempts(uid, plan, &mut commands),
+            IntakeEvent::NodeRefreshed(pods) => self.node_refreshed(pods.as_ref()),
+            IntakeEvent::RoomMade(room) => self.room_made(room, around, &mut commands),
+            IntakeEvent::RuntimeChanged { uid, needs_sync } => {
+                self.runtime_changed(&uid, needs_sync, around, &mut commands);
+            }
+            IntakeEvent::WorkerForgotten { uid, checks } => {
+                self.worker_forgotten(&uid, checks, around, &mut commands);
+            }
+            IntakeEvent::Reconcile => self.reconcile(around, &mut commands),
+        }
+        self.pods.retain(|_, entry| !entry.is_unused());
+        commands
+    }
+
+    fn list(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, undecodable: BTreeSet<PodUid>) {
+        for entry in self.pods.values_mut() {
+            entry.listing = None;
+        }
+        for uid in undecodable {
+            self.pods.entry(uid).or_default().listing = Some(Listing::Undecodable);
+        }
+        for (uid, pod) in pods {
+            self.pods.entry(uid).or_default().listing = Some(Listing::Pod(pod));
+        }
+    }
+
+    fn changed(
+        &mut self,
+        uid: &PodUid,
+        checks: PodChecks,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = entry.pod().cloned() else { return };
+        let (origin, worker) = (Origin::of(&pod), entry.state.has_worker());
+        let is_rejected = matches!(entry.state, IntakeState::Rejected { .. });
+        if is_rejected && origin == Origin::Api {
+            commands.push(IntakeCommand::Show(uid.clone()));
+            return;
+        }
+        if is_rejected && origin == Origin::Static {
+            commands.push(IntakeCommand::Forget(uid.clone()));
+        }
+        let rejection = if worker { checks.on_update } else { checks.on_arrival };
+        if let Some(rejection) = rejection.filter(|_| origin == Origin::Static) {
+            entry.state = IntakeState::Rejected { worker };
+            entry.awaits_room = false;
+            let uid = uid.clone();
+            commands.push(IntakeCommand::Reject { uid, pod, rejection, terminate: worker });
+            return;
+        }
+        commands.push(IntakeCommand::Show(uid.clone()));
+        match &entry.state {
+            IntakeState::Rejected { worker: true }
+            | IntakeState::Terminating { restart: false } => {
+                let restart = !around.removing.contains(uid);
+                entry.state = IntakeState::Terminating { restart };
+                commands.extend(restart.then(|| IntakeCommand::RestartWorker(uid.clone())));
+            }
+            IntakeState::Working { .. }
+            | IntakeState::Preempted
+            | IntakeState::Terminating { restart: true } => {
+                commands.push(IntakeCommand::UpdateWorker(uid.clone()));
+            }
+            IntakeState::AwaitingAdmission { arrival, .. } => {
+                let arrival = *arrival;
+                entry.state = IntakeState::AwaitingAdmission { arrival, node_refreshed: false };
+            }
+            IntakeState::New
+            | IntakeState::AwaitingNodeRefresh
+            | IntakeState::Admitted { .. }
+            | IntakeState::Rejected { worker: false }
+            | IntakeState::RemovedBeforeFirstList(_) => {
+                self.arrivals += 1;
+                let arrival = self.arrivals;
+                entry.state = IntakeState::AwaitingAdmission { arrival, node_refreshed: false };
+            }
+        }
+    }
+
+    fn removed(&mut self, uid: PodUid, pod: Arc<Pod>, commands: &mut Vec<IntakeCommand>) {
+        let is_started = self.is_started();
+        let entry = self.pods.entry(uid.clone()).or_default();
+        entry.awaits_room = false;
+        if entry.state.has_worker() {
+            entry.state = IntakeState::Terminating { restart: false };
+            commands.push(IntakeCommand::Terminate { uid, pod });
+            return;
+        }
+        // Without a worker only a pod of an earlier agent can run, and the start finds all of those.
+        entry.state =
+            if is_started { IntakeState::New } else { IntakeState::RemovedBeforeFirstList(pod) };
+        commands.push(IntakeCommand::Forget(uid));
+    }
+
+    fn decided(
+        &mut self,
+        uid: &PodUid,
+        decision: AdmissionDecision,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        let entry = self.pods.get_mut(uid);
+        let Some(entry) = entry.filter(|entry| entry.state.awaits_admission()) else { return };
+        match decision {
+            AdmissionDecision::Admit { occupies } => {
+                entry.state = IntakeState::Admitted { occupies };
+                self.start(uid, around, commands);
+            }
+            AdmissionDecision::Reject { pod, rejection } => {
+                entry.state = IntakeState::Rejected { worker: false };
+                let uid = uid.clone();
+                commands.push(IntakeCommand::Reject { uid, pod, rejection, terminate: false });
+            }
+            AdmissionDecision::RefreshNode => entry.state = IntakeState::AwaitingNodeRefresh,
+        }
+    }
+
+    fn preempts(&mut self, uid: PodUid, mut plan: Preemption, commands: &mut Vec<IntakeCommand>) {
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        entry.awaits_room = true;
+        if entry.state.awaits_admission() {
+            entry.state = IntakeState::Admitted { occupies: true };
+        }
+        plan.victims.retain(|victim| {
+            let entry = self.pods.get_mut(victim);
+            let Some(entry) = entry.filter(|entry| entry.state.is_admitted()) else { return false };
+            entry.state = IntakeState::Preempted;
+            entry.awaits_room = false;
+            true
+        });
+        commands.push(IntakeCommand::Preempt { uid, plan });
+    }
+
+    fn node_refreshed(&mut self, pods: Option<&BTreeSet<PodUid>>) {
+        for (uid, entry) in &mut self.pods {
+            if entry.state == IntakeState::AwaitingNodeRefresh
+                && pods.is_none_or(|pods| pods.contains(uid))
+            {
+                self.arrivals += 1;
+                let arrival = self.arrivals;
+                entry.state = IntakeState::AwaitingAdmission { arrival, node_refreshed: true };
+            }
+        }
+    }
+
+    fn room_made(
+        &mut self,
+        room: Option<Room>,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        for (uid, entry) in &mut self.pods {
+            if room.as_ref().is_none_or(|room| room.uid == *uid) {
+                entry.awaits_room = false;
+            }
+            if entry.state == IntakeState::Preempted
+                && room.as_ref().is_none_or(|room| room.victims.contains(uid))
+            {
+                entry.state = IntakeState::Working { occupies: true };
+            }
+        }
+        self.start_all(around, commands);
+    }
+
+    fn runtime_changed(
+        &mut self,
+        uid: &PodUid,
+        needs_sync: bool,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        self.terminate_if_orphaned(uid, around, commands);
+        if let Some(entry) = self.pods.get_mut(uid) {
+            // What showed that it had finished may have been left over from an earlier life.
+            if entry.state == (IntakeState::Working { occupies: false })
+                && around.live.contains_key(uid)
+            {
+                entry.state = IntakeState::Working { occupies: true };
+                commands.push(IntakeCommand::Readmit(uid.clone()));
+            }
+            if needs_sync && entry.is_desired() && entry.state.has_worker() {
+                commands.push(IntakeCommand::SyncWorker(uid.clone()));
+            }
+        }
+        // It may have been in the way of a static pod of its name.
+        self.start_all(around, commands);
+    }
+
+    fn worker_forgotten(
+        &mut self,
+        uid: &PodUid,
+        checks: PodChecks,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        commands.push(IntakeCommand::Forget(uid.clone()));
+        let entry = self.pods.entry(uid.clone()).or_default();
+        entry.state = match entry.state {
+            IntakeState::Rejected { .. } => IntakeState::Rejected { worker: false },
+            _ => IntakeState::New,
+        };
+        if entry.pod().is_some() {
+            self.changed(uid, checks, around, commands);
+        } else {
+            commands.push(IntakeCommand::CleanUp(uid.clone()));
+            // Something of it may have appeared after it was seen to have ended.
+            self.terminate_if_orphaned(uid, around, commands);
+        }
+    }
+
+    fn reconcile(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+        if !self.relisted {
+            return;
+        }
+        self.outdated.clone_from(around.outdated);
+        // Orphans first: a static pod waits for the worker of an orphan that has its name.
+        for uid in around.live.keys() {
+            self.terminate_if_orphaned(uid, around, commands);
+        }
+        self.start_all(around, commands);
+        if self.is_started() {
+            for entry in self.pods.values_mut() {
+                if let IntakeState::RemovedBeforeFirstList(_) = entry.state {
+                    entry.state = IntakeState::New;
+                }
+            }
+        }
+    }
+
+    fn terminate_if_orphaned(
+        &mut self,
+        uid: &PodUid,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        let Some(name) = around.live.get(uid) else { return };
+        let is_kept = around.outdated.kept_running.contains(uid);
+        let is_orphaned = self.pods.get(uid).is_none_or(Entry::is_unwanted);
+        if !self.all_ready || is_kept || !is_orphaned {
+            return;
+        }
+        let entry = self.pods.entry(uid.clone()).or_default();
+        let spec = match &entry.state {
+            IntakeState::RemovedBeforeFirstList(pod) => Some(Arc::clone(pod)),
+            _ => None,
+        };
+        entry.state = match entry.state {
+            IntakeState::Rejected { .. } => IntakeState::Rejected { worker: true },
+            _ => IntakeState::Terminating { restart: false },
+        };
+        let (uid, name) = (uid.clone(), name.clone());
+        commands.push(IntakeCommand::TerminateOrphan { uid, name, spec });
+    }
+
+    fn start_all(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+        let admitted = self.pods.iter().filter(|(_, entry)| entry.state.is_awaiting_start());
+        let admitted: Vec<PodUid> = admitted.map(|(uid, _)| uid.clone()).collect();
+        for uid in admitted {
+            self.start(&uid, around, commands);
+        }
+    }
+
+    /// Creates the worker of an admitted pod, unless something is in the way.
+    fn start(
+        &mut self,
+        uid: &PodUid,
+        around: &Surroundings<'_>,
+        commands: &mut Vec<IntakeCommand>,
+    ) {
+        let Some(entry) = self.pods.get(uid) else { return };
+        let IntakeState::Admitted { occupies } = entry.state else { return };
+        let is_blocked = !entry.is_desired()
+            || entry.awaits_room
+            || around.removing.contains(uid)
+            || around.outdated.held.contains(uid)
+            || self.is_name_taken(uid, entry, around);
+        if !is_blocked && let Some(entry) = self.pods.get_mut(uid) {
+            entry.state = IntakeState::Working { occupies };
+            commands.push(IntakeCommand::CreateWorker(uid.clone()));
+        }
+    }
+
+    /// Whether a running pod without a worker has the name of a static pod: it may belong to a source that has not
+    /// listed its pods, or must not be terminated. Workers of one name start in turn.
+    fn is_name_taken(&self, uid: &PodUid, entry: &Entry, around: &Surroundings<'_>) -> bool {
+        let Some(name) = entry.static_name() else { return false };
+        let is_run = |other: &PodUid| {
+            self.pods.get(other).is_some_and(|entry| {
+                let is_started = entry.is_desired() && !around.outdated.held.contains(other);
+                is_started || entry.state.has_worker()
+            })
+        };
+        around.live.iter().any(|(other, of)| *of == name && other != uid && !is_run(other))
+    }
+}
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod tests;
