@@ -46,9 +46,9 @@ impl PodIndex {
     pub(crate) fn update(&self, uid: &PodUid, entry: Option<IndexEntry>) {
         let mut intake = self.lock();
         match entry {
-            Some(entry) => drop(intake.pods.insert(uid.clone(), entry)),
-            None => drop(intake.pods.remove(uid)),
-        }
+            Some(entry) => intake.pods.insert(uid.clone(), entry),
+            None => intake.pods.remove(uid),
+        };
     }
 
     /// Replaces all entries.

@@ -10,7 +10,7 @@ use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::stamp::{Stamp, Stamps};
-use pods::decide::worker::Outcome;
+use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;

@@ -141,7 +141,9 @@ impl SyncLoop {
                 round.there = round.there.without(&plan.victims);
                 self.allocate(&pod, round);
             }
-            AdmissionDecision::RefreshNode => drop(round.refresh.insert(uid.clone())),
+            AdmissionDecision::RefreshNode => {
+                round.refresh.insert(uid.clone());
+            }
             AdmissionDecision::Reject(_) => {}
         }
         let decision = match decision {

@@ -233,7 +233,7 @@ fn plan(victims: &[&str]) -> Preemption {
     Preemption { victims, resource: "cpu".to_owned() }
 }
 
-// behaviour: ADM-14
+// behaviour: ADM-19
 #[test]
 fn critical_pod_starts_once_its_victims_had_their_time() {
     let made = Room { uid: uid(), victims: vec!["b".into(), "c".into()] };
