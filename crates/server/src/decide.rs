@@ -2,6 +2,13 @@
 
 mod changes;
 mod log_instance;
+mod node_paths;
+mod node_routes;
 
 pub use changes::{Change, changes};
 pub use log_instance::{Instance, NoInstance, has_container, is_running, log_instance};
+pub use node_paths::encoded;
+pub use node_routes::{
+    ContainerTarget, Endpoint, PodEndpoint, PodTarget, RequestLabels, Route, RouteSettings, Rule,
+    labels, route,
+};

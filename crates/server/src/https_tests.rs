@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::cluster::AccessRequest;
 use model::ports::cluster::{ApiError, Reviews};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -30,8 +31,10 @@ impl Reviews for Reviewer {
         Ok(known.then(|| User { name: token.to_owned(), ..User::default() }))
     }
 
-    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
-        Ok(user.name == "good" && ["/metrics", "/configz", "/healthz/ping"].contains(&path))
+    async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError> {
+        let AccessRequest::Path(path) = request else { return Ok(false) };
+        Ok(user.name == "good"
+            && ["/metrics", "/configz", "/healthz/ping"].contains(&path.as_str()))
     }
 }
 
@@ -118,6 +121,7 @@ impl Port {
             key_file: Some("/tls/key".into()),
             client_ca_file: Some("/tls/ca".into()),
             newest_tls_only: options.newest_tls_only,
+            ..TlsSettings::default()
         };
         let clock = Arc::new(VirtualClock::new());
         let certificates = Certificates::read(tls, "localhost", files, clock).await.unwrap();
@@ -318,12 +322,12 @@ impl Reviews for Slow {
         std::future::pending().await
     }
 
-    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
+    async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError> {
         if user.name == "hung" {
             self.0.send_modify(|count| *count += 1);
             return std::future::pending().await;
         }
-        Reviewer.may_get(user, path).await
+        Reviewer.is_allowed(user, request).await
     }
 }
 
