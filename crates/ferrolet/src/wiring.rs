@@ -1,6 +1,7 @@
 //! Puts the agent together: every part in the order of its needs, nothing set afterwards.
 
 mod given;
+pub mod node_api;
 
 use std::sync::{Arc, Mutex};
 
@@ -34,6 +35,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
+use self::node_api::{NodeApiInputs, NodeApiPorts};
 use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
@@ -76,6 +78,8 @@ pub struct Local {
     pub verbosity: Arc<dyn Verbosity>,
     /// Where it is told which resources pods have.
     pub pod_resources: PodResourcesSocket,
+    /// The ports of the node's API.
+    pub node_api: Option<NodeApiPorts>,
 }
 
 /// The agent, ready to run.
@@ -95,7 +99,7 @@ pub struct Broken(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
+    pub fn start(settings: &Settings, mut ports: Ports, mut local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
         let book = event_book(settings, &mut ports, &mut tasks);
         let panics = panics(&ports);
@@ -148,6 +152,12 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
+        let node_api = local.as_mut().and_then(NodeApiInputs::take);
+        if let Some((open, verbosity)) = node_api {
+            let pods = (Arc::clone(&view), pleg.cache.clone());
+            let inputs = NodeApiInputs::new(&ports, pods, Arc::clone(&health), verbosity);
+            node_api::start(open, inputs, &mut tasks);
+        }
         let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
@@ -216,7 +226,7 @@ fn answer(
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
-    let Some(Local { listener, verbosity, pod_resources }) = local else { return };
+    let Some(Local { listener, verbosity, pod_resources, .. }) = local else { return };
     let told = ToldPods::new(Arc::clone(&view), given);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));

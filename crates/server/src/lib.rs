@@ -49,6 +49,8 @@ mod reviews;
 mod routes;
 mod serve;
 mod slots;
+#[cfg(test)]
+mod test_tls;
 pub mod tls;
 mod tls_choice;
 pub mod wire;

@@ -50,7 +50,7 @@ fn reviews(failures: usize, tries: Tries) -> (Arc<Server>, CachedReviews) {
     (Arc::clone(&server), CachedReviews::new(server, settings))
 }
 
-// behaviour: API-8
+// behaviour: SRV-8
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_with_one_token_cause_one_review() {
     for (token, is_valid) in [("good", true), ("bad", false)] {
@@ -68,7 +68,7 @@ async fn concurrent_requests_with_one_token_cause_one_review() {
     }
 }
 
-// behaviour: API-8
+// behaviour: SRV-8
 #[tokio::test(start_paused = true)]
 async fn failed_review_is_shared_by_its_waiters_and_not_cached() {
     let (server, reviews) = reviews(1, Tries::Once);
@@ -90,7 +90,7 @@ async fn review_is_made_by_a_waiter_when_its_first_request_is_dropped() {
     assert!(second.unwrap().is_some());
 }
 
-// behaviour: API-9
+// behaviour: SRV-9
 #[tokio::test(start_paused = true)]
 async fn review_is_tried_five_times_with_growing_delays() {
     let request = AccessRequest::Path("/x".to_owned());
@@ -106,7 +106,7 @@ async fn review_is_tried_five_times_with_growing_delays() {
     }
 }
 
-// behaviour: API-9
+// behaviour: SRV-9
 #[tokio::test(start_paused = true)]
 async fn decision_on_large_attributes_is_not_cached() {
     let (server, reviews) = reviews(0, Tries::Once);

@@ -12,7 +12,10 @@ use model::chain::Chain;
 use model::cluster::User;
 use model::ports::clock::WallClock;
 use model::ports::files::{FileVersion, HostFiles};
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -369,6 +372,54 @@ async fn private_key(
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| failed(error.into()))
 }
 
+/// A certificate in files.
+#[derive(Debug)]
+pub struct GeneratedCertificate {
+    /// The certificate and that of its authority, in PEM.
+    pub chain: String,
+    /// Its key, in PEM.
+    pub key: String,
+}
+
+/// Generates a certificate for a host name as upstream does: of an authority of its own, for a year from an hour ago. Its
+/// key is ECDSA P-256, where upstream's is RSA.
+pub fn generate(host: &str, now: Timestamp) -> Result<GeneratedCertificate, TlsError> {
+    let moment = |hours: i64| {
+        let time = (now + Span::new().hours(hours)).to_zoned(jiff::tz::TimeZone::UTC);
+        let part = |number: i8| u8::try_from(number).unwrap_or(1);
+        let day = rcgen::date_time_ymd(time.year().into(), part(time.month()), part(time.day()));
+        let seconds = i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60;
+        day + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    };
+    let named = |mut params: CertificateParams, name: &str| {
+        params.not_before = moment(-1);
+        params.not_after = moment(24 * DAYS - 1);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let name = format!("{name}@{}", now.as_second());
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let mut params = CertificateParams::new(Vec::new()).map_err(TlsError::Generate)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyEncipherment,
+        KeyUsagePurpose::KeyCertSign,
+    ];
+    let params = named(params, &format!("{host}-ca"));
+    let key = KeyPair::generate().map_err(TlsError::GenerateKey)?;
+    let authority = params.self_signed(&key).map_err(TlsError::Generate)?;
+    let issuer = Issuer::new(params, key);
+    let mut params = CertificateParams::new(vec![host.to_owned()]).map_err(TlsError::Generate)?;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let params = named(params, host);
+    let key = KeyPair::generate().map_err(TlsError::GenerateKey)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(TlsError::Generate)?;
+    let chain = certificate.pem() + &authority.pem();
+    Ok(GeneratedCertificate { chain, key: key.serialize_pem() })
+}
+
 /// A self-signed certificate, as upstream generates one.
 fn self_signed(
     host: &str,
@@ -459,6 +510,27 @@ mod tests {
         files.write("/tls/cert", "nonsense");
         tokio::time::sleep(CHECK_PERIOD).await;
         assert!(Arc::ptr_eq(&second, &certificates.current().await), "the last valid one");
+    }
+
+    // behaviour: SRV-13
+    #[test]
+    fn generated_certificate_is_of_an_authority_and_valid_for_a_year_from_an_hour_ago() {
+        let now: Timestamp = "2026-11-15T10:20:30Z".parse().unwrap();
+        let made = generate("host", now).unwrap();
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(made.chain.as_bytes()).collect();
+        let [Ok(leaf), Ok(authority)] = &chain[..] else { panic!("{chain:?}") };
+        let (_, leaf) = X509Certificate::from_der(leaf).unwrap();
+        let (_, authority) = X509Certificate::from_der(authority).unwrap();
+        assert_eq!(leaf.issuer(), authority.subject());
+        assert!(authority.is_ca() && !leaf.is_ca());
+        for certificate in [&leaf, &authority] {
+            let validity = certificate.validity();
+            let (from, to) = (validity.not_before, validity.not_after);
+            assert_eq!(from.to_datetime().to_string(), "2026-11-15 9:20:00.0 +00:00:00");
+            assert_eq!(to.to_datetime().to_string(), "2027-11-15 9:20:00.0 +00:00:00");
+        }
+        assert!(leaf.extended_key_usage().unwrap().unwrap().value.server_auth);
+        assert!(PrivateKeyDer::from_pem_slice(made.key.as_bytes()).is_ok());
     }
 
     #[test]

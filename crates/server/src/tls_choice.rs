@@ -78,7 +78,7 @@ fn number_of(group: NamedGroup) -> i32 {
 mod tests {
     use super::*;
 
-    // behaviour: API-14
+    // behaviour: SRV-14
     #[test]
     fn cipher_suites_and_curves_are_those_of_the_configuration() {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -14,6 +14,7 @@ use e2e::agent::Agent;
 use e2e::api::Patch;
 use e2e::audit::Audit;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS};
+use e2e::https::{Port, Who};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use testbed::{ControlPlaneOptions, wait};
 
 use crate::collector::{FREQUENT_PASSES, holder, wait_for_a_pass};
 use crate::deployment::{DEPLOYMENT, shown_to};
-use crate::https::{Port, Who};
 use crate::objects::{node, pod};
 
 /// Those that a Deployment needs, but none that collects pods.

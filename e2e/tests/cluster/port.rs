@@ -3,13 +3,13 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
+use e2e::https::{Port, Who, file, make_account, token};
 use e2e::node::PATIENCE;
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
 use testbed::{User, wait};
 
 use crate::collector::{deployed, start_pod_gc};
-use crate::https::{Port, Who, file, make_account, token};
 
 const NAMESPACE: &str = "pod-gc";
 /// Where the two listen.

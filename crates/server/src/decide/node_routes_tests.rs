@@ -21,7 +21,7 @@ fn endpoint_of(method: &str, path: &str, settings: &RouteSettings) -> Option<End
     }
 }
 
-// behaviour: API-1
+// behaviour: SRV-1
 #[test]
 fn endpoints_are_found_by_method_and_path() {
     let stream = |endpoint| Endpoint::Pod(endpoint);
@@ -79,7 +79,7 @@ fn endpoints_are_found_by_method_and_path() {
     }
 }
 
-// behaviour: API-2
+// behaviour: SRV-2
 #[test]
 fn only_unknown_roots_are_answered_without_authentication() {
     let not_found = ["/", "", "*", "/foo", "/metricsfoo", "/portforward/ns/p", "/healthz%20"];
@@ -101,7 +101,7 @@ fn only_unknown_roots_are_answered_without_authentication() {
     }
 }
 
-// behaviour: API-3
+// behaviour: SRV-3
 #[test]
 fn rules_are_upstreams_and_streams_need_create() {
     let rows = [
@@ -137,7 +137,7 @@ fn rules_are_upstreams_and_streams_need_create() {
     }
 }
 
-// behaviour: API-4
+// behaviour: SRV-4
 #[test]
 fn switched_off_endpoints_answer_405_or_404() {
     let off = Some(Endpoint::Disabled(DEBUGGING_OFF));
@@ -163,7 +163,7 @@ fn switched_off_endpoints_answer_405_or_404() {
     }
 }
 
-// behaviour: API-5
+// behaviour: SRV-5
 #[test]
 fn labels_are_upstreams() {
     let rows = [
@@ -263,7 +263,7 @@ fn settings() -> impl Strategy<Value = RouteSettings> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-    // behaviour: API-6
+    // behaviour: SRV-6
     #[test]
     fn no_path_reaches_an_endpoint_without_its_rule(
         method in proptest::sample::select(

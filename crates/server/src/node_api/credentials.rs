@@ -74,7 +74,7 @@ mod tests {
         headers
     }
 
-    // behaviour: API-7
+    // behaviour: SRV-7
     #[test]
     fn tokens_are_taken_out_of_the_headers() {
         let protocol = format!("{TOKEN_PROTOCOL}{}", URL_SAFE_NO_PAD.encode("t"));

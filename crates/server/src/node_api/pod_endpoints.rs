@@ -4,11 +4,11 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
 
 use crate::decide::PodEndpoint;
-use crate::respond::Answer;
+use crate::respond::{Answer, error_text};
 
 /// The client of an authorised request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,4 +29,15 @@ pub trait PodEndpoints: Debug + Send + Sync {
         request: Request<Incoming>,
         client: &Client,
     ) -> Answer;
+}
+
+/// Stands for the endpoints where there are none.
+#[derive(Debug)]
+pub struct NoPodEndpoints;
+
+#[async_trait]
+impl PodEndpoints for NoPodEndpoints {
+    async fn answer(&self, _: PodEndpoint, _: Request<Incoming>, _: &Client) -> Answer {
+        error_text(StatusCode::NOT_IMPLEMENTED, "not implemented yet")
+    }
 }

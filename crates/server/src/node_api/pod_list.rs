@@ -46,7 +46,7 @@ fn encoded(pods: impl Iterator<Item = Pod>) -> Result<String, serde_json::Error>
 mod tests {
     use super::*;
 
-    // behaviour: API-21
+    // behaviour: SRV-21
     #[test]
     fn pods_are_listed_as_the_api_lists_them() {
         let mut pod = Pod::default();
