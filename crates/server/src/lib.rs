@@ -34,12 +34,14 @@
 //! - on an HTTPS port, the API server authorises every request for a path that is not open.
 
 pub mod access;
+mod container_logs;
 pub mod decide;
 mod event_book;
 mod garbage;
 pub mod https;
 mod logs;
 mod parts;
+mod pod_lookup;
 mod pods;
 mod query;
 mod recent;
@@ -47,11 +49,16 @@ mod respond;
 mod routes;
 mod serve;
 mod slots;
+pub mod streaming;
 pub mod tls;
 pub mod wire;
 
+pub use container_logs::{ContainerLogPath, container_logs};
 pub use event_book::{EventBook, EventLimits};
 pub use model::program::{Check, HealthChecks, Verbosity};
-pub use parts::{Collector, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals};
+pub use parts::{
+    Collector, LogParts, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
+};
+pub use respond::{Answer, BrokenOff};
 pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
 pub use slots::{MOST_CONNECTIONS, Slot};
