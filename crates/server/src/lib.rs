@@ -34,6 +34,7 @@
 //! - on an HTTPS port, the API server authorises every request for a path that is not open.
 
 pub mod access;
+mod container_logs;
 pub mod decide;
 mod event_book;
 mod garbage;
@@ -41,6 +42,7 @@ pub mod https;
 mod logs;
 pub mod node_api;
 mod parts;
+mod pod_lookup;
 mod pods;
 mod query;
 mod respond;
@@ -49,15 +51,19 @@ mod reviews;
 mod routes;
 mod serve;
 mod slots;
+pub mod streaming;
 #[cfg(test)]
 mod test_tls;
 pub mod tls;
 mod tls_choice;
 pub mod wire;
 
+pub use container_logs::{ContainerLogPath, container_logs};
 pub use event_book::{EventBook, EventLimits};
 pub use model::program::{Check, HealthChecks, Verbosity};
-pub use parts::{Collector, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals};
+pub use parts::{
+    Collector, LogParts, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
+};
 pub use respond::{Answer, BrokenOff};
 pub use reviews::{ReviewSettings, Tries};
 pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};

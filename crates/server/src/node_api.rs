@@ -33,7 +33,7 @@ use prometheus::Registry;
 pub use access::{NodeAccess, NodeAccessSettings};
 pub use connection::{serve_node_api, serve_read_only};
 pub use http_metrics::HttpMetrics;
-pub use pod_endpoints::{Client, NoPodEndpoints, PodEndpoints};
+pub use pod_endpoints::{Client, ContainerEndpoints, PodEndpoints};
 pub use system_logs::{SystemLog, SystemLogs};
 
 use self::access::Refusal;

@@ -91,6 +91,19 @@ pub trait Collector: Debug + Send + Sync {
     async fn run(&self) -> BoxStream<'static, GcLine>;
 }
 
+/// The logs of containers.
+#[derive(Debug, Clone)]
+pub struct LogParts {
+    /// The pods.
+    pub pods: Arc<dyn PodView>,
+    /// The paths of their logs.
+    pub log_paths: Arc<dyn LogPaths>,
+    /// Reads logs.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+}
+
 /// All that the server answers from.
 #[derive(Debug)]
 pub struct Parts {
@@ -116,4 +129,16 @@ pub struct Parts {
     pub clock: Arc<dyn WallClock>,
     /// Who answers.
     pub version: Version,
+}
+
+impl Parts {
+    /// The logs of containers.
+    pub(crate) fn log_parts(&self) -> LogParts {
+        LogParts {
+            pods: Arc::clone(&self.pods),
+            log_paths: Arc::clone(&self.log_paths),
+            logs: Arc::clone(&self.logs),
+            clock: Arc::clone(&self.clock),
+        }
+    }
 }

@@ -23,23 +23,23 @@ use model::ports::cluster::{ApiError, Reviews};
 use model::ports::files::HostFiles as _;
 use process::clock::SystemClock;
 use process::tasks::Tasks;
-use prometheus::Registry;
 use serde_json::json;
 use server::decide::RouteSettings;
 use server::https::listen;
 use server::node_api::{
-    HttpMetrics, NoPodEndpoints, NodeAccess, NodeAccessSettings, NodeApi, NodeApiParts,
-    PodEndpoints, RunningPods, SystemLog, SystemLogs, serve_node_api, serve_read_only,
+    ContainerEndpoints, HttpMetrics, NodeAccess, NodeAccessSettings, NodeApi, NodeApiParts,
+    RunningPods, SystemLog, SystemLogs, serve_node_api, serve_read_only,
 };
 use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
-use server::{HealthChecks, PodView, ReviewSettings, Tries, Verbosity};
+use server::streaming::Streams;
+use server::{HealthChecks, LogParts, ReviewSettings, Tries, Verbosity};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Local, Ports};
-use crate::node_view::{Metrics, NodeView};
+use crate::node_view::{Metrics, NodeView, RuntimeLogs};
 use crate::version::version;
 
 /// The system's log directory.
@@ -76,6 +76,8 @@ pub struct NodeApiPorts {
     routes: RouteSettings,
     access: NodeAccessSettings,
     cached: ReviewSettings,
+    /// The feature gate `PodLogsQuerySplitStreams`.
+    split_streams: bool,
     configz: String,
     flags: Vec<(String, String)>,
 }
@@ -115,6 +117,7 @@ impl NodeApiPorts {
                 denied_ttl: authorization.cache_unauthorized_ttl.to_std(),
                 tries: Tries::Five,
             },
+            split_streams: config.features().enabled("PodLogsQuerySplitStreams"),
             configz: json!({ "kubeletconfig": config.to_document() }).to_string(),
             flags: options.flags.to_vec(),
         }))
@@ -195,67 +198,54 @@ async fn keep_certificate(config: &KubeletConfiguration, node: &str) -> Result<(
 
 /// The parts of the agent that the API shows.
 #[derive(Debug)]
-pub(crate) struct NodeApiInputs {
-    pub(crate) pods: Arc<dyn PodView>,
-    pub(crate) cache: pleg::cache::Reader,
-    pub(crate) containers: Arc<dyn PodEndpoints>,
-    pub(crate) health: Arc<dyn HealthChecks>,
-    pub(crate) verbosity: Arc<dyn Verbosity>,
-    pub(crate) reviews: Option<Arc<dyn Reviews>>,
-    pub(crate) clock: Arc<dyn WallClock>,
-    pub(crate) metrics: Registry,
+pub(crate) struct AgentParts<'a> {
+    pub(crate) ports: &'a Ports,
+    pub(crate) view: &'a Arc<NodeView>,
+    pub(crate) cache: &'a pleg::cache::Reader,
+    pub(crate) health: &'a Arc<dyn HealthChecks>,
+    pub(crate) streams: &'a Arc<Streams>,
 }
 
-impl NodeApiInputs {
-    /// The ports to serve, if there are any.
-    pub(crate) fn take(local: &mut Local) -> Option<(NodeApiPorts, Arc<dyn Verbosity>)> {
-        Some((local.node_api.take()?, Arc::clone(&local.verbosity)))
-    }
-
-    /// The parts of an agent with these ports, pods and checks.
-    pub(crate) fn new(
-        ports: &Ports,
-        (view, cache): (Arc<NodeView>, pleg::cache::Reader),
-        health: Arc<dyn HealthChecks>,
-        verbosity: Arc<dyn Verbosity>,
-    ) -> Self {
-        Self {
-            pods: view,
-            cache,
-            containers: Arc::new(NoPodEndpoints),
-            health,
+impl AgentParts<'_> {
+    fn api_parts(&self, verbosity: Arc<dyn Verbosity>, open: &mut NodeApiPorts) -> NodeApiParts {
+        let clock = &self.ports.clock;
+        let logs = LogParts {
+            pods: Arc::clone(self.view) as _,
+            log_paths: Arc::new(RuntimeLogs(self.cache.clone())),
+            logs: Arc::clone(&self.ports.logs),
+            clock: Arc::clone(clock),
+        };
+        let (streams, split_streams) = (Arc::clone(self.streams), open.split_streams);
+        NodeApiParts {
+            pods: Arc::clone(self.view) as _,
+            running: Arc::new(RunningInRuntime(self.cache.clone())),
+            containers: Arc::new(ContainerEndpoints { streams, logs, split_streams }),
+            health: Arc::clone(self.health),
+            metrics: Arc::new(Metrics(self.ports.metrics.clone())),
             verbosity,
-            reviews: ports.cluster.as_ref().map(|cluster| Arc::clone(&cluster.reviews)),
-            clock: Arc::clone(&ports.clock),
-            metrics: ports.metrics.clone(),
+            system_logs: Arc::new(HostSystemLogs),
+            configz: std::mem::take(&mut open.configz),
+            flags: std::mem::take(&mut open.flags),
+            started: clock.now(),
+            clock: Arc::clone(clock),
+            version: version(),
         }
     }
 }
 
-/// Serves the ports from a thread of its own. Must be called inside the agent's runtime.
-pub(crate) fn start(ports: NodeApiPorts, inputs: NodeApiInputs, tasks: &mut Tasks) {
-    let agent = Handle::current();
-    let reviews = inputs.reviews.map(|inner| Arc::new(AgentReviews { agent, inner }) as Arc<_>);
-    let access = NodeAccess::new(ports.access, reviews, ports.cached);
-    let http = HttpMetrics::new(&inputs.metrics).expect("no other part counts HTTP requests");
-    let parts = NodeApiParts {
-        pods: inputs.pods,
-        running: Arc::new(RunningInRuntime(inputs.cache)),
-        containers: inputs.containers,
-        health: inputs.health,
-        metrics: Arc::new(Metrics(inputs.metrics)),
-        verbosity: inputs.verbosity,
-        system_logs: Arc::new(HostSystemLogs),
-        configz: ports.configz,
-        flags: ports.flags,
-        started: inputs.clock.now(),
-        clock: inputs.clock,
-        version: version(),
-    };
-    let api = NodeApi::new(Arc::new(parts), ports.routes, access, http);
-    let (secure, read_only) = (ports.secure, ports.read_only);
+/// Serves the ports, if any are open, from a thread of their own. Must be called inside the agent's runtime.
+pub(crate) fn start(local: &mut Local, agent: &AgentParts<'_>, tasks: &mut Tasks) {
+    let Some(mut open) = local.node_api.take() else { return };
+    let parts = agent.api_parts(Arc::clone(&local.verbosity), &mut open);
+    let reviews = agent.ports.cluster.as_ref().map(|cluster| -> Arc<dyn Reviews> {
+        Arc::new(AgentReviews { agent: Handle::current(), inner: Arc::clone(&cluster.reviews) })
+    });
+    let access = NodeAccess::new(open.access, reviews, open.cached);
+    let metrics = HttpMetrics::new(&agent.ports.metrics).expect("no other part counts requests");
+    let api = Arc::new(NodeApi::new(Arc::new(parts), open.routes, access, metrics));
+    let (secure, read_only) = (open.secure, open.read_only);
     tasks.spawn_fallible("node API", |stop| {
-        on_own_thread(move || serve(Arc::new(api), secure, read_only, stop))
+        on_own_thread(move || serve(api, secure, read_only, stop))
     });
 }
 
@@ -378,3 +368,7 @@ impl RunningPods for RunningInRuntime {
         self.0.all_live().into_iter().map(pod).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "node_api_tests.rs"]
+mod tests;
