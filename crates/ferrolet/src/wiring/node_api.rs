@@ -30,8 +30,8 @@ use server::node_api::{
     ContainerEndpoints, HttpMetrics, NodeAccess, NodeAccessSettings, NodeApi, NodeApiParts,
     RunningPods, SystemLog, SystemLogs, serve_node_api, serve_read_only,
 };
-use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
 use server::streaming::Streams;
+use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
 use server::{HealthChecks, LogParts, ReviewSettings, Tries, Verbosity};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -142,6 +142,9 @@ async fn open_secure(
     let has_clients = !config.authentication.x509.client_ca_file.is_empty();
     if !has_clients && !access.tokens && !access.anonymous {
         bail!("authentication: no authentication method configured");
+    }
+    if config.tls_cert_file.is_empty() != config.tls_private_key_file.is_empty() {
+        bail!("tlsCertFile and tlsPrivateKeyFile must be set together");
     }
     if options.generates_certificate {
         keep_certificate(config, options.node).await?;

@@ -49,9 +49,7 @@ async fn certificate_is_generated_once() {
     assert!(ports.secure.is_some() && ports.read_only.is_none());
     drop(ports);
     let read = |name: &str| std::fs::read_to_string(pki.join(name)).unwrap();
-    let mode = |name: &str| {
-        std::fs::metadata(pki.join(name)).unwrap().permissions().mode() & 0o777
-    };
+    let mode = |name: &str| std::fs::metadata(pki.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("kubelet.crt"), mode("kubelet.key")), (0o644, 0o600));
     let first = (read("kubelet.crt"), read("kubelet.key"));
     open(&config, true).await.unwrap().unwrap();
@@ -63,12 +61,12 @@ async fn certificate_is_generated_once() {
 async fn taken_port_aborts_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let config = with_certificates(configured(&WEBHOOK), directory.path());
-    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).unwrap();
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).unwrap();
     let error = open(&config, true).await.unwrap_err();
     let expected = format!("listen on 127.0.0.1 port {} (port)", config.port);
     assert_eq!(error.to_string(), expected);
     let mut config = configured(&["--enable-server=false"]);
-    config.read_only_port = _taken.local_addr().unwrap().port();
+    config.read_only_port = taken.local_addr().unwrap().port();
     assert!(open(&config, false).await.is_err());
 }
 
@@ -88,6 +86,8 @@ async fn port_stays_closed_when_a_webhook_has_no_api_server() {
     let config = configured(&["--anonymous-auth=false"]);
     let error = open(&config, true).await.unwrap_err();
     assert!(error.to_string().contains("no authentication method configured"), "{error}");
+    let config = configured(&["--tls-cert-file=/cert"]);
+    assert!(open(&config, true).await.is_err(), "a certificate without its key");
     let config = configured(&["--anonymous-auth=false", "--enable-server=false"]);
     assert!(open(&config, true).await.unwrap().is_none());
 }

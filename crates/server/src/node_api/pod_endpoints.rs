@@ -83,5 +83,5 @@ impl PodEndpoints for ContainerEndpoints {
 fn path(target: ContainerTarget) -> StreamPath {
     let ContainerTarget { namespace, pod, uid, container } = target;
     let uid = uid.as_deref().map(Into::into);
-    StreamPath { pod: PodName::new(&namespace, &pod), uid, container }
+    StreamPath { pod: PodName::new(namespace, pod), uid, container }
 }
