@@ -367,6 +367,7 @@ async fn prepare(
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
         verbosity: Arc::new(here.verbosity.clone()),
         pod_resources: PodResourcesSocket::of(here.root_dir, config),
+        streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];

@@ -11,6 +11,7 @@ use gc::decide::PodStates;
 use gc::images::ImageGc;
 use model::acts::Acts;
 use model::panics::PanicGuard;
+use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -60,6 +61,7 @@ use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::{Ready, runtime_state};
+use crate::streams::streams;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
@@ -76,6 +78,8 @@ pub struct Local {
     pub verbosity: Arc<dyn Verbosity>,
     /// Where it is told which resources pods have.
     pub pod_resources: PodResourcesSocket,
+    /// Prepares streams into containers.
+    pub streaming: Arc<dyn Streaming>,
 }
 
 /// The agent, ready to run.
@@ -116,7 +120,7 @@ impl Agent {
             workers(worker_parts(settings, &ports, syncer, seen, &panics));
         follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let told = (copies, workers_handle.states(), times);
+        let told = (copies.clone(), workers_handle.states(), times);
         let statics = tell(settings, &ports, told, (&view, &panics), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) =
@@ -148,7 +152,7 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
+        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache), copies);
         answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -208,15 +212,20 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
     tasks
 }
 
+/// The pods of the node: their statuses, names, events and logs, and their copies in the API server.
+type Known = (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs, Option<ApiCopies>);
+
 /// Starts to answer on this machine, if anybody may ask.
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (view, given, events, log_paths): (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs),
+    (view, given, events, log_paths, copies): Known,
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
-    let Some(Local { listener, verbosity, pod_resources }) = local else { return };
+    let Some(Local { listener, verbosity, pod_resources, streaming }) = local else { return };
+    let runtime = (Arc::clone(&ports.runtime), streaming);
+    let streams = streams(runtime, Arc::clone(&view) as _, copies, records);
     let told = ToldPods::new(Arc::clone(&view), given);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
@@ -227,8 +236,9 @@ fn answer(
         logs: ports.logs,
         health: Arc::clone(health),
         metrics: Arc::new(Metrics(ports.metrics)),
-        removals: Arc::new(JournalView::new(Arc::clone(&records.journal))),
+        removals: Arc::new(JournalView::new(records)),
         collector: Arc::clone(collector) as _,
+        streams: Some(streams),
         verbosity,
         clock: ports.clock,
         version: version(),
