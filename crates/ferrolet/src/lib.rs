@@ -43,6 +43,7 @@ pub mod run;
 pub mod run_args;
 pub mod runtime_note;
 mod runtime_state;
+mod streams;
 mod stuck_calls;
 mod sync_loop;
 mod sync_metrics;

@@ -388,6 +388,7 @@ async fn prepare(
         verbosity: Arc::new(here.verbosity.clone()),
         pod_resources: PodResourcesSocket::of(here.root_dir, config),
         node_api: NodeApiPorts::open(here.node_api(config, &settings.node_name)).await?,
+        streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];

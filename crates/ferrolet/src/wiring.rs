@@ -12,6 +12,7 @@ use gc::decide::PodStates;
 use gc::images::ImageGc;
 use model::acts::Acts;
 use model::panics::PanicGuard;
+use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -35,7 +36,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
-use self::node_api::{NodeApiInputs, NodeApiPorts};
+use self::node_api::{AgentParts, NodeApiPorts};
 use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
@@ -62,6 +63,7 @@ use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::{Ready, runtime_state};
+use crate::streams::streams;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
@@ -80,6 +82,8 @@ pub struct Local {
     pub pod_resources: PodResourcesSocket,
     /// The ports of the node's API.
     pub node_api: Option<NodeApiPorts>,
+    /// Prepares streams into containers.
+    pub streaming: Arc<dyn Streaming>,
 }
 
 /// The agent, ready to run.
@@ -99,7 +103,7 @@ pub struct Broken(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    pub fn start(settings: &Settings, mut ports: Ports, mut local: Option<Local>) -> Self {
+    pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
         let book = event_book(settings, &mut ports, &mut tasks);
         let panics = panics(&ports);
@@ -120,7 +124,7 @@ impl Agent {
             workers(worker_parts(settings, &ports, syncer, seen, &panics));
         follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let told = (copies, workers_handle.states(), times);
+        let told = (copies.clone(), workers_handle.states(), times);
         let statics = tell(settings, &ports, told, (&view, &panics), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) =
@@ -152,14 +156,9 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let node_api = local.as_mut().and_then(NodeApiInputs::take);
-        if let Some((open, verbosity)) = node_api {
-            let pods = (Arc::clone(&view), pleg.cache.clone());
-            let inputs = NodeApiInputs::new(&ports, pods, Arc::clone(&health), verbosity);
-            node_api::start(open, inputs, &mut tasks);
-        }
-        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
-        answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
+        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache), copies);
+        let checks = (&shown, &health);
+        answer(local, ports, known, (checks, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
@@ -218,15 +217,32 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
     tasks
 }
 
+/// The pods of the node: their statuses, names, events and logs, and their copies in the API server.
+type Known = (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs, Option<ApiCopies>);
+
+/// The checks of the agent's own socket, and those of the node's API.
+type Checks<'a> = (&'a Arc<dyn HealthChecks>, &'a Arc<dyn HealthChecks>);
+
 /// Starts to answer on this machine, if anybody may ask.
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (view, given, events, log_paths): (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs),
-    (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
+    (view, given, events, log_paths, copies): Known,
+    ((health, agent_health), records, collector): (Checks<'_>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
-    let Some(Local { listener, verbosity, pod_resources, .. }) = local else { return };
+    let Some(mut local) = local else { return };
+    let runtime = (Arc::clone(&ports.runtime), Arc::clone(&local.streaming));
+    let streams = streams(runtime, Arc::clone(&view) as _, copies, records);
+    let shown = AgentParts {
+        ports: &ports,
+        view: &view,
+        cache: &log_paths.0,
+        health: agent_health,
+        streams: &streams,
+    };
+    node_api::start(&mut local, &shown, tasks);
+    let Local { listener, verbosity, pod_resources, .. } = local;
     let told = ToldPods::new(Arc::clone(&view), given);
     let lister = pod_resources.lister(told, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
@@ -237,8 +253,9 @@ fn answer(
         logs: ports.logs,
         health: Arc::clone(health),
         metrics: Arc::new(Metrics(ports.metrics)),
-        removals: Arc::new(JournalView::new(Arc::clone(&records.journal))),
+        removals: Arc::new(JournalView::new(records)),
         collector: Arc::clone(collector) as _,
+        streams: Some(streams),
         verbosity,
         clock: ports.clock,
         version: version(),

@@ -9,6 +9,8 @@
 //!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
 //! ```
 //!
+//! Beside the removals, in segments of their own, are the sessions of users in containers ([`SessionJournal`]).
+//!
 //! Inputs: verdicts and what became of them, through wrappers of the ports that remove. Outputs:
 //! lines of JSON in numbered segments, and the [entries](Entry) that somebody asks for.
 //!
@@ -33,6 +35,7 @@ mod ledger;
 mod query;
 mod recorded;
 mod repeated;
+mod sessions;
 mod settle;
 mod under_way;
 
@@ -43,5 +46,6 @@ pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
 pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};
+pub use sessions::{SessionJournal, find_sessions};
 pub use settle::Witnesses;
 pub use under_way::Left;

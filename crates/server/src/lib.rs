@@ -18,6 +18,8 @@
 //!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED, REFUSED as it happens
 //!  GET /events[?pod=NS/NAME]      the last events of pods
 //!  GET /logs/{namespace}/{pod}/{container}?follow=&previous=&tailLines=&sinceSeconds=&timestamps=
+//!  GET /exec/{namespace}/{pod}/{container}?command=&input=&output=&error=&tty=   upgraded to a WebSocket or SPDY
+//!  GET /portForward/{namespace}/{pod}?port=                                     the same
 //!  GET /healthz[?verbose]   GET /metrics   GET /version
 //!  GET /gc/plan                   what the next pass of garbage collection would remove and keep, and why
 //!  POST /gc/run                   a pass now, a line for each removal and one at the end
@@ -26,7 +28,7 @@
 //! ```
 //!
 //! Invariants:
-//! - nothing is changed through it but the verbosity, and what a pass that is asked for removes, which is
+//! - nothing is changed through it but the verbosity, what a command in a container changes, and what a pass that is asked for removes, which is
 //!   what the next one would have; answers come from snapshots;
 //! - a slow reader receives the latest state, never a growing queue of old ones;
 //! - requests, connections, reviews and kept events are bounded;

@@ -39,7 +39,7 @@ pub(crate) enum LogError {
     #[error("container {container:?} not found in pod {pod:?}")]
     NoContainer { container: String, pod: String },
     #[error(
-        "unable to return the given log stream: {0:?}. \
+        "unable to return the given log stream: \"{0:?}\". \
          Please enable PodLogsQuerySplitStreams feature gate in kubelet"
     )]
     NoSplitStreams(LogStream),

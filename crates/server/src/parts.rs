@@ -15,6 +15,7 @@ use model::program::{HealthChecks, Verbosity};
 use tokio::sync::watch;
 
 use crate::event_book::EventBook;
+use crate::streaming::Streams;
 use crate::wire::{GcLine, GcPlan, RefusedManifest, Version};
 
 /// A pod and how it is.
@@ -123,6 +124,8 @@ pub struct Parts {
     pub removals: Arc<dyn Removals>,
     /// What would be.
     pub collector: Arc<dyn Collector>,
+    /// Streams into containers; `None` where there is no runtime for them.
+    pub streams: Option<Arc<Streams>>,
     /// How much the agent logs.
     pub verbosity: Arc<dyn Verbosity>,
     /// Tells what "ten seconds ago" is.

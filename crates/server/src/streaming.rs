@@ -40,6 +40,7 @@ use crate::respond::{Answer, JSON, answer, error_text, whole};
 
 pub use dial::StreamTls;
 use proxy::{Proxy, not_an_upgrade};
+pub use rustls::ClientConfig;
 
 /// How long a client waits when the runtime has prepared too many streams: as long as it keeps one.
 const RETRY: HeaderValue = HeaderValue::from_static("60");
