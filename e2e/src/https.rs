@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub enum Who {
     /// None.
-    Nobody,
+    Anonymous,
     /// A bearer token.
     Token(String),
     /// The client certificate of a kubeconfig.
@@ -58,7 +58,7 @@ impl<'a> Port<'a> {
     fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
         let user = match who {
             Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
-            Who::Nobody => json!({}),
+            Who::Anonymous => json!({}),
             Who::Token(token) => json!({ "token": token }),
         };
         let config = json!({

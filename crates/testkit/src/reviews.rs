@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use model::cluster::{AccessRequest, User};
 use model::ports::cluster::{ApiError, Reviews};
 
-/// Knows no token and allows nothing.
+/// No token is valid, and nothing is allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct NoReviews;
 

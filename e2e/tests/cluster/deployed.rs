@@ -221,14 +221,14 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
 /// What each pod tells whom on its port, and what the leader counts.
 fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
-    let whos = [Who::Nobody, Who::Token("nonsense".to_owned()), reader.clone()];
+    let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("a port")?)?;
         let address: IpAddr = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
         let port = Port::new(cluster, SocketAddr::new(address, port))?.self_signed();
         for path in ["/healthz", "/livez", "/readyz"] {
-            ensure!(port.get(&Who::Nobody, path)? == (200, "ok".to_owned()), "{path}");
+            ensure!(port.get(&Who::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
         }
         ensure!(port.statuses(&whos, "/metrics")? == [403, 401, 200], "{}", name(pod));
         let metrics = port.get(&reader, "/metrics")?.1;

@@ -151,14 +151,14 @@ fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
     let port = Port::new(&cluster, node)?.self_signed();
     let bad = Who::Token("nonsense".to_owned());
     let rows = [
-        ("no certificate", &Who::Nobody, "/metrics", 401),
+        ("no certificate", &Who::Anonymous, "/metrics", 401),
         ("certificate of another authority", &foreign, "/metrics", 401),
         ("bad token", &bad, "/metrics", 401),
         ("good token", &scraper, "/metrics", 200),
         ("denied subresource", &scraper, "/pods", 403),
         ("denied stream", &scraper, "/exec/shop/web/main?command=id&output=1", 403),
         ("administrator", &admin, "/pods", 200),
-        ("root that is not served", &Who::Nobody, "/secrets", 404),
+        ("root that is not served", &Who::Anonymous, "/secrets", 404),
     ];
     for (what, who, path, expected) in rows {
         let (status, text) = port.get(who, path)?;

@@ -318,7 +318,7 @@ const PATHS: [&str; 13] = [
     "containerLogs",
     "runningpods",
 ];
-/// Those that a port with debugging endpoints has besides.
+/// Those of a port with debugging endpoints in addition.
 const DEBUGGING_PATHS: [&str; 6] = ["logs", "configz", "checkpoint", "debug", "statusz", "flagz"];
 /// Those that a port without them has.
 const OTHER_PATHS: [&str; 2] = ["logs", "pprof"];

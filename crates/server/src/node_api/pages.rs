@@ -30,7 +30,7 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting \
                        compatibility guarantees and is for debugging purposes only.";
 
-/// Tells the client not to guess the content type.
+/// Forbids the client to guess the content type.
 pub(super) fn no_sniffing(answer: &mut Answer) {
     let (name, value) = NO_SNIFFING;
     answer.headers_mut().insert(name, value);

@@ -261,7 +261,7 @@ impl Port {
     /// Sends a request with further header lines or a body.
     async fn ask_with(&self, who: Who<'_>, method: &str, path: &str, more: &str) -> (u16, String) {
         let (identity, token) = match who {
-            Who::Nobody => (None, String::new()),
+            Who::Anonymous => (None, String::new()),
             Who::Token(token) => (None, format!("authorization: Bearer {token}\r\n")),
             Who::Certificate(identity) => (Some(identity), String::new()),
             Who::Both(identity, token) => {
@@ -292,7 +292,7 @@ impl Port {
 /// The credentials of a client.
 #[derive(Clone, Copy)]
 enum Who<'a> {
-    Nobody,
+    Anonymous,
     Token(&'a str),
     Certificate(&'a Identity),
     Both(&'a Identity, &'a str),
@@ -313,7 +313,7 @@ async fn every_served_path_needs_authentication_and_authorization() {
     let expired = port.authority.issue(old, ExtendedKeyUsagePurpose::ClientAuth);
     let of_server = port.authority.issue(named("admin"), ExtendedKeyUsagePurpose::ServerAuth);
     let whos = [
-        Who::Nobody,
+        Who::Anonymous,
         Who::Certificate(&foreign),
         Who::Certificate(&expired),
         Who::Certificate(&of_server),
@@ -349,7 +349,7 @@ async fn every_served_path_needs_authentication_and_authorization() {
 #[tokio::test]
 async fn refusals_have_upstreams_texts() {
     let port = Port::open(Options::default()).await;
-    let (_, answer) = port.ask(Who::Nobody, "GET", "/pods").await;
+    let (_, answer) = port.ask(Who::Anonymous, "GET", "/pods").await;
     assert_eq!(body(&answer), "Unauthorized");
     let (_, answer) = port.ask(Who::Token("scraper"), "GET", "/pods").await;
     let text = "Forbidden (user=scraper, verb=get, resource=nodes, subresource(s)=[pods proxy])\n";
@@ -357,9 +357,9 @@ async fn refusals_have_upstreams_texts() {
     let asked = std::mem::take(&mut *port.reviewer.asked.lock().unwrap());
     let of = |subresource| format!("scraper system:authenticated get {subresource}");
     assert_eq!(asked, [of("pods"), of("proxy")]);
-    let (_, answer) = port.ask(Who::Nobody, "GET", "/foo").await;
+    let (_, answer) = port.ask(Who::Anonymous, "GET", "/foo").await;
     assert_eq!(body(&answer), "404 page not found\n");
-    let (status, answer) = port.ask(Who::Nobody, "GET", "//pods?x=1").await;
+    let (status, answer) = port.ask(Who::Anonymous, "GET", "//pods?x=1").await;
     assert!(status == 301 && answer.contains("location: /pods?x=1\r\n"), "{answer}");
     let (status, answer) = port.ask(Who::Token("admin"), "POST", "/pods").await;
     assert_eq!(body(&answer), "405: Method Not Allowed");
@@ -388,8 +388,8 @@ async fn anonymous_is_only_a_client_without_credentials() {
     let port = Port::open(options).await;
     let foreign = Authority::new().client("admin");
     let rows = [
-        (Who::Nobody, "/metrics", 200),
-        (Who::Nobody, "/pods", 403),
+        (Who::Anonymous, "/metrics", 200),
+        (Who::Anonymous, "/pods", 403),
         (Who::Token("bad"), "/metrics", 401),
         (Who::Certificate(&foreign), "/metrics", 401),
     ];
@@ -398,7 +398,7 @@ async fn anonymous_is_only_a_client_without_credentials() {
     }
     let all = Options { anonymous: true, webhook: false, ..Options::default() };
     let port = Port::open(all).await;
-    assert_eq!(port.ask(Who::Nobody, "GET", "/pods").await.0, 200, "AlwaysAllow");
+    assert_eq!(port.ask(Who::Anonymous, "GET", "/pods").await.0, 200, "AlwaysAllow");
 }
 
 // behaviour: SRV-7
@@ -410,7 +410,7 @@ async fn token_of_a_websocket_is_accepted() {
         "upgrade: websocket\r\nsec-websocket-protocol: v4.channel.k8s.io, \
          base64url.bearer.authorization.k8s.io.{token}\r\n\r\n"
     );
-    let (status, answer) = port.ask_with(Who::Nobody, "GET", "/exec/ns/p/c", &more).await;
+    let (status, answer) = port.ask_with(Who::Anonymous, "GET", "/exec/ns/p/c", &more).await;
     assert_eq!(status, 200, "{answer}");
     assert!(body(&answer).ends_with(" admin false"), "{answer}");
 }
@@ -530,7 +530,7 @@ async fn read_only_port_has_few_endpoints_and_no_authentication() {
 #[tokio::test]
 async fn requests_are_counted_with_upstreams_labels() {
     let port = Port::open(Options::default()).await;
-    port.ask(Who::Nobody, "GET", "/exec/ns/p/c").await;
+    port.ask(Who::Anonymous, "GET", "/exec/ns/p/c").await;
     port.ask(Who::Token("admin"), "GET", "/metrics/cadvisor").await;
     port.ask_read_only("GET", "/secret/path").await;
     let text = prometheus::TextEncoder::new().encode_to_string(&port.metrics.gather()).unwrap();
