@@ -241,5 +241,8 @@ fn refused(refusal: Refusal) -> Answer {
 }
 
 #[cfg(test)]
+#[path = "node_api/test_port.rs"]
+mod test_port;
+#[cfg(test)]
 #[path = "node_api/tests.rs"]
 mod tests;

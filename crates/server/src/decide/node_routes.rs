@@ -187,7 +187,6 @@ fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
     let with = |allowed: &[&str], names: &'static str, found: Endpoint| {
         if allowed.contains(&method) { found } else { Endpoint::OtherMethod(names) }
     };
-    let either = |found| with(&["GET", "POST"], "GET, POST", Endpoint::Pod(found));
     match *segments {
         ["healthz"] => Endpoint::Healthz,
         ["healthz", name] if !ends_in_slash => Endpoint::HealthCheck(name.to_owned()),
@@ -211,16 +210,27 @@ fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
             let below = format!("{}{slash}", names.join("/"));
             with(&["GET"], "GET", Endpoint::SystemLogs(below))
         }
+        _ => pod_endpoint(method, segments),
+    }
+}
+
+/// The endpoint of a path that names a pod.
+fn pod_endpoint(method: &str, segments: &[&str]) -> Endpoint {
+    let with = |allowed: &[&str], names: &'static str, found: PodEndpoint| {
+        if allowed.contains(&method) { Endpoint::Pod(found) } else { Endpoint::OtherMethod(names) }
+    };
+    let either = |found| with(&["GET", "POST"], "GET, POST", found);
+    match *segments {
         ["containerLogs", namespace, pod, name] => {
             let target = container(namespace, pod, None, name);
-            with(&["GET"], "GET", Endpoint::Pod(PodEndpoint::ContainerLogs(target)))
+            with(&["GET"], "GET", PodEndpoint::ContainerLogs(target))
         }
         ["checkpoint", namespace, pod, name] => {
             let target = container(namespace, pod, None, name);
-            with(&["POST"], "POST", Endpoint::Pod(PodEndpoint::Checkpoint(target)))
+            with(&["POST"], "POST", PodEndpoint::Checkpoint(target))
         }
         ["run", ref names @ ..] => match container_of(names) {
-            Some(target) => with(&["POST"], "POST", Endpoint::Pod(PodEndpoint::Run(target))),
+            Some(target) => with(&["POST"], "POST", PodEndpoint::Run(target)),
             None => Endpoint::Unknown,
         },
         ["exec", ref names @ ..] => {
