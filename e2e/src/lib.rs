@@ -25,6 +25,7 @@ pub mod differences;
 pub mod faults;
 pub mod first_requests;
 pub mod hollow;
+pub mod https;
 pub mod node;
 pub mod node_told;
 pub mod own_settings;

@@ -28,6 +28,16 @@ settings! {
         images: ImageFetching = "images", absent(ImageFetching::default());
         /// How what is dead is collected.
         gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+        /// The node's API.
+        server: NodeServer = "server", absent(NodeServer::default());
+    }
+}
+
+settings! {
+    /// The node's API.
+    pub struct NodeServer {
+        /// Whether `get nodes/proxy` is enough for exec, attach, run and port-forward by GET, as upstream has it.
+        get_nodes_proxy_allows_exec: bool = "getNodesProxyAllowsExec", absent(false);
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) const ALL: &str = "of the runtime";
 /// A CRI v1 runtime behind a socket. Connects when first used, and again when the connection broke.
 #[derive(Debug, Clone)]
 pub struct CriRuntime {
-    runtime: Service<RuntimeServiceClient<Channel>>,
+    pub(crate) runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
     /// The runtime again, for answers that are not taken as a whole: lists, and outputs of commands.
     lists: Service<Lister>,
@@ -122,7 +122,11 @@ fn image_spec(image: &str) -> cri::ImageSpec {
 }
 
 /// What the runtime calls a thing it made, if it says so.
-fn named<T: From<String>>(call: Call<'_>, id: String, lack: &str) -> Result<T, RuntimeError> {
+pub(crate) fn named<T: From<String>>(
+    call: Call<'_>,
+    id: String,
+    lack: &str,
+) -> Result<T, RuntimeError> {
     if id.is_empty() { Err(call.malformed(lack)) } else { Ok(id.into()) }
 }
 

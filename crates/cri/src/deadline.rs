@@ -13,6 +13,8 @@ pub(crate) enum Class {
     Stop(Duration),
     /// A command in a container, which may take this long or as long as it likes.
     Exec(Option<Duration>),
+    /// A checkpoint of a container, for which the caller may allow more time than for other requests.
+    Checkpoint(Option<Duration>),
     /// A registry, at the speed of its network.
     Pull,
 }
@@ -48,6 +50,9 @@ impl Deadlines {
             Class::Exec(timeout) => {
                 timeout.map_or(LONGEST, |timeout| self.request.saturating_add(timeout))
             }
+            Class::Checkpoint(timeout) => {
+                timeout.map_or(self.request, |time| time.max(self.request))
+            }
             Class::Pull => self.pull,
         };
         deadline.min(LONGEST)
@@ -76,6 +81,9 @@ mod tests {
             (Class::Stop(Duration::MAX), 90_000_000),
             (Class::Exec(Some(Duration::from_secs(5))), 15),
             (Class::Exec(None), 90_000_000),
+            (Class::Checkpoint(None), 10),
+            (Class::Checkpoint(Some(Duration::from_secs(5))), 10),
+            (Class::Checkpoint(Some(Duration::from_secs(50))), 50),
             (Class::Pull, 3600),
         ];
         for (class, seconds) in rows {

@@ -60,6 +60,11 @@ impl Call<'_> {
         self.error(Code::DataLoss, format!("the runtime's answer has {what}"))
     }
 
+    /// The call cannot be made; the runtime is not called.
+    pub(crate) fn invalid(self, problem: &str) -> RuntimeError {
+        self.error(Code::InvalidArgument, problem.to_owned())
+    }
+
     fn error(self, code: Code, message: String) -> RuntimeError {
         RuntimeError { method: self.method, object: self.object.to_owned(), code, message }
     }

@@ -26,6 +26,7 @@ mod parted;
 mod rewritten;
 mod service;
 mod signal;
+mod streaming;
 mod to_cri;
 mod unchanged;
 mod verbose;

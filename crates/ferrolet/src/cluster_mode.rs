@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::panics::PanicGuard;
 use model::ports::addresses::Addresses;
-use model::ports::cluster::{ClusterEvents, PodWrites};
+use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
 use model::ports::pod_api::PodApi;
@@ -70,6 +70,8 @@ pub struct ClusterPorts {
     pub classes: Arc<dyn RuntimeClassFeed>,
     /// Events.
     pub events: Arc<dyn ClusterEvents>,
+    /// Authentication and authorisation of clients of the node's API.
+    pub reviews: Arc<dyn Reviews>,
 }
 
 /// Finds the API server, if there is one; nobody is asked anything yet.
@@ -97,7 +99,8 @@ pub(crate) async fn connect(
         objects: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,
-        events: cluster,
+        events: Arc::clone(&cluster) as _,
+        reviews: cluster,
     }))
 }
 

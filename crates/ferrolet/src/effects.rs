@@ -7,8 +7,11 @@ use serde_json::Value;
 
 /// Fields of the configuration that the agent acts on, each with all that is below it.
 const FIELDS: &[&str] = &[
+    "address",
     "allowedUnsafeSysctls",
     "apiVersion",
+    "authentication",
+    "authorization",
     "cgroupDriver",
     "cgroupRoot",
     "cgroupsPerQOS",
@@ -20,6 +23,10 @@ const FIELDS: &[&str] = &[
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "enableControllerAttachDetach",
+    "enableDebugFlagsHandler",
+    "enableDebuggingHandlers",
+    "enableServer",
+    "enableSystemLogHandler",
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",
@@ -74,8 +81,10 @@ const FIELDS: &[&str] = &[
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",
+    "port",
     "protectKernelDefaults",
     "providerID",
+    "readOnlyPort",
     "registerNode",
     "registerWithTaints",
     "reservedSystemCPUs",
@@ -89,6 +98,11 @@ const FIELDS: &[&str] = &[
     "syncFrequency",
     "systemReserved",
     "systemReservedCgroup",
+    "tlsCertFile",
+    "tlsCipherSuites",
+    "tlsCurvePreferences",
+    "tlsMinVersion",
+    "tlsPrivateKeyFile",
     #[cfg(feature = "otel")]
     "tracing",
     "userNamespaces",
@@ -100,7 +114,7 @@ const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 /// Values that say what the agent does anyway, as JSON.
 const AS_IT_IS: &[(&str, &str)] = &[
     ("contentType", r#""application/json""#),
-    ("enableServer", "false"),
+    ("enableProfilingHandler", "false"),
     ("maxParallelImagePulls", "1"),
     ("memorySwap.swapBehavior", r#""NoSwap""#),
     ("registryPullQPS", "0"),
@@ -121,7 +135,6 @@ const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
 /// Fields without effect that a node relies on at their defaults, and what is missing.
 const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
     ("containerLogMaxSize", "container logs are not rotated"),
-    ("enableServer", "nothing is served on port 10250"),
     ("evictionHard", "no pod is evicted"),
     ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
     ("registryPullQPS", "image pulls are not rate limited"),
@@ -162,6 +175,7 @@ const BUILT_IN: &[&str] = &[
 
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] = &[
+    "cert-dir",
     "cloud-provider",
     "config",
     "config-dir",

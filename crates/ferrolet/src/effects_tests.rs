@@ -121,44 +121,24 @@ fn collect_leaves(path: &str, value: &Value, leaves: &mut Vec<(String, String)>)
 // behaviour: CFG-60
 #[test]
 fn flags_and_fields_without_effect_are_named() {
-    let flags = FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--port=7"]).unwrap();
+    let flags = FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--registry-burst=7"]).unwrap();
     let loaded = config::load_sources(None, None, &flags).unwrap();
     let named = without_effect(&flags, &loaded.config);
-    assert_eq!(named, ["--lock-file", "port"]);
+    assert_eq!(named, ["--lock-file", "registryBurst"]);
     let flags = FlagSet::parse(["--config=x"]).unwrap();
     let mut config = KubeletConfiguration::of_empty_file();
-    config.authentication.x509.client_ca_file = "/ca".to_owned();
+    config.memory_swap.swap_behavior = Some(config::SwapBehavior::LimitedSwap);
     config.logging.verbosity = 9;
     let named = without_effect(&flags, &config);
-    assert_eq!(named, ["authentication.x509.clientCAFile"]);
+    assert_eq!(named, ["memorySwap.swapBehavior"]);
 }
 
 /// Fields that nothing here acts on, with the reason.
 const IDLE: &[(&str, &[&str])] = &[
-    (
-        "nothing is served to other machines",
-        &[
-            "address",
-            "authentication",
-            "authorization",
-            "enableContentionProfiling",
-            "enableDebugFlagsHandler",
-            "enableDebuggingHandlers",
-            "enableProfilingHandler",
-            "enableServer",
-            "enableSystemLogHandler",
-            "enableSystemLogQuery",
-            "port",
-            "readOnlyPort",
-            "serverTLSBootstrap",
-            "showHiddenMetricsForVersion",
-            "tlsCertFile",
-            "tlsCipherSuites",
-            "tlsCurvePreferences",
-            "tlsMinVersion",
-            "tlsPrivateKeyFile",
-        ],
-    ),
+    ("there are no profiles", &["enableContentionProfiling", "enableProfilingHandler"]),
+    ("logs of services are not queried", &["enableSystemLogQuery"]),
+    ("the certificate of the node's API is not requested", &["serverTLSBootstrap"]),
+    ("there are no hidden metrics", &["showHiddenMetricsForVersion"]),
     ("the agent's own certificate is not renewed", &["rotateCertificates"]),
     ("the API server is spoken to in JSON", &["contentType"]),
     ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
@@ -235,9 +215,8 @@ const IDLE: &[(&str, &[&str])] = &[
 /// Fields whose effect is on the configuration itself, or on whether it is taken, while it is read.
 const WHILE_READING: &[&str] = &["failCgroupV1", "mergeDefaultEvictionSettings"];
 
-/// Read to be told, and without the effect they are for: the node's object has the port on which nobody
-/// listens yet, and a configuration that is shown names the certificate that upstream would serve with.
-const ONLY_TOLD: &[&str] = &["port", "serverTLSBootstrap", "tlsCertFile", "tlsPrivateKeyFile"];
+/// Read without the effect they are for: with it set, the agent generates no certificate, and requests none.
+const ONLY_TOLD: &[&str] = &["serverTLSBootstrap"];
 
 fn idle() -> impl Iterator<Item = &'static str> {
     IDLE.iter().flat_map(|(_, fields)| fields.iter().copied())

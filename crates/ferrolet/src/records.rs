@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
-use journal::{DiskJournal, Found, Ledger, Query, Recording, Witnesses};
+use journal::{DiskJournal, Found, Ledger, Query, Recording, SessionJournal, Witnesses};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
 use model::intercept::Intercepted;
+use model::ports::files::FileError;
 use node::NodeHandle;
 use process::version::FERROLET;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,7 @@ const SEARCH: Duration = Duration::from_secs(30);
 pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) sessions: Arc<SessionJournal>,
     witnesses: Arc<Witnesses>,
     /// Images that must not go.
     claims: ImageClaims,
@@ -34,6 +36,8 @@ impl Records {
     /// remove without one.
     pub(crate) fn new(settings: &Settings, ports: &mut Ports) -> Self {
         let (segments, clock) = (Arc::clone(&ports.journal), Arc::clone(&ports.clock));
+        let sessions =
+            SessionJournal::new(&*segments, Arc::clone(&clock), FERROLET, settings.journal_bytes);
         let journal = DiskJournal::new(segments, clock, FERROLET, settings.journal_bytes);
         let journal = Arc::new(journal);
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
@@ -54,7 +58,7 @@ impl Records {
             let inner = Arc::clone(&cluster.pod_writes);
             cluster.pod_writes = Arc::new(Intercepted::new(inner, &recording));
         }
-        Self { journal, ledger, witnesses, claims }
+        Self { journal, ledger, sessions: Arc::new(sessions), witnesses, claims }
     }
 
     /// The claims on images that its runtime honours; the node is notified when images come and go.
@@ -68,7 +72,11 @@ impl Records {
 
     /// Syncs the journal, and records the removals that were in progress when an earlier agent was killed.
     pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
-        Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop)
+        let sessions = self.sessions.keep(stop.clone());
+        let removals = Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop);
+        async move {
+            tokio::join!(removals, sessions);
+        }
     }
 }
 
@@ -76,23 +84,27 @@ impl Records {
 #[derive(Debug)]
 pub(crate) struct JournalView {
     journal: Arc<DiskJournal>,
+    sessions: Arc<SessionJournal>,
     pool: Pool,
 }
 
 impl JournalView {
-    pub(crate) fn new(journal: Arc<DiskJournal>) -> Self {
-        Self { journal, pool: Pool::new("journal", Size { threads: 2, spare: 2 }) }
+    pub(crate) fn new(records: &Records) -> Self {
+        let (journal, sessions) = (Arc::clone(&records.journal), Arc::clone(&records.sessions));
+        Self { journal, sessions, pool: Pool::new("journal", Size { threads: 2, spare: 2 }) }
     }
 }
 
 #[async_trait]
 impl server::Removals for JournalView {
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
-        let journal = Arc::clone(&self.journal);
+        let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
         let subject = Path::new("the journal");
         let call = Call { operation: "search", subject, limit: SEARCH };
-        let found = self.pool.run(call, move || journal.find(&query, limit)).await;
+        let search =
+            move || Ok(journal.find(&query, limit)?.with_sessions(sessions.find(&query, limit)?));
+        let found = self.pool.run(call, search).await;
         let found = found.map_err(|error| error.to_string())?;
-        found.map_err(|error| Chain(&error).to_string())
+        found.map_err(|error: FileError| Chain(&error).to_string())
     }
 }

@@ -48,6 +48,7 @@ use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods}
 use crate::pod_cidr::tell_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
+use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
 use crate::wiring::{
     Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, PodResourcesSocket, Ports, Registry,
     Settings,
@@ -119,7 +120,9 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         verbosity,
         traces,
         watchdog,
-        pull_timeout: args.own.images.pull_timeout.to_std(),
+        own: &args.own,
+        generates_certificate: args.generates_certificate,
+        flags: &args.flags,
     };
     run_async(serve(&config, settings, here)).context("start the async runtime")?
 }
@@ -226,8 +229,8 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        // How long an image may take is told to the runtime's client.
-        let FerroletConfiguration { pleg, events, gc, container_links_dir, images: _ } = own;
+        // The runtime's client and the node's API have settings of their own.
+        let FerroletConfiguration { pleg, events, gc, container_links_dir, .. } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
         self.journal_bytes = gc.journal.max_bytes.into();
@@ -284,8 +287,25 @@ struct Here<'a> {
     traces: Option<Traces>,
     /// How often the service manager wants to hear that the agent is well.
     watchdog: Option<Duration>,
-    /// How long the runtime may take to fetch an image.
-    pull_timeout: Duration,
+    /// The settings of our own.
+    own: &'a FerroletConfiguration,
+    /// Whether no certificate for the node's API is configured.
+    generates_certificate: bool,
+    /// The flags of the command line.
+    flags: &'a [(String, String)],
+}
+
+impl<'a> Here<'a> {
+    fn node_api(&self, config: &'a KubeletConfiguration, node: &'a str) -> NodeApiOptions<'a> {
+        NodeApiOptions {
+            config,
+            own: self.own,
+            node,
+            in_cluster: self.kubeconfig.is_some(),
+            generates_certificate: self.generates_certificate,
+            flags: self.flags,
+        }
+    }
 }
 
 async fn serve(
@@ -346,7 +366,7 @@ async fn prepare(
 ) -> Result<(Ports, Local)> {
     let metrics = Registry::new();
     tell_features(&metrics, config).context("tell which features are on")?;
-    let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
+    let (endpoint, runtime) = runtime(config, here.own.images.pull_timeout.to_std(), &metrics)?;
     settings.runtime_name = wait_for_runtime(&*runtime, endpoint.path()).await;
     let cgroups = prepare_with_runtime(config, settings, &runtime, &metrics, early).await?;
     let (cgroups, cgroup_pool) = cgroups.unzip();
@@ -359,6 +379,8 @@ async fn prepare(
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
         verbosity: Arc::new(here.verbosity.clone()),
         pod_resources: PodResourcesSocket::of(here.root_dir, config),
+        node_api: NodeApiPorts::open(here.node_api(config, &settings.node_name)).await?,
+        streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];

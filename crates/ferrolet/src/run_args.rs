@@ -44,6 +44,10 @@ pub struct RunArgs {
     pub(crate) node: NodeFlags,
     /// What is collected, and when.
     pub(crate) collection: CollectionRules,
+    /// Whether no certificate for the node's API is configured, so that one is generated.
+    pub(crate) generates_certificate: bool,
+    /// The flags, for `/flagz`.
+    pub(crate) flags: Vec<(String, String)>,
 }
 
 impl RunArgs {
@@ -131,6 +135,9 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
     let without_effect = without_effect(flags, &loaded.config);
     let mut config = loaded.config;
     config.settle_reserved_cpus();
+    let has_certificate =
+        !config.tls_cert_file.is_empty() || !config.tls_private_key_file.is_empty();
+    let generates_certificate = !has_certificate && !config.server_tls_bootstrap;
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
@@ -146,6 +153,8 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
         external_cloud: flags.text("cloud-provider") == "external",
+        generates_certificate,
+        flags: flags.shown(),
         node: NodeFlags {
             seccomp_default: flags.is_on("seccomp-default"),
             ignores_eviction: flags.is_on("experimental-allocatable-ignore-eviction"),
@@ -173,7 +182,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nport: 3\n";
+                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nregistryBurst: 3\n";
         hostfs::replace(&file, text.as_bytes()).unwrap();
         let file = file.to_str().unwrap();
         let args = run(&["--config", file, "--sync_frequency=9s", "-v5", "--root-dir", "/r"]);
@@ -181,7 +190,7 @@ mod tests {
         assert_eq!(args.config.file_check_frequency.to_std().as_secs(), 8);
         assert_eq!(args.config.logging.verbosity, 5);
         assert_eq!((args.root_dir, args.hostname_override), (PathBuf::from("/r"), None));
-        assert_eq!(args.without_effect, ["port"]);
+        assert_eq!(args.without_effect, ["registryBurst"]);
     }
 
     // behaviour: CFG-60
@@ -193,12 +202,12 @@ mod tests {
             warnings.iter().filter(|line| line.contains(words)).count()
         };
         assert_eq!(about(&logged.warnings(), "settings have no effect yet"), 0);
-        run(&["--lock-file=/l", "--port=7"]).warn_of_settings();
+        run(&["--lock-file=/l", "--registry-burst=7"]).warn_of_settings();
         let warnings = logged.warnings();
         let about = |words: &str| about(&warnings, words);
         let counts = (about("deprecated"), about("settings have no effect yet"));
         assert_eq!(counts, (1, 1), "{warnings:?}");
-        assert_eq!(about("--lock-file, port"), 1, "{warnings:?}");
+        assert_eq!(about("--lock-file, registryBurst"), 1, "{warnings:?}");
     }
 
     // behaviour: CFG-63
@@ -210,12 +219,10 @@ mod tests {
         let about = "these defaults of the kubelet have no effect yet";
         let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
         assert_eq!(named.len(), 1, "{warnings:?}");
-        for field in
-            ["containerLogMaxSize (", "enableServer (", "evictionHard (", "registryPullQPS ("]
-        {
+        for field in ["containerLogMaxSize (", "evictionHard (", "registryPullQPS ("] {
             assert!(named[0].contains(field), "{field}: {named:?}");
         }
-        let off = ["--container-log-max-size=-1", "--enable-server=false", "--registry-qps=0"];
+        let off = ["--container-log-max-size=-1", "--registry-qps=0"];
         let gate = "--feature-gates=KubeletEnsureSecretPulledImages=false";
         assert_eq!(run(&[&off[..], &[gate]].concat()).missed_at_default, [""; 0]);
     }

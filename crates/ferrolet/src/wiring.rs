@@ -1,6 +1,8 @@
 //! Builds the agent: each part after the parts it needs, then the tasks.
 
 mod given;
+pub mod node_api;
+mod servers;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use gc::decide::PodStates;
 use gc::images::ImageGc;
 use model::acts::Acts;
 use model::panics::PanicGuard;
+use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -37,6 +40,8 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 pub use self::given::{ManifestUrl, Ports, Settings};
+use self::node_api::NodeApiPorts;
+use self::servers::{ServerInputs, start_servers};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
@@ -50,17 +55,14 @@ use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
 use crate::manifest_support::ManifestSupport;
-use crate::metrics_text::Metrics;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::panic_reports::panic_guard;
 use crate::pleg_statuses::PlegStatuses;
 use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
-use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
-use crate::records::{JournalView, Records};
-use crate::runtime_logs::RuntimeLogs;
+use crate::records::Records;
 use crate::runtime_state::{Ready, runtime_state};
 use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
@@ -68,7 +70,6 @@ use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
-use crate::version::version;
 
 /// How the agent is asked from this machine.
 #[derive(Debug)]
@@ -79,6 +80,10 @@ pub struct Local {
     pub verbosity: Arc<dyn Verbosity>,
     /// Where it is told which resources pods have.
     pub pod_resources: PodResourcesSocket,
+    /// The ports of the node's API.
+    pub node_api: Option<NodeApiPorts>,
+    /// Prepares streams into containers.
+    pub streaming: Arc<dyn Streaming>,
 }
 
 /// The agent, ready to run.
@@ -121,7 +126,7 @@ impl Agent {
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let states = workers_handle.states();
         let statuses = status.reader();
-        let inputs = WriterInputs { copies, states, times, statuses };
+        let inputs = WriterInputs { copies: copies.clone(), states, times, statuses };
         let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (notifier, containers) =
@@ -152,8 +157,18 @@ impl Agent {
         });
         let checked = (pleg.health, pulse, stuck_calls(&ports));
         let (health, shown) = start_health(settings, checked, &mut tasks);
-        let known = (Arc::clone(&served), index, book, RuntimeLogs(pleg.cache));
-        answer(local, ports, known, (&shown, &records, &collector), &mut tasks);
+        let inputs = ServerInputs {
+            pods: Arc::clone(&served),
+            index,
+            events: book,
+            cache: pleg.cache,
+            copies,
+            health: shown,
+            agent_health: &health,
+            records: &records,
+            collector: &collector,
+        };
+        start_servers(local, ports, inputs, &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
@@ -210,34 +225,6 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
         tasks.spawn("iptables chains", |stop| keep_chains(filter, stop));
     }
     tasks
-}
-
-/// Starts to answer on this machine, if anybody may ask.
-fn answer(
-    local: Option<Local>,
-    ports: Ports,
-    (pods, index, events, log_paths): (Arc<ServedPods>, Arc<PodIndex>, Arc<EventBook>, RuntimeLogs),
-    (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
-    tasks: &mut Tasks,
-) {
-    let Some(Local { listener, verbosity, pod_resources }) = local else { return };
-    let told = ToldPods::new(pods.reader().clone(), index);
-    let lister = pod_resources.lister(told, &ports);
-    tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
-    let answers = server::Parts {
-        pods,
-        events,
-        log_paths: Arc::new(log_paths),
-        logs: ports.logs,
-        health: Arc::clone(health),
-        metrics: Arc::new(Metrics(ports.metrics)),
-        removals: Arc::new(JournalView::new(Arc::clone(&records.journal))),
-        collector: Arc::clone(collector) as _,
-        verbosity,
-        clock: ports.clock,
-        version: version(),
-    };
-    tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
 }
 
 /// The status manager, and the pods that the server shows.

@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use exchange::{Outcome, exchange};
 use target::Target;
+pub use tls::SystemTls;
 use tls::Tls;
 
 /// The request that would come after this many is not made.

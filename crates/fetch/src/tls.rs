@@ -1,5 +1,6 @@
 //! Whom to trust.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// The authorities that vouch for servers, read when they are first needed.
 #[derive(Debug)]
@@ -96,6 +97,18 @@ impl Tls {
             return Err("the system has no certificates of authorities".into());
         }
         Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
+/// The TLS settings of a client that trusts the authorities of the system, which are read when they are first needed.
+#[derive(Debug, Default)]
+pub struct SystemTls(Tls);
+
+impl SystemTls {
+    /// The settings.
+    pub async fn client_config(&self) -> Result<Arc<ClientConfig>, Box<dyn Error + Send + Sync>> {
+        let config = self.0.config.get_or_try_init(|| self.0.load()).await?;
+        Ok(Arc::clone(config))
     }
 }
 

@@ -41,6 +41,7 @@ mod replace;
 mod segments;
 mod socket;
 mod subordinate_ids;
+mod system_logs;
 #[cfg(test)]
 mod test_mount;
 mod text;
@@ -70,10 +71,11 @@ pub use memory::{give_back, share_one_heap};
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
 pub use packet_filter::HostPacketFilter;
-pub use replace::replace;
+pub use replace::{replace, replace_with_mode};
 pub use segments::HostSegments;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen, listen_with_mode};
 pub use subordinate_ids::subordinate_ids;
+pub use system_logs::{OpenedLog, open_system_log};
 
 /// The files of this host. All clones share one inotify instance, of which a machine has few.
 #[derive(Debug, Clone, Default)]

@@ -3,12 +3,14 @@
 //! ```text
 //!  file ──chunks──> text::Text (pure: lines, times, partial lines) ──> text
 //!    ^ tail: where to begin, found from the end
+//!    ^ rotated: older files of the log, compressed or not, which are read before
 //!    ^ notice: something was written, or a second passed
 //! ```
 
 mod line;
 mod notice;
 mod reader;
+mod rotated;
 mod tail;
 mod text;
 

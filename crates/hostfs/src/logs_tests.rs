@@ -7,6 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures_util::StreamExt as _;
 use model::ports::files::{Heard, HostFiles as _};
 use model::ports::logs::{ContainerLogs, LogRequest, LogText};
@@ -225,4 +227,138 @@ async fn a_log_that_is_a_link_or_no_file_is_not_read() {
     let path = moved.join(Path::new("default_web_uid/main/0.log"));
     let read = HostLogs::default().open(&path, &LogRequest::default(), None).await;
     assert!(read.is_ok());
+}
+
+impl Log {
+    fn rotated(&self, time: &str) -> PathBuf {
+        self.path.with_extension(format!("log.{time}"))
+    }
+
+    /// Rotates the log, and begins it anew.
+    fn rotate(&self, time: &str) {
+        fs::rename(&self.path, self.rotated(time)).unwrap();
+        self.append("");
+    }
+
+    /// Rotates the log and compresses the rotated file.
+    fn rotate_compressed(&self, time: &str) {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&fs::read(&self.path).unwrap()).unwrap();
+        fs::write(self.rotated(&format!("{time}.gz")), encoder.finish().unwrap()).unwrap();
+        fs::remove_file(&self.path).unwrap();
+        self.append("");
+    }
+}
+
+/// A log of four lines for each of its files: two compressed ones, one rotated, and the current one.
+fn log_of_four_files() -> Log {
+    let log = Log::new();
+    let mut number = 0;
+    let mut write = || {
+        for _ in 0..4 {
+            log.write(&format!("line {number}"));
+            number += 1;
+        }
+    };
+    write();
+    log.rotate_compressed("20260101-000000");
+    write();
+    log.rotate_compressed("20260102-000000");
+    write();
+    log.rotate("20260103-000000");
+    write();
+    log
+}
+
+fn lines(from: u32) -> String {
+    (from..16).map(|number| format!("line {number}\n")).collect()
+}
+
+#[tokio::test]
+async fn rotated_files_are_read_before_the_current_one() {
+    let log = log_of_four_files();
+    assert_eq!(log.read(&LogRequest::default()).await, lines(0));
+    for (count, from) in
+        [(0, 16), (1, 15), (4, 12), (5, 11), (8, 8), (10, 6), (12, 4), (15, 1), (99, 0)]
+    {
+        assert_eq!(log.read(&tail(count)).await, lines(from), "the last {count}");
+    }
+}
+
+#[tokio::test]
+async fn follower_begins_in_rotated_files() {
+    let log = log_of_four_files();
+    let (mut follower, end) = log.follow(&HostLogs::default(), &tail(6)).await;
+    follower.hears(&lines(10)).await;
+    log.write("more");
+    end.send(()).unwrap();
+    follower.hears(&format!("{}more\n", lines(10))).await;
+    follower.ends().await;
+}
+
+#[tokio::test]
+async fn file_that_is_being_compressed_is_read_once() {
+    let log = log_of_four_files();
+    let compressed = fs::read(log.rotated("20260102-000000.gz")).unwrap();
+    fs::write(log.rotated("20260103-000000.gz"), &compressed[..10]).unwrap();
+    fs::write(log.rotated("20260103-000000.gz.tmp"), "half").unwrap();
+    assert_eq!(log.read(&LogRequest::default()).await, lines(0));
+}
+
+#[tokio::test]
+async fn rotated_files_older_than_the_requested_time_are_not_read() {
+    let log = log_of_four_files();
+    // Not even opened: it is no file that could be decompressed.
+    let damaged = log.rotated("20260101-000000.gz");
+    fs::write(&damaged, "damaged").unwrap();
+    let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+    fs::File::options().write(true).open(&damaged).unwrap().set_times(old).unwrap();
+    let since = Some("2025-12-31T00:00:00Z".parse().unwrap());
+    let request = LogRequest { since, ..LogRequest::default() };
+    assert_eq!(log.read(&request).await, lines(4));
+}
+
+#[tokio::test]
+async fn rotated_file_that_is_a_link_is_not_read() {
+    let log = Log::new();
+    log.write("line");
+    let secret = log.root.path().join("secret");
+    fs::write(&secret, "2026-01-01T00:00:00Z stdout F secret\n").unwrap();
+    symlink(&secret, log.rotated("20260101-000000")).unwrap();
+    assert_eq!(log.read(&LogRequest::default()).await, "line\n");
+    assert_eq!(log.read(&tail(5)).await, "line\n");
+}
+
+#[tokio::test]
+async fn damaged_compressed_file_is_left_out() {
+    let log = Log::new();
+    log.write("line");
+    fs::write(log.rotated("20260101-000000.gz"), "damaged").unwrap();
+    assert_eq!(log.read(&LogRequest::default()).await, "line\n");
+    assert_eq!(log.read(&tail(5)).await, "line\n");
+}
+
+#[tokio::test]
+async fn follower_that_is_two_rotations_behind_misses_nothing() {
+    let log = Log::new();
+    log.write("one");
+    let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
+    // It has not read anything yet.
+    log.rotate("20260101-000000");
+    log.write("two");
+    log.rotate("20260102-000000");
+    log.write("three");
+    end.send(()).unwrap();
+    follower.hears("one\ntwo\nthree\n").await;
+    follower.ends().await;
+}
+
+#[tokio::test]
+async fn follower_ends_when_the_log_is_removed() {
+    let log = Log::new();
+    log.write("one");
+    let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
+    follower.hears("one\n").await;
+    fs::remove_file(&log.path).unwrap();
+    follower.ends().await;
 }

@@ -12,6 +12,11 @@ use rustix::io::Errno;
 /// Writes a file that only the agent's user reads, in place of what is there. After a crash at any
 /// moment there is the old content or the new, on disk.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, content, 0o600)
+}
+
+/// The same with another mode, whatever the umask is.
+pub fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     make_directory(directory)?;
@@ -20,6 +25,9 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file =
         OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(content)?;
+    if mode != 0o600 {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
     file.sync_all()?;
     std::fs::rename(&draft, path)?;
     File::open(directory)?.sync_all()

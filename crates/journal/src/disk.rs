@@ -11,6 +11,7 @@ use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::journal::Outcome;
 use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::streaming::Session;
 use model::trouble::Trouble;
 use model::verdict::Verdict;
 use tokio::sync::Notify;
@@ -149,7 +150,11 @@ impl Disk {
             entry.outcome = outcome;
             entry.error = match outcome {
                 Became::Unknown | Became::Failed => Some(format!("{NO_ANSWER}{more}")),
-                Became::Removed | Became::Gone | Became::Held => {
+                Became::Removed
+                | Became::Gone
+                | Became::Held
+                | Became::Opened
+                | Became::Refused => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None
                 }
@@ -216,6 +221,11 @@ impl Disk {
             }
             self.keep(&mut state, entry);
         }
+    }
+
+    /// Takes a session, and when it was opened or refused.
+    pub(crate) fn record_session(&self, session: &Session, at: Timestamp) {
+        self.keep(&mut self.state(), Entry::of_session(session, at, &self.version));
     }
 
     /// Notes down a removal before it is made.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ports::journal::Outcome;
+use model::ports::streaming::Session;
 use model::verdict::{Detail, Input, Owner, Verdict};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
@@ -17,6 +18,12 @@ const LONGEST_TEXT: usize = 1024;
 const LONGEST_LIST: usize = 8 * 1024;
 /// An id may be a path.
 const LONGEST_ID: usize = 2048;
+
+/// How many ports of a session are kept.
+const MOST_PORTS: usize = 64;
+
+/// The rule of sessions: there is none.
+const SESSION: &str = "session";
 
 /// Said of a removal of which nothing more is known than that it had begun.
 pub(crate) const NO_ANSWER: &str = "the process ended before the answer";
@@ -35,6 +42,10 @@ pub enum Became {
     Failed,
     /// The process that removed it ended before it heard whether it is gone.
     Unknown,
+    /// A session was opened.
+    Opened,
+    /// A session was refused.
+    Refused,
 }
 
 impl Became {
@@ -46,6 +57,8 @@ impl Became {
             Self::Held => "held",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
+            Self::Opened => "opened",
+            Self::Refused => "refused",
         }
     }
 }
@@ -118,6 +131,41 @@ impl Entry {
             },
             version: version.to_owned(),
         }
+    }
+
+    /// The entry of a session. Its kind is that of the session, its id and name are those of the container.
+    pub(crate) fn of_session(session: &Session, time: Timestamp, version: &str) -> Self {
+        let text = |text: &str| shortened(text, LONGEST_TEXT);
+        let mut detail = vec![("user".to_owned(), Value::from(text(&session.user)))];
+        if let Some(address) = session.address {
+            detail.push(("from".to_owned(), address.to_string().into()));
+        }
+        if let Some(program) = &session.program {
+            detail.push(("program".to_owned(), text(program).into()));
+        }
+        if !session.ports.is_empty() {
+            let ports = session.ports.iter().take(MOST_PORTS).copied();
+            detail.push(("ports".to_owned(), ports.map(Value::from).collect()));
+        }
+        let refusal = session.refusal.as_deref();
+        Self {
+            time,
+            kind: session.kind.as_str().to_owned(),
+            id: shortened(session.object.as_str(), LONGEST_ID),
+            name: text(&session.container),
+            pod: Some(text(&session.pod.to_string())),
+            pod_uid: Some(text(session.uid.as_str())),
+            rule: SESSION.to_owned(),
+            detail: Inputs(detail),
+            outcome: if refusal.is_some() { Became::Refused } else { Became::Opened },
+            error: refusal.map(text),
+            version: version.to_owned(),
+        }
+    }
+
+    /// Whether it is a session and not a removal.
+    pub fn is_session(&self) -> bool {
+        matches!(self.outcome, Became::Opened | Became::Refused)
     }
 
     /// The entry of a verdict that is about to be carried out.

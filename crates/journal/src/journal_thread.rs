@@ -9,6 +9,7 @@ use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::journal::{Journal, Noted, Outcome};
 use model::ports::segments::Segments;
+use model::ports::streaming::Session;
 use model::verdict::Verdict;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -123,6 +124,12 @@ impl DiskJournal {
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
         self.flush();
         self.disk.find(query, limit)
+    }
+
+    /// Records a session.
+    pub(crate) fn record_session(&self, session: Session) {
+        let at = self.disk.now();
+        self.submit(move |disk| disk.record_session(&session, at));
     }
 
     /// What earlier processes had begun to remove when they were killed. Each is to be

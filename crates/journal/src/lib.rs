@@ -33,6 +33,7 @@ mod ledger;
 mod query;
 mod recording;
 mod repeated;
+mod sessions;
 mod settle;
 mod under_way;
 
@@ -43,5 +44,6 @@ pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
 pub use recording::Recording;
+pub use sessions::{SessionJournal, find_sessions};
 pub use settle::Witnesses;
 pub use under_way::Left;

@@ -4,6 +4,7 @@
 //! needs a dozen fields.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -341,8 +342,8 @@ impl ClusterEvent {
     }
 }
 
-/// Who asks, as an authenticator knows them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The user of a request, as an authenticator identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct User {
     /// The name.
     pub name: String,
@@ -350,6 +351,24 @@ pub struct User {
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
+    /// Further attributes, by name.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// A request that the API server authorises.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum AccessRequest {
+    /// Gets a path that is no resource.
+    Path(String),
+    /// Uses a subresource of a node.
+    Node {
+        /// The node.
+        node: String,
+        /// The verb of the API; empty where the method has none.
+        verb: &'static str,
+        /// The subresource, such as `proxy`.
+        subresource: &'static str,
+    },
 }
 
 #[cfg(test)]

@@ -18,3 +18,4 @@ pub mod packet_filter;
 pub mod pod_api;
 pub mod runtime;
 pub mod segments;
+pub mod streaming;

@@ -140,6 +140,7 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
         key_file: serving.key_file.clone(),
         client_ca_file: serving.client_ca_file.clone(),
         newest_tls_only: serving.newest_tls_only,
+        ..TlsSettings::default()
     };
     let certificates = Certificates::read(tls, &host_name(), files, clock).await?;
     let listener = listen(&serving.address, serving.port).await;

@@ -1,16 +1,14 @@
 //! Authentication and authorisation of callers by the API server (delegated, as upstream's).
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::cluster::User;
-use model::ports::cluster::{ApiError, Reviews};
-use tokio::time::Instant;
+use model::cluster::{AccessRequest, User};
+use model::ports::cluster::Reviews;
 use tracing::warn;
 
-use crate::recent::Recent;
+use crate::reviews::{CachedReviews, ReviewSettings, Tries};
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
@@ -31,16 +29,11 @@ pub struct AccessSettings {
     pub denied_ttl: Duration,
 }
 
-/// Authenticates and authorises callers with token reviews and access reviews of the API server. The locks are held for
-/// a look-up or a change, never over an await.
+/// Authenticates and authorises callers with token reviews and access reviews of the API server.
 #[derive(Debug)]
 pub struct Access {
-    reviews: Arc<dyn Reviews>,
-    settings: AccessSettings,
-    /// Hash tokens, so that the cache stores none.
-    seeds: [RandomState; 2],
-    owners: Mutex<Recent<[u64; 2], Option<User>>>,
-    rights: Mutex<Recent<(User, String), bool>>,
+    reviews: CachedReviews,
+    open_paths: Vec<String>,
 }
 
 /// The credentials of a connection and its request.
@@ -77,13 +70,14 @@ pub(crate) enum Verdict {
 impl Access {
     /// Access by these reviews.
     pub fn new(reviews: Arc<dyn Reviews>, settings: AccessSettings) -> Self {
-        let seeds = [RandomState::new(), RandomState::new()];
-        Self { reviews, settings, seeds, owners: Mutex::default(), rights: Mutex::default() }
+        let AccessSettings { open_paths, token_ttl, allowed_ttl, denied_ttl } = settings;
+        let settings = ReviewSettings { token_ttl, allowed_ttl, denied_ttl, tries: Tries::Once };
+        Self { reviews: CachedReviews::new(reviews, settings), open_paths }
     }
 
     /// Whether a path needs no authorisation.
     pub(crate) fn is_open(&self, path: &str) -> bool {
-        self.settings.open_paths.iter().any(|open| match open.strip_suffix('*') {
+        self.open_paths.iter().any(|open| match open.strip_suffix('*') {
             Some(beginning) => path.starts_with(beginning),
             None => path == open,
         })
@@ -94,11 +88,11 @@ impl Access {
         match (credentials.certificate, credentials.token) {
             (Some(user), _) => Ok(Caller { user, is_known: true }),
             (None, None) => Ok(Caller { user: anonymous(), is_known: false }),
-            (None, Some(token)) => match self.owner(&token).await {
+            (None, Some(token)) => match self.reviews.owner(&token).await {
                 Ok(Some(user)) => Ok(Caller { user, is_known: true }),
                 Ok(None) => Err(Verdict::Unauthenticated),
                 Err(error) => {
-                    warn!(error = %Chain(&error), "cannot ask the API server whose token it is");
+                    warn!(error = %Chain(&*error), "cannot ask the API server whose token it is");
                     Err(Verdict::Unknown)
                 }
             },
@@ -111,55 +105,30 @@ impl Access {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Verdict::Allowed;
         }
-        let name = user.name.clone();
-        match self.may_get(user, path).await {
+        match self.reviews.is_allowed(&user, &AccessRequest::Path(path.to_owned())).await {
             Ok(true) => Verdict::Allowed,
             Ok(false) => Verdict::Forbidden,
             Err(error) => {
-                let error = Chain(&error);
-                warn!(user = name, %error, "cannot ask the API server who may see metrics");
+                let error = Chain(&*error);
+                warn!(user = user.name, %error, "cannot ask the API server who may see metrics");
                 Verdict::Unknown
             }
         }
     }
-
-    async fn owner(&self, token: &str) -> Result<Option<User>, ApiError> {
-        let key = self.seeds.each_ref().map(|seed| seed.hash_one(token));
-        let recent = || self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = recent().get(&key, Instant::now());
-        if let Some(owner) = known {
-            return Ok(owner);
-        }
-        let owner = self.reviews.token_owner(token).await?;
-        let now = Instant::now();
-        recent().keep(key, owner.clone(), now + self.settings.token_ttl, now);
-        Ok(owner)
-    }
-
-    async fn may_get(&self, user: User, path: &str) -> Result<bool, ApiError> {
-        let question = (user, path.to_owned());
-        let recent = || self.rights.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = recent().get(&question, Instant::now());
-        if let Some(allowed) = known {
-            return Ok(allowed);
-        }
-        let allowed = self.reviews.may_get(&question.0, path).await?;
-        let AccessSettings { allowed_ttl, denied_ttl, .. } = self.settings;
-        let now = Instant::now();
-        let until = now + if allowed { allowed_ttl } else { denied_ttl };
-        recent().keep(question, allowed, until, now);
-        Ok(allowed)
-    }
 }
 
-fn anonymous() -> User {
+/// The user of a request without credentials.
+pub(crate) fn anonymous() -> User {
     let groups = vec![UNAUTHENTICATED.to_owned()];
-    User { name: ANONYMOUS.to_owned(), uid: String::new(), groups }
+    User { name: ANONYMOUS.to_owned(), groups, ..User::default() }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use async_trait::async_trait;
+    use model::ports::cluster::ApiError;
 
     use super::*;
 
@@ -186,7 +155,8 @@ mod tests {
             }
         }
 
-        async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
+        async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError> {
+            let AccessRequest::Path(path) = request else { return Ok(false) };
             self.0.lock().unwrap().push(format!("{} {path}", user.name));
             Ok(user.name == "good" && path == "/metrics")
         }

@@ -2,21 +2,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::cluster::AccessRequest;
 use model::ports::cluster::{ApiError, Reviews};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair,
-};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::SupportedProtocolVersion;
 use testkit::clock::VirtualClock;
-use testkit::files::MemoryFiles;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::access::AccessSettings;
+use crate::test_tls::{Authority, Identity, status};
 use crate::tls::TlsSettings;
 
 /// Accepts the tokens `good` and `poor`, and allows `good` to get metrics and settings, by token or certificate.
@@ -30,8 +24,10 @@ impl Reviews for Reviewer {
         Ok(known.then(|| User { name: token.to_owned(), ..User::default() }))
     }
 
-    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
-        Ok(user.name == "good" && ["/metrics", "/configz", "/healthz/ping"].contains(&path))
+    async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError> {
+        let AccessRequest::Path(path) = request else { return Ok(false) };
+        Ok(user.name == "good"
+            && ["/metrics", "/configz", "/healthz/ping"].contains(&path.as_str()))
     }
 }
 
@@ -48,41 +44,6 @@ impl Pages for TestPages {
             "/readyz" => text_page(StatusCode::INTERNAL_SERVER_ERROR, "not ready"),
             _ => text_page(StatusCode::NOT_FOUND, "404 page not found\n"),
         }
-    }
-}
-
-/// A certificate authority.
-struct Authority {
-    certificate: CertificateDer<'static>,
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate with its key.
-type Identity = (rcgen::Certificate, KeyPair);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        let (pem, der) = (certificate.pem(), certificate.der().clone());
-        Self { certificate: der, pem, issuer: Issuer::new(params, key) }
-    }
-
-    fn issue(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Identity {
-        params.extended_key_usages = vec![usage];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-
-    /// A client certificate with this name.
-    fn client(&self, name: &str) -> Identity {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, name);
-        self.issue(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 }
 
@@ -107,17 +68,13 @@ impl Port {
 
     async fn reviewed_by(reviewer: Arc<dyn Reviews>, options: Options) -> Self {
         let authority = Authority::new();
-        let files = Arc::new(MemoryFiles::new());
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        let (certificate, key) = authority.issue(params, ExtendedKeyUsagePurpose::ServerAuth);
-        files.write("/tls/cert", certificate.pem());
-        files.write("/tls/key", key.serialize_pem());
-        files.write("/tls/ca", authority.pem.clone());
+        let files = authority.server_files();
         let tls = TlsSettings {
             cert_file: Some("/tls/cert".into()),
             key_file: Some("/tls/key".into()),
             client_ca_file: Some("/tls/ca".into()),
             newest_tls_only: options.newest_tls_only,
+            ..TlsSettings::default()
         };
         let clock = Arc::new(VirtualClock::new());
         let certificates = Certificates::read(tls, "localhost", files, clock).await.unwrap();
@@ -149,31 +106,7 @@ impl Port {
         who: Option<&Identity>,
         text: &str,
     ) -> Result<String, String> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.authority.certificate.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match who {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-                builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
-            }
-        };
-        let name = ServerName::try_from("localhost").unwrap();
-        let all = async {
-            let stream = TcpStream::connect(self.address).await?;
-            let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-            stream.write_all(text.as_bytes()).await?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await?;
-            io::Result::Ok(String::from_utf8(answer).unwrap())
-        };
-        let answer = timeout(Duration::from_secs(30), all).await.unwrap();
-        answer.map_err(|error| error.to_string())
+        self.authority.exchange(self.address, versions, who, text).await
     }
 
     /// Gets a path; returns the status and the whole answer.
@@ -195,11 +128,6 @@ enum Who<'a> {
     Anonymous,
     Token(&'a str),
     Certificate(&'a Identity),
-}
-
-fn status(answer: &str) -> u16 {
-    let line = answer.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("{answer:?}"));
-    line.split(' ').next().unwrap().parse().unwrap()
 }
 
 // behaviour: PGC-100, PGC-102
@@ -318,12 +246,12 @@ impl Reviews for Slow {
         std::future::pending().await
     }
 
-    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
+    async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError> {
         if user.name == "hung" {
             self.0.send_modify(|count| *count += 1);
             return std::future::pending().await;
         }
-        Reviewer.may_get(user, path).await
+        Reviewer.is_allowed(user, request).await
     }
 }
 

@@ -19,6 +19,8 @@
 //!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED, REFUSED as it happens
 //!  GET /events[?pod=NS/NAME]      the last events of pods
 //!  GET /logs/{namespace}/{pod}/{container}?follow=&previous=&tailLines=&sinceSeconds=&timestamps=
+//!  GET /exec/{namespace}/{pod}/{container}?command=&input=&output=&error=&tty=   upgraded to a WebSocket or SPDY
+//!  GET /portForward/{namespace}/{pod}?port=                                     the same
 //!  GET /healthz[?verbose]   GET /metrics   GET /version
 //!  GET /gc/plan                   what the next pass of garbage collection would remove and keep, and why
 //!  POST /gc/run                   a pass now, a line for each removal and one at the end
@@ -27,7 +29,7 @@
 //! ```
 //!
 //! Invariants:
-//! - nothing is changed through it but the verbosity, and what a pass that is asked for removes, which is
+//! - nothing is changed through it but the verbosity, what a command in a container changes, and what a pass that is asked for removes, which is
 //!   what the next one would have; answers come from snapshots;
 //! - a slow reader receives the latest state, never a growing queue of old ones;
 //! - requests, connections, reviews and kept events are bounded;
@@ -35,25 +37,38 @@
 //! - on an HTTPS port, the API server authorises every request for a path that is not open.
 
 pub mod access;
+mod container_logs;
 pub mod decide;
 mod event_book;
 mod garbage;
 pub mod https;
 mod logs;
+pub mod node_api;
 mod parts;
+mod pod_lookup;
 pub mod pod_resources;
 mod pods;
 mod query;
-mod recent;
 mod respond;
+mod review_cache;
+mod reviews;
 mod routes;
 mod serve;
 mod slots;
+pub mod streaming;
+#[cfg(test)]
+mod test_tls;
 pub mod tls;
+mod tls_choice;
 pub mod wire;
 
+pub use container_logs::{ContainerLogPath, container_logs};
 pub use event_book::{EventBook, EventLimits};
 pub use model::program::{Check, HealthChecks, Verbosity};
-pub use parts::{Collector, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals};
+pub use parts::{
+    Collector, LogParts, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
+};
+pub use respond::{Answer, BrokenOff};
+pub use reviews::{ReviewSettings, Tries};
 pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
 pub use slots::{MOST_CONNECTIONS, Slot};

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
 use hyper::StatusCode;
-use k8s_openapi::api::core::v1::PodStatus;
 use model::chain::Chain;
 use model::ids::{ContainerId, PodUid};
-use model::ports::logs::Ended;
+use model::ports::logs::{Ended, LogStream, LogText};
 use podspec::view;
 use tracing::warn;
 
-use crate::decide::{Instance, has_container, is_running, log_instance};
-use crate::parts::{Parts, PodAndStatus, PodView};
+use crate::decide::{Instance, NoInstance, has_container, is_running, log_instance};
+use crate::parts::{LogParts, Parts, PodView};
+use crate::pod_lookup::{find_pod, status_of};
 use crate::query::{BadQuery, LogQuery, Query, log_query};
 use crate::respond::{Answer, problem, text_stream};
 
-/// What is asked for.
+/// The container of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogOf<'a> {
     pub(crate) namespace: &'a str,
@@ -24,76 +24,109 @@ pub(crate) struct LogOf<'a> {
     pub(crate) container: &'a str,
 }
 
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    /// The path lacks a name.
+    #[error("{0}")]
+    Missing(&'static str),
+    #[error("Unable to decode query.")]
+    Undecodable,
+    #[error("Invalid request.")]
+    Invalid,
+    #[error("pod {0:?} does not exist")]
+    NoPod(String),
+    #[error("container {container:?} not found in pod {pod:?}")]
+    NoContainer { container: String, pod: String },
+    #[error(
+        "unable to return the given log stream: \"{0:?}\". \
+         Please enable PodLogsQuerySplitStreams feature gate in kubelet"
+    )]
+    NoSplitStreams(LogStream),
+    #[error(transparent)]
+    NoInstance(#[from] NoInstance),
+}
+
+impl LogError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Missing(_)
+            | Self::Undecodable
+            | Self::NoSplitStreams(_)
+            | Self::NoInstance(_) => StatusCode::BAD_REQUEST,
+            Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::NoPod(_) | Self::NoContainer { .. } => StatusCode::NOT_FOUND,
+        }
+    }
+}
+
+/// The instance of a container whose log was found, and how it is read.
+#[derive(Debug)]
+pub(crate) struct FoundLog {
+    uid: PodUid,
+    instance: Instance,
+    query: LogQuery,
+}
+
+/// Answers a request on the agent's own socket.
 pub(crate) async fn logs(parts: &Parts, of: LogOf<'_>, query: &Query) -> Answer {
+    let parts = parts.log_parts();
+    let found = match find(&parts, of, query, true) {
+        Ok(found) => found,
+        Err(error) => return problem(error.status(), error.to_string()),
+    };
+    match found.open(&parts).await {
+        Ok(text) => text_stream(text.map_err(Into::into)),
+        Err(message) => problem(StatusCode::BAD_REQUEST, message),
+    }
+}
+
+/// The log that a request asks for. `split_streams`: whether a single stream can be requested.
+pub(crate) fn find(
+    parts: &LogParts,
+    of: LogOf<'_>,
+    query: &Query,
+    split_streams: bool,
+) -> Result<FoundLog, LogError> {
     let named = [
         (of.namespace, "Missing podNamespace."),
         (of.pod, "Missing podID."),
         (of.container, "Missing container name."),
     ];
     if let Some((_, missing)) = named.iter().find(|(name, _)| name.is_empty()) {
-        return problem(StatusCode::BAD_REQUEST, *missing);
+        return Err(LogError::Missing(missing));
     }
-    let query = match log_query(query, parts.clock.now()) {
-        Ok(query) => query,
-        Err(BadQuery::Undecodable) => {
-            return problem(StatusCode::BAD_REQUEST, "Unable to decode query.");
-        }
-        Err(BadQuery::Invalid) => {
-            return problem(StatusCode::UNPROCESSABLE_ENTITY, "Invalid request.");
-        }
-    };
-    match find(parts, of, query.previous) {
-        Ok((uid, instance)) => read(parts, &uid, &instance, query).await,
-        Err(answer) => *answer,
-    }
-}
-
-/// The pod and the instance of its container that are meant.
-fn find(parts: &Parts, of: LogOf<'_>, previous: bool) -> Result<(PodUid, Instance), Box<Answer>> {
-    let name = |found: &PodAndStatus| {
-        let name = view::pod_name(&found.pod);
-        *name.namespace == *of.namespace && *name.name == *of.pod
-    };
-    // Of two with one name, the one that is on its way out comes second.
-    let mut pods = parts.pods.pods();
-    pods.retain(name);
-    pods.sort_by_key(|found| view::is_being_deleted(&found.pod));
-    let Some(found) = pods.first() else {
-        let message = format!("pod {:?} does not exist", of.pod);
-        return Err(Box::new(problem(StatusCode::NOT_FOUND, message)));
+    let query = log_query(query, parts.clock.now()).map_err(|bad| match bad {
+        BadQuery::Undecodable => LogError::Undecodable,
+        BadQuery::Invalid => LogError::Invalid,
+    })?;
+    let Some(found) = find_pod(&*parts.pods, of.namespace, of.pod) else {
+        return Err(LogError::NoPod(of.pod.to_owned()));
     };
     if !has_container(&found.pod, of.container) {
-        let message = format!("container {:?} not found in pod {:?}", of.container, of.pod);
-        return Err(Box::new(problem(StatusCode::NOT_FOUND, message)));
+        let (container, pod) = (of.container.to_owned(), of.pod.to_owned());
+        return Err(LogError::NoContainer { container, pod });
     }
-    let status = status_of(found);
-    let instance = log_instance(of.pod, &status, of.container, previous)
-        .map_err(|error| Box::new(problem(StatusCode::BAD_REQUEST, error.to_string())))?;
-    Ok((view::uid(&found.pod), instance))
+    if query.request.stream != LogStream::All && !split_streams {
+        return Err(LogError::NoSplitStreams(query.request.stream));
+    }
+    let instance = log_instance(of.pod, &status_of(&found), of.container, query.previous)?;
+    Ok(FoundLog { uid: view::uid(&found.pod), instance, query })
 }
 
-fn status_of(found: &PodAndStatus) -> Arc<PodStatus> {
-    let own = || Arc::new(found.pod.status.clone().unwrap_or_default());
-    found.status.clone().unwrap_or_else(own)
-}
-
-async fn read(parts: &Parts, uid: &PodUid, instance: &Instance, query: LogQuery) -> Answer {
-    let unable = || {
-        let id = &instance.written_id;
-        problem(StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"))
-    };
-    let Some(path) = parts.log_paths.log_path(uid, &instance.id) else {
-        return unable();
-    };
-    let follow = query.follow.then(|| -> Ended {
-        Box::pin(ended(Arc::clone(&parts.pods), uid.clone(), instance.id.clone()))
-    });
-    match parts.logs.open(&path, &query.request, follow).await {
-        Ok(text) => text_stream(text.map_err(Into::into)),
-        Err(error) => {
-            warn!(%uid, container = %instance.id, error = %Chain(&error), "cannot read a log");
+impl FoundLog {
+    /// Opens the log; the error is a text for the client.
+    pub(crate) async fn open(self, parts: &LogParts) -> Result<LogText, String> {
+        let Self { uid, instance, query } = self;
+        let unable = || format!("unable to retrieve container logs for {}", instance.written_id);
+        let path = parts.log_paths.log_path(&uid, &instance.id).ok_or_else(unable)?;
+        let follow = query.follow.then(|| -> Ended {
+            Box::pin(ended(Arc::clone(&parts.pods), uid.clone(), instance.id.clone()))
+        });
+        parts.logs.open(&path, &query.request, follow).await.map_err(|error| {
+            warn!(%uid, container = %instance.id, error = %Chain(&error), "Cannot read a container log");
             unable()
-        }
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use model::program::{HealthChecks, Verbosity};
 use tokio::sync::watch;
 
 use crate::event_book::EventBook;
+use crate::streaming::Streams;
 use crate::wire::{GcLine, GcPlan, RefusedManifest, Version};
 
 /// A pod and how it is.
@@ -91,6 +92,19 @@ pub trait Collector: Debug + Send + Sync {
     async fn run(&self) -> BoxStream<'static, GcLine>;
 }
 
+/// The logs of containers.
+#[derive(Debug, Clone)]
+pub struct LogParts {
+    /// The pods.
+    pub pods: Arc<dyn PodView>,
+    /// The paths of their logs.
+    pub log_paths: Arc<dyn LogPaths>,
+    /// Reads logs.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+}
+
 /// All that the server answers from.
 #[derive(Debug)]
 pub struct Parts {
@@ -110,10 +124,24 @@ pub struct Parts {
     pub removals: Arc<dyn Removals>,
     /// What would be.
     pub collector: Arc<dyn Collector>,
+    /// Streams into containers; `None` where there is no runtime for them.
+    pub streams: Option<Arc<Streams>>,
     /// How much the agent logs.
     pub verbosity: Arc<dyn Verbosity>,
     /// Tells what "ten seconds ago" is.
     pub clock: Arc<dyn WallClock>,
     /// Who answers.
     pub version: Version,
+}
+
+impl Parts {
+    /// The logs of containers.
+    pub(crate) fn log_parts(&self) -> LogParts {
+        LogParts {
+            pods: Arc::clone(&self.pods),
+            log_paths: Arc::clone(&self.log_paths),
+            logs: Arc::clone(&self.logs),
+            clock: Arc::clone(&self.clock),
+        }
+    }
 }

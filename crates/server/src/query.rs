@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::ports::logs::LogRequest;
+use model::ports::logs::{LogRequest, LogStream};
 
 /// The parameters of a request; of one that is given twice, the first counts.
 #[derive(Debug, Default)]
@@ -26,6 +26,15 @@ impl Query {
     /// As the API reads it: what is given means yes, unless it says no.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    /// The number of lines from the end: `tail` is an older name of `tailLines` and comes before it.
+    fn tail(&self) -> Result<Option<i64>, BadQuery> {
+        match self.get("tail").filter(|tail| !tail.is_empty()) {
+            Some("all") => Ok(None),
+            Some(_) => self.number("tail"),
+            None => self.number("tailLines"),
+        }
     }
 
     fn number(&self, name: &str) -> Result<Option<i64>, BadQuery> {
@@ -57,7 +66,7 @@ pub(crate) fn log_query(query: &Query, now: Timestamp) -> Result<LogQuery, BadQu
         Some(number) => Ok(Some(number.unsigned_abs())),
         None => Ok(None),
     };
-    let (tail, seconds) = (query.number("tailLines")?, query.number("sinceSeconds")?);
+    let (tail, seconds) = (query.tail()?, query.number("sinceSeconds")?);
     let limit = query.number("limitBytes")?;
     let since_time = match query.get("sinceTime").filter(|text| !text.is_empty()) {
         Some(text) => Some(text.parse::<Timestamp>().map_err(|_| BadQuery::Undecodable)?),
@@ -71,6 +80,15 @@ pub(crate) fn log_query(query: &Query, now: Timestamp) -> Result<LogQuery, BadQu
         }
         (None, since) => since,
     };
+    let stream = match query.get("stream") {
+        None | Some("" | "All") => LogStream::All,
+        Some("Stdout") => LogStream::Stdout,
+        Some("Stderr") => LogStream::Stderr,
+        Some(_) => return Err(BadQuery::Invalid),
+    };
+    if stream != LogStream::All && tail.is_some() {
+        return Err(BadQuery::Invalid);
+    }
     Ok(LogQuery {
         follow: query.is_on("follow"),
         previous: query.is_on("previous"),
@@ -79,6 +97,7 @@ pub(crate) fn log_query(query: &Query, now: Timestamp) -> Result<LogQuery, BadQu
             since,
             timestamps: query.is_on("timestamps"),
             limit_bytes: within(limit, 1)?,
+            stream,
         },
     })
 }
@@ -101,6 +120,7 @@ mod tests {
             since: Some(since),
             timestamps: true,
             limit_bytes: Some(7),
+            stream: LogStream::All,
         };
         assert_eq!(query, Ok(LogQuery { follow: true, previous: true, request }));
         let query = parsed("sinceTime=1970-01-01T00:16:30Z&follow=False&timestamps=0").unwrap();
@@ -122,9 +142,39 @@ mod tests {
             ("sinceTime=today", BadQuery::Undecodable),
             ("sinceSeconds=5&sinceTime=1970-01-01T00:16:30Z", BadQuery::Invalid),
             ("limitBytes=0", BadQuery::Invalid),
+            ("tail=x&tailLines=3", BadQuery::Undecodable),
+            ("tail=-1", BadQuery::Invalid),
+            ("stream=stdout", BadQuery::Invalid),
+            ("stream=Stdout&tailLines=3", BadQuery::Invalid),
         ];
         for (text, expected) in rows {
             assert_eq!(parsed(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn tail_overrides_tail_lines() {
+        let rows = [
+            ("tail=3", Some(3)),
+            ("tail=3&tailLines=5", Some(3)),
+            ("tail=all&tailLines=5", None),
+            ("tail=&tailLines=5", Some(5)),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parsed(text).unwrap().request.tail_lines, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn stream_is_one_of_three() {
+        let rows = [
+            ("", LogStream::All),
+            ("stream=All&tailLines=1", LogStream::All),
+            ("stream=Stdout", LogStream::Stdout),
+            ("stream=Stderr", LogStream::Stderr),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parsed(text).unwrap().request.stream, expected, "{text}");
         }
     }
 

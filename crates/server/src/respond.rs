@@ -5,7 +5,7 @@ use std::error::Error;
 
 use futures_util::{Stream, TryStreamExt as _};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -14,19 +14,19 @@ use serde::Serialize;
 use crate::wire::Problem;
 
 /// Why an answer breaks off.
-pub(crate) type BrokenOff = Box<dyn Error + Send + Sync>;
+pub type BrokenOff = Box<dyn Error + Send + Sync>;
 
 /// What is sent back.
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BrokenOff>>;
+pub type Answer = Response<UnsyncBoxBody<Bytes, BrokenOff>>;
 
 /// Text that is the metrics of Prometheus.
 pub(crate) const METRICS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 /// Text for people.
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-fn answer(
+pub(crate) fn answer(
     status: StatusCode,
     content_type: HeaderValue,
     body: UnsyncBoxBody<Bytes, BrokenOff>,
@@ -37,7 +37,12 @@ fn answer(
     answer
 }
 
-fn whole(content: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, BrokenOff> {
+/// A body without content.
+pub(crate) fn empty() -> UnsyncBoxBody<Bytes, BrokenOff> {
+    Empty::new().map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+pub(crate) fn whole(content: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, BrokenOff> {
     Full::new(content.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
@@ -57,6 +62,11 @@ pub(crate) fn problem(status: StatusCode, message: impl Into<String>) -> Answer 
     let problem = Problem { message: message.into() };
     let bytes = serde_json::to_vec(&problem).expect("a text is always JSON");
     answer(status, JSON, whole(bytes))
+}
+
+/// An error in plain text, as upstream's API answers.
+pub(crate) fn error_text(status: StatusCode, message: impl Into<String>) -> Answer {
+    text(status, TEXT, message.into())
 }
 
 /// Lines of JSON as they come. The stream is asked for the next ones when the reader has room.

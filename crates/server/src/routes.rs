@@ -17,6 +17,7 @@ use crate::parts::Parts;
 use crate::pods;
 use crate::query::Query;
 use crate::respond::{Answer, METRICS, TEXT, json, problem, text};
+use crate::streaming::{StreamCaller, StreamPath};
 use crate::wire::EventItems;
 
 /// The longest body that a request may have: a number.
@@ -24,8 +25,12 @@ const LONGEST_BODY: usize = 64;
 /// How long a body may take to come.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers a request.
-pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Answer {
+/// Answers a request of the user with this id.
+pub(crate) async fn answer(
+    parts: Arc<Parts>,
+    request: Request<Incoming>,
+    uid: Option<u32>,
+) -> Answer {
     let query = Query::parse(request.uri().query());
     let path = request.uri().path().to_owned();
     let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
@@ -37,6 +42,7 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
         }
         // With fewer names than it takes, the answer says which is missing.
         ["logs", ref names @ ..] if names.len() <= 3 => Method::GET,
+        ["exec", _, _, _] | ["portForward", _, _] => Method::GET,
         _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
     };
     if request.method() != wanted {
@@ -51,6 +57,13 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
             let of = LogOf { namespace: name(0), pod: name(1), container: name(2) };
             logs(&parts, of, &query).await
         }
+        ["exec", namespace, pod, container] => {
+            let path = stream_path(namespace, pod, container);
+            stream(&parts, &path, request, uid).await
+        }
+        ["portForward", namespace, pod] => {
+            stream(&parts, &stream_path(namespace, pod, ""), request, uid).await
+        }
         ["gc", "plan"] => garbage::plan(&parts).await,
         ["gc", "run"] => garbage::run(&parts).await,
         ["gc", "why"] => garbage::why(&parts, &query).await,
@@ -58,6 +71,29 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
         ["metrics"] => text(StatusCode::OK, METRICS, parts.metrics.text()),
         ["version"] => json(StatusCode::OK, &parts.version),
         _ => set_verbosity(&*parts.verbosity, request.into_body()).await,
+    }
+}
+
+fn stream_path(namespace: &str, pod: &str, container: &str) -> StreamPath {
+    StreamPath { pod: PodName::new(namespace, pod), uid: None, container: container.to_owned() }
+}
+
+/// Opens a stream: into a container if the path names one, else to ports of the pod.
+async fn stream(
+    parts: &Parts,
+    path: &StreamPath,
+    request: Request<Incoming>,
+    uid: Option<u32>,
+) -> Answer {
+    let Some(streams) = &parts.streams else {
+        return problem(StatusCode::NOT_IMPLEMENTED, "the runtime has no streams");
+    };
+    let user = uid.map_or("unknown local user".to_owned(), |uid| format!("local user {uid}"));
+    let caller = StreamCaller { user, address: None };
+    if path.container.is_empty() {
+        streams.port_forward(path, request, &caller).await
+    } else {
+        streams.exec(path, request, &caller).await
     }
 }
 

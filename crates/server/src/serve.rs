@@ -35,11 +35,12 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Answers requests until told to stop. Answers that are under way then break off: those that stream
 /// would never end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
-    let answered = |stream, slot: Slot| {
+    let answered = |stream: UnixStream, slot: Slot| {
         let parts = Arc::clone(&parts);
+        let uid = stream.peer_cred().ok().map(|owner| owner.uid());
         answer_one(stream, move |request| {
             slot.keep();
-            answer(Arc::clone(&parts), request)
+            answer(Arc::clone(&parts), request, uid)
         })
     };
     take_turns(&listener, answered, stop).await;
@@ -76,7 +77,7 @@ pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
 /// Where connections come in.
 pub trait Door: Sync {
     /// A connection.
-    type Stream: Send;
+    type Stream: Send + 'static;
     /// Waits for the next one.
     fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
@@ -135,7 +136,7 @@ pub async fn take_turns<D, F>(
 /// Answers the request of a connection. One for each connection: who holds one idle holds nobody up.
 pub async fn answer_one<S, B, F>(stream: S, answer: impl Fn(Request<Incoming>) -> F)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
     F: Future<Output = Response<B>>,
 {
@@ -149,6 +150,7 @@ where
         .keep_alive(false)
         .max_buf_size(LONGEST_REQUEST)
         .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
         .await;
     if let Err(error) = served {
         debug!(%error, "a connection broke off");

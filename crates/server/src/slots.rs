@@ -47,6 +47,11 @@ impl Slot {
         self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
+    /// Whether its caller is authenticated.
+    pub(crate) fn is_released(&self) -> bool {
+        self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// Whether it waited until now.
     fn leave_waiting(&self, stage: u8) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);

@@ -1,6 +1,8 @@
 //! The certificates of a port: read from files, reloaded when they change, or self-signed.
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,14 +12,24 @@ use model::chain::Chain;
 use model::cluster::User;
 use model::ports::clock::WallClock;
 use model::ports::files::{FileVersion, HostFiles};
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+};
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{info, warn};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::tls_choice;
 
 /// The largest file of certificates.
 const LONGEST: u64 = 1 << 20;
@@ -28,6 +40,9 @@ const DAYS: i64 = 365;
 const RENEW: SignedDuration = SignedDuration::from_hours(24 * DAYS / 2);
 /// How often the files are checked for changes.
 const CHECK_PERIOD: Duration = Duration::from_mins(1);
+
+/// The attribute of a user that names its certificate.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// The TLS settings of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +55,24 @@ pub struct TlsSettings {
     pub client_ca_file: Option<PathBuf>,
     /// Whether clients must use TLS 1.3.
     pub newest_tls_only: bool,
+    /// The cipher suites of TLS 1.2, by their names in Go; empty for all.
+    pub cipher_suites: Vec<String>,
+    /// The numbers of the key exchanges, by preference; empty for all.
+    pub curves: Vec<i32>,
+    /// Whether clients may use HTTP/2.
+    pub http2: bool,
+    /// When client certificates are verified.
+    pub client_verification: ClientVerification,
+}
+
+/// When client certificates are verified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientVerification {
+    /// During the handshake, which fails for one that is not valid.
+    #[default]
+    Handshake,
+    /// With each request: a client whose certificate is not valid may have a token.
+    Request,
 }
 
 /// Why a port has no certificate.
@@ -72,6 +105,9 @@ pub enum TlsError {
         /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// None of the cipher suites or key exchanges of the configuration is supported.
+    #[error("none of {0} is supported")]
+    NoneSupported(&'static str),
     /// The versions of TLS are not supported.
     #[error("choose versions of TLS")]
     Versions(#[source] rustls::Error),
@@ -101,6 +137,8 @@ pub struct Certificates {
 #[derive(Debug, Clone)]
 struct Loaded {
     config: Arc<ServerConfig>,
+    /// Verifies client certificates, where any are accepted.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
     versions: Vec<Option<FileVersion>>,
     since: Timestamp,
     checked: Instant,
@@ -116,8 +154,10 @@ impl Certificates {
     ) -> Result<Self, TlsError> {
         let since = clock.now();
         let versions = versions(&settings, &*files).await;
-        let config = Arc::new(config(&settings, host, &*files, since).await?);
-        let loaded = Mutex::new(Loaded { config, versions, since, checked: Instant::now() });
+        let clients = client_verifier(&settings, &*files).await?;
+        let config = Arc::new(config(&settings, host, &*files, (since, clients.as_ref())).await?);
+        let checked = Instant::now();
+        let loaded = Mutex::new(Loaded { config, clients, versions, since, checked });
         Ok(Self { settings, host: host.to_owned(), files, clock, loaded })
     }
 
@@ -142,6 +182,22 @@ impl Certificates {
         Arc::clone(&self.loaded().config)
     }
 
+    /// The user of a client certificate. The error says why the certificate is not valid.
+    pub(crate) async fn client(&self, chain: &[CertificateDer<'_>]) -> Result<User, String> {
+        self.current().await;
+        let clients = self.loaded().clients.clone();
+        let (Some(clients), [certificate, intermediates @ ..]) = (clients, chain) else {
+            return Err("no client certificates are accepted".to_owned());
+        };
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(
+            u64::try_from(self.clock.now().as_second()).unwrap_or_default(),
+        ));
+        clients
+            .verify_client_cert(certificate, intermediates, now)
+            .map_err(|error| error.to_string())?;
+        owner(certificate).ok_or_else(|| "the certificate has no common name".to_owned())
+    }
+
     /// The certificates to use instead, if they changed. A failure is logged, and the last ones stay in use.
     async fn reload(&self, loaded: &Loaded) -> Option<Loaded> {
         let now = self.clock.now();
@@ -150,11 +206,16 @@ impl Certificates {
         if versions == loaded.versions && !is_old {
             return None;
         }
-        match config(&self.settings, &self.host, &*self.files, now).await {
-            Ok(config) => {
+        let read = async {
+            let clients = client_verifier(&self.settings, &*self.files).await?;
+            let made = (now, clients.as_ref());
+            let config = config(&self.settings, &self.host, &*self.files, made).await?;
+            Ok::<_, TlsError>((Arc::new(config), clients))
+        };
+        match read.await {
+            Ok((config, clients)) => {
                 info!("the certificates of the port are new");
-                let config = Arc::new(config);
-                Some(Loaded { config, versions, since: now, checked: loaded.checked })
+                Some(Loaded { config, clients, versions, since: now, checked: loaded.checked })
             }
             Err(error) => {
                 let error = Chain(&error);
@@ -183,9 +244,9 @@ async fn config(
     settings: &TlsSettings,
     host: &str,
     files: &dyn HostFiles,
-    now: Timestamp,
+    (now, clients): (Timestamp, Option<&Arc<dyn ClientCertVerifier>>),
 ) -> Result<ServerConfig, TlsError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(tls_choice::provider(&settings.cipher_suites, &settings.curves)?);
     let (chain, key) = match (&settings.cert_file, &settings.key_file) {
         (Some(cert), Some(key)) => {
             (certificates(files, cert).await?, private_key(files, key).await?)
@@ -200,21 +261,79 @@ async fn config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions)
         .map_err(TlsError::Versions)?;
-    let builder = match &settings.client_ca_file {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let roots = authorities(files, path).await?;
-            // A client without a certificate may have a token, or get open paths only.
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                .allow_unauthenticated()
-                .build()
-                .map_err(|error| unusable(path, error))?;
-            builder.with_client_cert_verifier(verifier)
+    let builder = match (clients, settings.client_verification) {
+        (None, _) => builder.with_no_client_auth(),
+        (Some(clients), ClientVerification::Handshake) => {
+            builder.with_client_cert_verifier(Arc::clone(clients))
+        }
+        (Some(clients), ClientVerification::Request) => {
+            builder.with_client_cert_verifier(Arc::new(AnyClient(Arc::clone(clients))))
         }
     };
     let mut config = builder.with_single_cert(chain, key).map_err(TlsError::UseCertificate)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let protocols = if settings.http2 { &["h2", "http/1.1"][..] } else { &["http/1.1"] };
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(config)
+}
+
+/// Verifies client certificates, where any are accepted. A client may also have none.
+async fn client_verifier(
+    settings: &TlsSettings,
+    files: &dyn HostFiles,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let Some(path) = &settings.client_ca_file else { return Ok(None) };
+    let roots = Arc::new(authorities(files, path).await?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| unusable(path, error))?;
+    Ok(Some(verifier))
+}
+
+/// Accepts any client certificate whose key the client has: [`Certificates::client`] verifies it later.
+#[derive(Debug)]
+struct AnyClient(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 async fn authorities(files: &dyn HostFiles, path: &Path) -> Result<RootCertStore, TlsError> {
@@ -253,6 +372,54 @@ async fn private_key(
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| failed(error.into()))
 }
 
+/// A certificate in files.
+#[derive(Debug)]
+pub struct GeneratedCertificate {
+    /// The certificate and that of its authority, in PEM.
+    pub chain: String,
+    /// Its key, in PEM.
+    pub key: String,
+}
+
+/// Generates a certificate for a host name as upstream does: of an authority of its own, for a year from an hour ago. Its
+/// key is ECDSA P-256, where upstream's is RSA.
+pub fn generate(host: &str, now: Timestamp) -> Result<GeneratedCertificate, TlsError> {
+    let moment = |hours: i64| {
+        let time = (now + Span::new().hours(hours)).to_zoned(jiff::tz::TimeZone::UTC);
+        let part = |number: i8| u8::try_from(number).unwrap_or(1);
+        let day = rcgen::date_time_ymd(time.year().into(), part(time.month()), part(time.day()));
+        let seconds = i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60;
+        day + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    };
+    let named = |mut params: CertificateParams, name: &str| {
+        params.not_before = moment(-1);
+        params.not_after = moment(24 * DAYS - 1);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let name = format!("{name}@{}", now.as_second());
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let mut params = CertificateParams::new(Vec::new()).map_err(TlsError::Generate)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyEncipherment,
+        KeyUsagePurpose::KeyCertSign,
+    ];
+    let params = named(params, &format!("{host}-ca"));
+    let key = KeyPair::generate().map_err(TlsError::GenerateKey)?;
+    let authority = params.self_signed(&key).map_err(TlsError::Generate)?;
+    let issuer = Issuer::new(params, key);
+    let mut params = CertificateParams::new(vec![host.to_owned()]).map_err(TlsError::Generate)?;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let params = named(params, host);
+    let key = KeyPair::generate().map_err(TlsError::GenerateKey)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(TlsError::Generate)?;
+    let chain = certificate.pem() + &authority.pem();
+    Ok(GeneratedCertificate { chain, key: key.serialize_pem() })
+}
+
 /// A self-signed certificate, as upstream generates one.
 fn self_signed(
     host: &str,
@@ -276,12 +443,21 @@ fn self_signed(
 
 /// The owner of a client certificate: the common name is the user, each organisation a group.
 pub(crate) fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
+    let fingerprint = Sha256::digest(certificate);
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    if name.is_empty() {
+        return None;
+    }
     let groups = subject.iter_organization().filter_map(|group| group.as_str().ok());
     let groups = groups.map(str::to_owned).chain(["system:authenticated".to_owned()]);
-    Some(User { name, uid: String::new(), groups: groups.collect() })
+    let mut id = "X509SHA256=".to_owned();
+    for byte in fingerprint {
+        write!(id, "{byte:02x}").expect("a string takes every text");
+    }
+    let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![id])]);
+    Some(User { name, uid: String::new(), groups: groups.collect(), extra })
 }
 
 #[cfg(test)]
@@ -334,6 +510,27 @@ mod tests {
         files.write("/tls/cert", "nonsense");
         tokio::time::sleep(CHECK_PERIOD).await;
         assert!(Arc::ptr_eq(&second, &certificates.current().await), "the last valid one");
+    }
+
+    // behaviour: SRV-13
+    #[test]
+    fn generated_certificate_is_of_an_authority_and_valid_for_a_year_from_an_hour_ago() {
+        let now: Timestamp = "2026-11-15T10:20:30Z".parse().unwrap();
+        let made = generate("host", now).unwrap();
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(made.chain.as_bytes()).collect();
+        let [Ok(leaf), Ok(authority)] = &chain[..] else { panic!("{chain:?}") };
+        let (_, leaf) = X509Certificate::from_der(leaf).unwrap();
+        let (_, authority) = X509Certificate::from_der(authority).unwrap();
+        assert_eq!(leaf.issuer(), authority.subject());
+        assert!(authority.is_ca() && !leaf.is_ca());
+        for certificate in [&leaf, &authority] {
+            let validity = certificate.validity();
+            let (from, to) = (validity.not_before, validity.not_after);
+            assert_eq!(from.to_datetime().to_string(), "2026-11-15 9:20:00.0 +00:00:00");
+            assert_eq!(to.to_datetime().to_string(), "2027-11-15 9:20:00.0 +00:00:00");
+        }
+        assert!(leaf.extended_key_usage().unwrap().unwrap().value.server_auth);
+        assert!(PrivateKeyDer::from_pem_slice(made.key.as_bytes()).is_ok());
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod random;
+pub mod reviews;
 pub mod runtime;
 pub mod segments;
 #[cfg(feature = "hollow")]

@@ -22,6 +22,7 @@ mod numbers;
 mod port;
 mod script;
 mod store;
+mod streaming;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -92,6 +93,8 @@ struct World {
     listed_besides: Vec<Image>,
     /// How many sandboxes or containers one answer can hold.
     longest_list: usize,
+    /// Where the streams of containers are.
+    streaming_url: String,
 }
 
 impl MemoryRuntime {
@@ -113,6 +116,7 @@ impl MemoryRuntime {
             sandbox_image: None,
             listed_besides: Vec::new(),
             longest_list: usize::MAX,
+            streaming_url: streaming::NO_SERVER.to_owned(),
         }));
         Self {
             clock,
@@ -226,6 +230,11 @@ impl MemoryRuntime {
     /// that are larger than a runtime may send.
     pub fn set_longest_list(&self, entries: usize) {
         self.world().longest_list = entries;
+    }
+
+    /// Sets the URL that the runtime returns for streams into containers.
+    pub fn set_streaming_url(&self, url: impl Into<String>) {
+        self.world().streaming_url = url.into();
     }
 
     /// Bytes that all images take together: layers that they share once.

@@ -14,6 +14,7 @@ use e2e::agent::Agent;
 use e2e::api::Patch;
 use e2e::audit::Audit;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS};
+use e2e::https::{Port, Who};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use testbed::{ControlPlaneOptions, wait};
 
 use crate::collector::{FREQUENT_PASSES, holder, wait_for_a_pass};
 use crate::deployment::{DEPLOYMENT, shown_to};
-use crate::https::{Port, Who};
 use crate::objects::{node, pod};
 
 /// Those that a Deployment needs, but none that collects pods.
@@ -221,14 +221,14 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
 /// What each pod tells whom on its port, and what the leader counts.
 fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
-    let whos = [Who::Nobody, Who::Token("nonsense".to_owned()), reader.clone()];
+    let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("a port")?)?;
         let address: IpAddr = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
         let port = Port::new(cluster, SocketAddr::new(address, port))?.self_signed();
         for path in ["/healthz", "/livez", "/readyz"] {
-            ensure!(port.get(&Who::Nobody, path)? == (200, "ok".to_owned()), "{path}");
+            ensure!(port.get(&Who::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
         }
         ensure!(port.statuses(&whos, "/metrics")? == [403, 401, 200], "{}", name(pod));
         let metrics = port.get(&reader, "/metrics")?.1;

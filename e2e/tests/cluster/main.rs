@@ -9,7 +9,6 @@ mod contract;
 mod control_plane;
 mod deployed;
 mod deployment;
-mod https;
 mod node_object;
 mod node_objects;
 mod node_twins;

@@ -3,13 +3,13 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
+use e2e::https::{Port, Who, file, make_account, token};
 use e2e::node::PATIENCE;
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
 use testbed::{User, wait};
 
 use crate::collector::{deployed, start_pod_gc};
-use crate::https::{Port, Who, file, make_account, token};
 
 const NAMESPACE: &str = "pod-gc";
 /// Where the two listen.
@@ -45,7 +45,7 @@ fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
     let certificate =
         |user: &User| -> Result<Who> { Ok(Who::Certificate(cluster.kubeconfig(user)?)) };
     Ok(vec![
-        Who::Nobody,
+        Who::Anonymous,
         Who::Token("nonsense".to_owned()),
         token_of_new(cluster, "stranger")?,
         token_of_new(cluster, "reader")?,
@@ -72,7 +72,7 @@ fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets()
     let port = |number: u16| Port::new(&cluster, (cluster.instance().node_ip(), number).into());
     let (ours, theirs) = (port(OURS)?, port(THEIRS)?);
     wait::until("it is ready", PATIENCE, || {
-        let answer = ours.get(&Who::Nobody, "/readyz");
+        let answer = ours.get(&Who::Anonymous, "/readyz");
         Ok(match answer {
             Ok((200, text)) if text == "ok" => Ok(()),
             other => Err(format!("{other:?}")),

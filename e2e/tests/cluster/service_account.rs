@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
+use e2e::https::{Port, Who, file, token};
 use e2e::node::{PATIENCE, program};
 use serde_json::json;
 use testbed::{Command, ControlPlaneOptions, Instance, wait};
 
 use crate::collector::{FREQUENT_PASSES, deployed, explained, holder, wait_for_a_pass};
-use crate::https::{Port, Who, file, token};
 
 const NAMESPACE: &str = "pod-gc";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ferrolet-pod-gc";

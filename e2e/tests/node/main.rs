@@ -6,6 +6,7 @@
 )]
 
 mod expired;
+mod https_api;
 mod life;
 mod machine;
 mod make_cluster;

@@ -138,6 +138,7 @@ impl Node {
             metrics: Arc::clone(&self.views) as _,
             removals: Arc::clone(&self.garbage) as _,
             collector: Arc::clone(&self.garbage) as _,
+            streams: None,
             verbosity: Arc::clone(&self.views) as _,
             clock: Arc::clone(&self.clock) as _,
             version: Version { kubernetes: String::new(), ferrolet: String::new() },

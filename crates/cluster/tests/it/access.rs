@@ -6,8 +6,8 @@ use std::time::Duration;
 use cluster::{Cluster, NEEDED};
 use jiff::Timestamp;
 use model::cluster::{
-    About, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord, PodRecord, Uid,
-    User,
+    About, AccessRequest, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord,
+    PodRecord, Uid, User,
 };
 use model::ports::cluster::{
     Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,
@@ -68,7 +68,7 @@ async fn ask_everything(cluster: &Cluster) {
     drop(cluster.create_lease(&name, &lease.record).await);
     drop(cluster.update_lease(&name, &lease, &lease.record).await);
     drop(cluster.token_owner("t").await);
-    drop(cluster.may_get(&User::default(), "/metrics").await);
+    drop(cluster.is_allowed(&User::default(), &path("/metrics")).await);
     let about = About {
         api_version: "v1",
         kind: "Pod",
@@ -85,6 +85,10 @@ async fn ask_everything(cluster: &Cluster) {
     let while_asking = Duration::from_secs(3);
     drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
     drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);
+}
+
+fn path(path: &str) -> AccessRequest {
+    AccessRequest::Path(path.to_owned())
 }
 
 // behaviour: PGC-103
@@ -107,7 +111,7 @@ async fn reviews_keep_to_a_rate_of_their_own() {
     let begun = Instant::now();
     for number in 0..13 {
         cluster.token_owner(&format!("token {number}")).await.unwrap();
-        cluster.may_get(&User::default(), &format!("/{number}")).await.unwrap();
+        cluster.is_allowed(&User::default(), &path(&format!("/{number}"))).await.unwrap();
     }
     // Twenty at once, and then ten in a second.
     assert!(begun.elapsed() >= Duration::from_millis(590), "{:?}", begun.elapsed());

@@ -3,7 +3,8 @@ use std::time::Duration;
 use cluster::Rate;
 use jiff::Timestamp;
 use model::cluster::{
-    About, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved, PodTarget, User, Version,
+    About, AccessRequest, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved,
+    PodTarget, User, Version,
 };
 use model::ids::PodName;
 use model::ports::cluster::{
@@ -208,11 +209,12 @@ async fn reviews_tell_who_somebody_is_and_what_they_may() {
     let user = cluster.token_owner("t").await.unwrap().unwrap();
     assert_eq!(
         user,
-        User { name: "p".to_owned(), uid: String::new(), groups: vec!["g".to_owned()] }
+        User { name: "p".to_owned(), groups: vec!["g".to_owned()], ..User::default() }
     );
     assert_eq!(cluster.token_owner("t").await.unwrap(), None);
-    assert!(cluster.may_get(&user, "/metrics").await.unwrap());
-    assert!(!cluster.may_get(&user, "/metrics").await.unwrap());
+    let metrics = AccessRequest::Path("/metrics".to_owned());
+    assert!(cluster.is_allowed(&user, &metrics).await.unwrap());
+    assert!(!cluster.is_allowed(&user, &metrics).await.unwrap());
 }
 
 // behaviour: PGC-108

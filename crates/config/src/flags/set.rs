@@ -46,6 +46,22 @@ impl FlagSet {
         })
     }
 
+    /// The flags in effect that no field stands for, and those that were given, by name. Headers, which may hold secrets,
+    /// are masked.
+    pub fn shown(&self) -> Vec<(String, String)> {
+        let shown = self.flags.iter().filter_map(|flag| {
+            let given = self.texts(flag.name);
+            let text = match (&given[..], flag.target, flag.syntax) {
+                ([], Target::Own { default, .. }, _) => default.to_owned(),
+                ([], ..) => return None,
+                (_, _, Syntax::Headers) => "<masked>".to_owned(),
+                (given, ..) => given.join(","),
+            };
+            Some((flag.name.to_owned(), text))
+        });
+        shown.collect()
+    }
+
     /// Whether a yes-or-no flag says yes.
     pub fn is_on(&self, name: &str) -> bool {
         parse_bool(self.text(name)).unwrap_or(false)

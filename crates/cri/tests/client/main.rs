@@ -17,6 +17,7 @@ mod raw;
 mod reconnect;
 mod sandboxes;
 mod server;
+mod streaming;
 mod tape;
 mod unchanged;
 mod versions;

@@ -7,8 +7,10 @@ use model::ports::runtime::{
     ContainerFilter, ContainerService, ImageService, RuntimeError, RuntimeInfo, SandboxFilter,
     SandboxService,
 };
+use model::ports::streaming::Streaming;
 use model::verdict::Subject;
 
+use crate::streaming::{attach_request, checkpoint_request, exec_request, port_forward_request};
 use crate::wanted::{container_config, sandbox_config, verdict};
 
 /// How long a call may take.
@@ -22,7 +24,7 @@ pub(crate) enum Class {
 }
 
 /// Service, method, what errors say it was called on, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 20] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 24] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -39,6 +41,10 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 20] = [
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
     ("RuntimeService", "ExecSync", "c1", Class::Exec),
+    ("RuntimeService", "Exec", "c1", Class::Request),
+    ("RuntimeService", "Attach", "c1", Class::Request),
+    ("RuntimeService", "PortForward", "s1", Class::Request),
+    ("RuntimeService", "CheckpointContainer", "c1", Class::Request),
     ("ImageService", "ImageStatus", "busybox", Class::Request),
     ("ImageService", "PullImage", "busybox", Class::Pull),
     ("ImageService", "ListImages", "of the runtime", Class::Request),
@@ -80,6 +86,10 @@ pub(crate) async fn call(
         "ListContainers" => client.list_containers(&ContainerFilter::default()).await.map(drop),
         "ContainerStatus" => client.container_status(container).await.map(drop),
         "ExecSync" => client.exec_sync(container, &["true".into()], Some(grace)).await.map(drop),
+        "Exec" => client.exec(&exec_request()).await.map(drop),
+        "Attach" => client.attach(&attach_request()).await.map(drop),
+        "PortForward" => client.port_forward(&port_forward_request()).await.map(drop),
+        "CheckpointContainer" => client.checkpoint_container(&checkpoint_request()).await,
         "ImageStatus" => client.image_status("busybox").await.map(drop),
         "PullImage" => client.pull_image("busybox", None).await.map(drop),
         "ListImages" => client.list_images().await.map(drop),

@@ -26,6 +26,7 @@ use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
+use testkit::reviews::NoReviews;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 
@@ -209,6 +210,7 @@ impl World {
             services: Arc::new(self.rest.clone()),
             classes: Arc::new(self.rest.clone()),
             events: Arc::new(self.rest.clone()),
+            reviews: Arc::new(NoReviews),
         })
     }
 

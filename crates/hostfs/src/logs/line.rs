@@ -1,6 +1,7 @@
 //! The beginning of a line of a log file: `<time> <stream> <tags> `.
 
 use jiff::Timestamp;
+use model::ports::logs::LogStream;
 
 /// The longest beginning that is looked at. A real one has at most 45 bytes and its tags.
 pub(super) const LONGEST_HEADER: usize = 256;
@@ -12,6 +13,8 @@ pub(super) struct Header {
     pub(super) time: Timestamp,
     /// The same with all nine digits, in the zone of the file.
     pub(super) shown_time: String,
+    /// The stream that the line was written to.
+    pub(super) stream: LogStream,
     /// Whether the next line goes on with what this one began.
     pub(super) partial: bool,
 }
@@ -27,13 +30,18 @@ pub(super) fn parse(header: &[u8]) -> Option<Header> {
     let header = std::str::from_utf8(header).ok()?;
     let mut words = header.split(' ');
     let (time, stream, tags) = (words.next()?, words.next()?, words.next()?);
-    if !matches!(stream, "stdout" | "stderr") || tags.is_empty() {
+    let stream = match stream {
+        "stdout" => LogStream::Stdout,
+        "stderr" => LogStream::Stderr,
+        _ => return None,
+    };
+    if tags.is_empty() {
         return None;
     }
     let (time, shown_time) = parse_time(time)?;
     // Further tags, behind colons, are for whoever knows them.
     let partial = tags.split(':').next() == Some("P");
-    Some(Header { time, shown_time, partial })
+    Some(Header { time, shown_time, stream, partial })
 }
 
 /// A time of RFC 3339, and the same with nine digits behind the point.

@@ -1,7 +1,9 @@
 //! Reading a log file, once or as long as it is written.
 
-use std::fs::File;
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +13,8 @@ use model::ports::files::FileError;
 use model::ports::logs::{Ended, LogRequest};
 
 use super::notice::Notice;
-use super::tail::last_lines;
+use super::rotated::{Part, earlier_parts, successor};
+use super::tail::{LastLines, last_lines};
 use super::text::Text;
 use crate::beneath;
 use crate::calls::call;
@@ -23,11 +26,15 @@ const CHUNK: usize = 64 * 1024;
 /// A log that is being read.
 pub(super) struct Reader {
     path: PathBuf,
+    /// Rotated files that are read before, the oldest first.
+    earlier: VecDeque<Part>,
     file: Arc<File>,
     position: u64,
     text: Text,
     until: Until,
     pool: Pool,
+    /// Whether the file was found removed when it was last looked at.
+    was_removed: bool,
 }
 
 /// When reading ends.
@@ -43,6 +50,8 @@ enum Until {
 /// What to read at the end of a file.
 enum Next {
     Nothing,
+    /// It was removed, and no other one is in its place.
+    Removed,
     /// It was replaced, but something had been written into it before.
     MoreOfThis,
     Other(File),
@@ -60,24 +69,18 @@ impl Reader {
             Some(ended) => Some(Until::Ended { ended, notice: Notice::of(path, watches).await }),
             None => None,
         };
-        let tail = request.tail_lines;
-        let (file, range) = call(watches.pool(), "read the log", path, move |path| {
-            let file = beneath::open_log(path)?;
-            let size = file.metadata()?.len();
-            let range = match tail {
-                None => 0..size,
-                Some(lines) => last_lines(lines, size, |at, block| file.read_exact_at(block, at))?,
-            };
-            Ok((file, range))
-        })
-        .await?;
+        let wanted = request.clone();
+        let opened = call(watches.pool(), "read the log", path, move |path| open(path, &wanted));
+        let Opened { earlier, file, range } = opened.await?;
         Ok(Self {
             path: path.to_owned(),
+            earlier: earlier.into(),
             file: Arc::new(file),
             position: range.start,
             text: Text::new(request),
             until: until.unwrap_or(Until::Position(range.end)),
             pool: watches.pool().clone(),
+            was_removed: false,
         })
     }
 
@@ -87,8 +90,8 @@ impl Reader {
             if self.text.is_full() {
                 return Ok(None);
             }
-            let text = match self.read().await? {
-                Some(bytes) => self.text.push(&bytes),
+            let text = match self.read_any().await? {
+                Some(text) => text,
                 None => match self.next_file().await? {
                     Some(text) => text,
                     None if self.is_over().await => return Ok(None),
@@ -99,6 +102,25 @@ impl Reader {
                 return Ok(Some(text));
             }
         }
+    }
+
+    /// The next text of rotated files, then of the one that is open; `None` at the end of that.
+    async fn read_any(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        let Some(mut part) = self.earlier.pop_front() else {
+            let bytes = self.read().await?;
+            return Ok(bytes.map(|bytes| self.text.push(&bytes)));
+        };
+        // The rest of a damaged file is left out.
+        let read = move |_: &Path| {
+            let bytes = part.read().unwrap_or_default();
+            Ok((part, bytes))
+        };
+        let (part, bytes) = call(&self.pool, "read the rotated log", &self.path, read).await?;
+        if bytes.is_empty() {
+            return Ok(Some(self.text.restart()));
+        }
+        self.earlier.push_front(part);
+        Ok(Some(self.text.push(&bytes)))
     }
 
     /// The next bytes of the file that is open; `None` at its end.
@@ -136,22 +158,34 @@ impl Reader {
             let new = match beneath::open_log(path) {
                 Ok(file) => file,
                 // Between the steps of a rotation, or after the log's removal.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Next::Nothing),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(if old.nlink() == 0 { Next::Removed } else { Next::Nothing });
+                }
                 Err(error) => return Err(error),
             };
             let found = new.metadata()?;
-            let replaced = (found.dev(), found.ino()) != (old.dev(), old.ino());
+            let replaced = inode(&found) != inode(&old);
             Ok(if replaced && old.len() > position {
                 Next::MoreOfThis
-            } else if replaced || found.len() < position {
+            } else if replaced {
+                // A slow reader may be more than one rotation behind.
+                Next::Other(successor(path, inode(&old))?.unwrap_or(new))
+            } else if found.len() < position {
                 Next::Other(new)
             } else {
                 Next::Nothing
             })
         })
         .await?;
+        // A log that was rotated and whose rotated file was removed may be made again in a moment: seen twice, it was not.
+        let is_over = matches!(next, Next::Removed) && self.was_removed;
+        self.was_removed = matches!(next, Next::Removed);
         match next {
-            Next::Nothing => Ok(None),
+            Next::Removed if is_over => {
+                self.until = Until::Drained;
+                Ok(None)
+            }
+            Next::Nothing | Next::Removed => Ok(None),
             Next::MoreOfThis => Ok(Some(Vec::new())),
             Next::Other(file) => {
                 self.file = Arc::new(file);
@@ -177,4 +211,33 @@ impl Reader {
         }
         false
     }
+}
+
+/// A log at its beginning.
+struct Opened {
+    earlier: Vec<Part>,
+    file: File,
+    /// What is read of the file, unless it is followed.
+    range: Range<u64>,
+}
+
+/// Opens a log and as many of its rotated files as are needed. Blocks.
+fn open(path: &Path, request: &LogRequest) -> io::Result<Opened> {
+    let file = beneath::open_log(path)?;
+    let metadata = file.metadata()?;
+    let size = metadata.len();
+    let (range, missing) = match request.tail_lines {
+        None => (0..size, None),
+        Some(lines) => {
+            let LastLines { range, count } =
+                last_lines(lines, size, |at, block| file.read_exact_at(block, at))?;
+            (range, Some(lines - count))
+        }
+    };
+    let earlier = earlier_parts(path, inode(&metadata), request, missing)?;
+    Ok(Opened { earlier, file, range })
+}
+
+fn inode(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }

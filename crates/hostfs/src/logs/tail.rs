@@ -6,14 +6,23 @@ use std::ops::Range;
 /// How much is read at a time.
 const BLOCK: u64 = 64 * 1024;
 
-/// The bytes that the last whole lines take. What stands behind the last line's end is no line yet.
+/// The last lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LastLines {
+    /// The bytes that they take.
+    pub(super) range: Range<u64>,
+    /// How many there are.
+    pub(super) count: u64,
+}
+
+/// The last whole lines, as many as there are. What stands behind the last line's end is no line yet.
 ///
 /// `read` fills a buffer from a position that lies within `size`.
 pub(super) fn last_lines(
     lines: u64,
     size: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
-) -> io::Result<Range<u64>> {
+) -> io::Result<LastLines> {
     let mut found: u64 = 0;
     let mut end = 0;
     let mut at = size;
@@ -29,13 +38,13 @@ pub(super) fn last_lines(
             }
             // One end more than lines: that of the line before them.
             if found == lines {
-                return Ok(behind..end);
+                return Ok(LastLines { range: behind..end, count: found });
             }
             found += 1;
         }
         at = start;
     }
-    Ok(0..end)
+    Ok(LastLines { range: 0..end, count: found })
 }
 
 #[cfg(test)]
@@ -50,8 +59,11 @@ mod tests {
             block.copy_from_slice(&file[at..at + block.len()]);
             Ok(())
         };
-        let range = last_lines(lines, file.len() as u64, read).unwrap();
-        usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()
+        let LastLines { range, count } = last_lines(lines, file.len() as u64, read).unwrap();
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        let ends = file[range.clone()].iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(count, ends as u64);
+        range
     }
 
     #[test]

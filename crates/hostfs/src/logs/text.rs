@@ -3,15 +3,16 @@
 //! Works on pieces of any size and keeps no line in memory: a line's content goes out as it comes.
 
 use jiff::Timestamp;
-use model::ports::logs::LogRequest;
+use model::ports::logs::{LogRequest, LogStream};
 
-use super::line::{LONGEST_HEADER, header_length, parse};
+use super::line::{Header, LONGEST_HEADER, header_length, parse};
 
 /// The way from bytes to text, and how far it has come.
 #[derive(Debug)]
 pub(super) struct Text {
     since: Option<Timestamp>,
     timestamps: bool,
+    stream: LogStream,
     /// How many bytes may still go out.
     left: Option<u64>,
     state: State,
@@ -34,6 +35,7 @@ impl Text {
         Self {
             since: request.since,
             timestamps: request.timestamps,
+            stream: request.stream,
             left: request.limit_bytes,
             state: State::Header(Vec::new()),
             at_line_start: true,
@@ -92,9 +94,7 @@ impl Text {
     }
 
     fn begin_content(&mut self, header: &[u8], text: &mut Vec<u8>) {
-        let header =
-            parse(header).filter(|header| self.since.is_none_or(|since| header.time >= since));
-        let Some(header) = header else {
+        let Some(header) = parse(header).filter(|header| self.shows(header)) else {
             self.state = State::Skipped;
             return;
         };
@@ -104,6 +104,12 @@ impl Text {
         }
         self.at_line_start = false;
         self.state = State::Content { partial: header.partial };
+    }
+
+    /// Whether a line is of the requested stream and time.
+    fn shows(&self, header: &Header) -> bool {
+        let is_recent = self.since.is_none_or(|since| header.time >= since);
+        is_recent && (self.stream == LogStream::All || self.stream == header.stream)
     }
 
     fn end_line(&mut self, text: &mut Vec<u8>) {

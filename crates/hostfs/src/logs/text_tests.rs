@@ -1,7 +1,7 @@
 //! Tables and laws of the way from a file to text.
 
 use jiff::Timestamp;
-use model::ports::logs::LogRequest;
+use model::ports::logs::{LogRequest, LogStream};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -26,6 +26,16 @@ damaged
 fn lines_are_joined_and_damaged_ones_left_out() {
     let text = shown(&LogRequest::default(), FILE.as_bytes());
     assert_eq!(text, "first\nbeginning\n\n with  spaces \n");
+}
+
+#[test]
+fn only_the_requested_stream_is_shown() {
+    let stream = LogStream::Stderr;
+    let text = shown(&LogRequest { stream, ..LogRequest::default() }, FILE.as_bytes());
+    assert_eq!(text, "\n");
+    let stream = LogStream::Stdout;
+    let text = shown(&LogRequest { stream, ..LogRequest::default() }, FILE.as_bytes());
+    assert_eq!(text, "first\nbeginning\n with  spaces \n");
 }
 
 #[test]
@@ -129,7 +139,7 @@ proptest! {
         let mut file: Vec<u8> = lines.into_iter().flat_map(|(file, _)| file).collect();
         file.extend(noise);
         let since = since.map(|second| Timestamp::from_second(second).unwrap());
-        let request = LogRequest { timestamps, since, limit_bytes, tail_lines: None };
+        let request = LogRequest { timestamps, since, limit_bytes, ..LogRequest::default() };
         let whole = Text::new(&request).push(&file);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(file.len() + 1)).collect();
         cuts.extend([0, file.len()]);

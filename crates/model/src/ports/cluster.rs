@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::cluster::{
-    ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord, PodRecord, PodRemoved,
-    PodTarget, Uid, User, Version,
+    AccessRequest, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord,
+    PodRecord, PodRemoved, PodTarget, Uid, User, Version,
 };
 use crate::verdict::Verdict;
 
@@ -65,6 +65,15 @@ impl ApiError {
         match self {
             Self::Throttled { retry_after } => *retry_after,
             _ => None,
+        }
+    }
+
+    /// Whether a review is tried again after this error: the server cannot be reached, has too much to do, or failed.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::TooSlow(_) | Self::Throttled { .. } => true,
+            Self::Refused { code, .. } => *code >= 500,
+            Self::NotFound | Self::Conflict(_) | Self::Unreadable(_) => false,
         }
     }
 
@@ -157,14 +166,14 @@ pub trait ClusterEvents: Debug + Send + Sync {
     async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
 }
 
-/// Asks the API server who somebody is and what they may do.
+/// Authentication and authorisation by the API server.
 #[async_trait]
 pub trait Reviews: Debug + Send + Sync {
-    /// Whose token it is; `None` if nobody's.
+    /// The user of a token (`TokenReview`); `None` if the token is not valid.
     async fn token_owner(&self, token: &str) -> Result<Option<User>, ApiError>;
 
-    /// Whether they may get a path.
-    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError>;
+    /// Whether a user is allowed to make a request (`SubjectAccessReview`).
+    async fn is_allowed(&self, user: &User, request: &AccessRequest) -> Result<bool, ApiError>;
 }
 
 #[cfg(test)]

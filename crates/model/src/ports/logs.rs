@@ -10,6 +10,18 @@ use jiff::Timestamp;
 
 use super::files::FileError;
 
+/// Which of the streams of a container are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogStream {
+    /// Both.
+    #[default]
+    All,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
 /// Which part of a log is wanted, and how it is shown. Nothing set shows all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogRequest {
@@ -22,6 +34,8 @@ pub struct LogRequest {
     pub timestamps: bool,
     /// No more than this many bytes.
     pub limit_bytes: Option<u64>,
+    /// Which streams.
+    pub stream: LogStream,
 }
 
 /// Resolves when the container has ended, so that nothing will be written any more.
@@ -33,8 +47,9 @@ pub type LogText = BoxStream<'static, Result<Vec<u8>, FileError>>;
 /// Reads the logs that the runtime writes for containers.
 #[async_trait]
 pub trait ContainerLogs: Debug + Send + Sync {
-    /// Opens the log at a path as the runtime names it. With `follow`, what is still to be written
-    /// comes too, across rotations of the file, until the container has ended and all is read.
+    /// Opens the log at a path as the runtime names it, with its rotated files before it. With `follow`, what is still to be written
+    /// comes too, across rotations of the file, until the container has ended or the file was removed, and all is
+    /// read.
     async fn open(
         &self,
         path: &Path,

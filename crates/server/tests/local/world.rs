@@ -253,6 +253,7 @@ impl World {
             metrics: Arc::clone(&agent) as _,
             removals: Arc::clone(&agent) as _,
             collector: Arc::clone(&agent) as _,
+            streams: None,
             verbosity: Arc::clone(&agent) as _,
             clock,
             version: Version { kubernetes: "v1.36.3".to_owned(), ferrolet: "0.1.0".to_owned() },

@@ -7,6 +7,9 @@ use model::ids::{PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::ports::streaming::{
+    AttachRequest, CheckpointRequest, ExecRequest, PortForwardRequest, StdStreams,
+};
 use model::wanted::{ContainerConfig, ContainerSecurity, NamespaceMode, SandboxConfig};
 use proto::runtime_v1 as cri;
 use tonic::Status;
@@ -17,6 +20,32 @@ fn namespace_mode(mode: cri::NamespaceMode) -> NamespaceMode {
         cri::NamespaceMode::Node => NamespaceMode::Node,
         // Nothing here has processes that could be seen from another container.
         cri::NamespaceMode::Container | cri::NamespaceMode::Target => NamespaceMode::Container,
+    }
+}
+
+pub(super) fn exec(request: cri::ExecRequest) -> ExecRequest {
+    let cri::ExecRequest { container_id, cmd: command, tty, stdin, stdout, stderr } = request;
+    let streams = StdStreams { stdin, stdout, stderr, tty };
+    ExecRequest { container: container_id.into(), command, streams }
+}
+
+pub(super) fn attach(request: cri::AttachRequest) -> AttachRequest {
+    let cri::AttachRequest { container_id, tty, stdin, stdout, stderr } = request;
+    let streams = StdStreams { stdin, stdout, stderr, tty };
+    AttachRequest { container: container_id.into(), streams }
+}
+
+pub(super) fn port_forward(request: cri::PortForwardRequest) -> Result<PortForwardRequest, Status> {
+    let ports: Result<Vec<u16>, _> = request.port.into_iter().map(u16::try_from).collect();
+    let ports = ports.map_err(|error| Status::invalid_argument(format!("port: {error}")))?;
+    Ok(PortForwardRequest { sandbox: request.pod_sandbox_id.into(), ports })
+}
+
+pub(super) fn checkpoint(request: cri::CheckpointContainerRequest) -> CheckpointRequest {
+    CheckpointRequest {
+        container: request.container_id.into(),
+        location: request.location.into(),
+        timeout: Some(grace(request.timeout)).filter(|time| !time.is_zero()),
     }
 }
 

@@ -3,6 +3,7 @@
 use futures_util::stream::BoxStream;
 use model::ids::{ContainerId, SandboxId};
 use model::ports::runtime::{ContainerService, RuntimeInfo, SandboxService};
+use model::ports::streaming::Streaming as _;
 use model::verdict::Subject;
 use prost::Message as _;
 use proto::runtime_v1 as cri;
@@ -323,6 +324,36 @@ impl RuntimeService for Hollow {
             stderr: output.stderr,
             exit_code: output.exit_code,
         }))
+    }
+
+    async fn exec(&self, request: Request<cri::ExecRequest>) -> Answer<cri::ExecResponse> {
+        let request = from_cri::exec(request.into_inner());
+        let url = self.runtime.exec(&request).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::ExecResponse { url }))
+    }
+
+    async fn attach(&self, request: Request<cri::AttachRequest>) -> Answer<cri::AttachResponse> {
+        let request = from_cri::attach(request.into_inner());
+        let url = self.runtime.attach(&request).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::AttachResponse { url }))
+    }
+
+    async fn port_forward(
+        &self,
+        request: Request<cri::PortForwardRequest>,
+    ) -> Answer<cri::PortForwardResponse> {
+        let request = from_cri::port_forward(request.into_inner())?;
+        let url = self.runtime.port_forward(&request).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::PortForwardResponse { url }))
+    }
+
+    async fn checkpoint_container(
+        &self,
+        request: Request<cri::CheckpointContainerRequest>,
+    ) -> Answer<cri::CheckpointContainerResponse> {
+        let request = from_cri::checkpoint(request.into_inner());
+        self.runtime.checkpoint_container(&request).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::CheckpointContainerResponse {}))
     }
 
     async fn container_stats(

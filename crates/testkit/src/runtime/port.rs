@@ -31,7 +31,7 @@ use crate::clock::until;
 
 impl MemoryRuntime {
     /// A call from its arrival to its answer. The effect is a future that has not begun.
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &self,
         method: Method,
         object: String,
@@ -111,7 +111,7 @@ impl MemoryRuntime {
 
     /// An effect that happens at once.
     #[expect(clippy::unused_async, reason = "it happens when it is awaited, not when it is made")]
-    async fn at_once<T>(
+    pub(super) async fn at_once<T>(
         &self,
         effect: impl FnOnce(&mut World, Timestamp) -> Result<T, Refusal> + Send,
     ) -> Result<T, Refusal> {
@@ -152,7 +152,7 @@ impl MemoryRuntime {
     }
 
     /// Runs a command beside the process of a container, with which it ends. What the workload would write is not told.
-    async fn exec(
+    async fn run_command(
         &self,
         id: &ContainerId,
         command: &[String],
@@ -425,7 +425,7 @@ impl ContainerService for MemoryRuntime {
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
         let object = format!("{id} {}", command.join(" "));
-        self.call(Method::ExecSync, object, self.exec(id, command, timeout)).await
+        self.call(Method::ExecSync, object, self.run_command(id, command, timeout)).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! `ferrolet gc why`.
+//! `ferrolet why` and `ferrolet gc why`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use ferrolet::run::JOURNAL;
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
-use journal::{Became, Entry, Query, Thing, find, went_along};
+use journal::{Became, Entry, Query, Thing, find, find_sessions, went_along};
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
@@ -31,7 +31,7 @@ pub struct Args {
     /// or the path of a log.
     #[arg(value_name = "NAME|ID|IMAGE", value_parser = something)]
     pub what: String,
-    /// How many removals are told at most, the newest first.
+    /// How many removals are shown at most, and how many sessions, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
     /// How the answer is written.
@@ -108,7 +108,10 @@ fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
 pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<WhyAnswer>> {
     let there = journal.try_exists().with_context(|| format!("look at {}", journal.display()))?;
     let segments = HostSegments::new(journal);
-    let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
+    let query = Query::new(what);
+    let found = find(&segments, &query, limit).context("read the journal")?;
+    let sessions = find_sessions(&segments, &query, limit).context("read the journal")?;
+    let found = found.with_sessions(sessions);
     let there = there || !found.entries.is_empty();
     Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
@@ -260,6 +263,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         Became::Held => "was deleted, and was still held by finalizers,",
         Became::Failed => "could not be removed",
         Became::Unknown => "was being removed, and is not known to be gone,",
+        Became::Opened | Became::Refused => return session(entry, now),
     };
     // The clock may have been set back since.
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
@@ -277,6 +281,27 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     lines.push(format!("  id:    {}", entry.id));
     for log in removal.logs.iter().rev().filter(|log| log.outcome == Became::Removed) {
         lines.push(format!("  with:  {}", log.id));
+    }
+    lines.iter().map(|line| clean(line) + "\n").collect()
+}
+
+/// A session: who opened it, how, where and when.
+fn session(entry: &Entry, now: Timestamp) -> String {
+    let text = |name: &str| entry.detail.text(name);
+    let user = text("user").unwrap_or_default();
+    let opened = if entry.outcome == Became::Refused { "was refused" } else { "opened" };
+    let place = match entry.name.as_str() {
+        "" => String::new(),
+        name => format!("container {name} ({}) of ", short_id(&entry.id)),
+    };
+    let pod = entry.pod.as_deref().unwrap_or_default();
+    let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
+    let at = entry.time.strftime(MOMENT);
+    let kind = &entry.kind;
+    let mut lines = vec![format!("{user} {opened} {kind} to {place}pod {pod} {ago} ago, at {at}.")];
+    lines.extend(entry.error.as_ref().map(|error| format!("  error:   {error}")));
+    for name in ["program", "ports", "from"] {
+        lines.extend(text(name).map(|text| format!("  {:8} {text}", format!("{name}:"))));
     }
     lines.iter().map(|line| clean(line) + "\n").collect()
 }

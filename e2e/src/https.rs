@@ -1,11 +1,11 @@
-//! Asking a port over HTTPS, as somebody.
+//! A client of HTTPS ports.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::plane::Plane;
 use anyhow::{Context, Result};
-use e2e::plane::Plane;
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use kube::client::Body;
@@ -16,25 +16,30 @@ use tokio::runtime::Runtime;
 
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// With which credentials somebody asks.
+/// The credentials of a client.
 #[derive(Debug, Clone)]
-pub(crate) enum Who {
-    Nobody,
+pub enum Who {
+    /// None.
+    Anonymous,
+    /// A bearer token.
     Token(String),
+    /// The client certificate of a kubeconfig.
     Certificate(PathBuf),
 }
 
-/// A way to a port.
-pub(crate) struct Port<'a> {
+/// A client of one port.
+#[derive(Debug)]
+pub struct Port<'a> {
     plane: &'a Plane,
     tasks: Runtime,
     address: SocketAddr,
-    /// Whether nobody vouches for it.
+    /// Whether its certificate is not verified.
     is_self_signed: bool,
 }
 
 impl<'a> Port<'a> {
-    pub(crate) fn new(plane: &'a Plane, address: SocketAddr) -> Result<Self> {
+    /// A client of the port at this address.
+    pub fn new(plane: &'a Plane, address: SocketAddr) -> Result<Self> {
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -43,17 +48,17 @@ impl<'a> Port<'a> {
         Ok(Self { plane, tasks, address, is_self_signed: false })
     }
 
-    /// The same, of somebody who made its certificate itself.
+    /// The same of a port whose certificate is not verified.
     #[must_use]
-    pub(crate) fn self_signed(self) -> Self {
+    pub fn self_signed(self) -> Self {
         Self { is_self_signed: true, ..self }
     }
 
-    /// A kubeconfig of somebody, for the API server.
+    /// A kubeconfig with these credentials.
     fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
         let user = match who {
             Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
-            Who::Nobody => json!({}),
+            Who::Anonymous => json!({}),
             Who::Token(token) => json!({ "token": token }),
         };
         let config = json!({
@@ -68,8 +73,8 @@ impl<'a> Port<'a> {
         Ok(serde_json::from_value(config)?)
     }
 
-    /// The status and the text that somebody is answered.
-    pub(crate) fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
+    /// Gets a path; returns the status and the body.
+    pub fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
         let kubeconfig = self.kubeconfig(who)?;
         let url = format!("https://{}", self.address);
         self.tasks.block_on(async {
@@ -87,19 +92,20 @@ impl<'a> Port<'a> {
         })
     }
 
-    pub(crate) fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
+    /// The status of a path for each client.
+    pub fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
         whos.iter().map(|who| Ok(self.get(who, path)?.0)).collect()
     }
 }
 
 /// A file of the authority.
-pub(crate) fn file(plane: &Plane, name: &str) -> String {
+pub fn file(plane: &Plane, name: &str) -> String {
     let dir = plane.control_plane().admin_kubeconfig().parent().map(|dir| dir.join(name));
     dir.unwrap_or_default().display().to_string()
 }
 
 /// Makes a token for the service account with that path, as `spec` says.
-pub(crate) fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
+pub fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
     let ask = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
     });
@@ -108,7 +114,7 @@ pub(crate) fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String
 }
 
 /// Makes a service account and answers its path.
-pub(crate) fn make_account(plane: &Plane, namespace: &str, name: &str) -> Result<String> {
+pub fn make_account(plane: &Plane, namespace: &str, name: &str) -> Result<String> {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name },

@@ -1,0 +1,87 @@
+//! The record of sessions: who ran commands in containers, attached to them or forwarded ports, when and where.
+//!
+//! It has segments and a bound of its own: a client that opens a session every second must not push the removals out.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use model::ports::clock::WallClock;
+use model::ports::files::FileError;
+use model::ports::segments::Segments;
+use model::ports::streaming::{Session, SessionRecord};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::disk::SMALLEST;
+use crate::find::{Found, find};
+use crate::journal_thread::DiskJournal;
+use crate::query::Query;
+
+/// The place of the segments beside those of the removals.
+const PLACE: &str = "sessions";
+
+/// The part of the bound of the removals that sessions may take besides.
+const PART: u64 = 8;
+
+/// Keeps sessions on disk.
+#[derive(Debug)]
+pub struct SessionJournal(Arc<DiskJournal>);
+
+impl SessionJournal {
+    /// The record beside the journal of removals in these segments, which has this bound.
+    pub fn new(
+        removals: &dyn Segments,
+        clock: Arc<dyn WallClock>,
+        version: &str,
+        max_bytes: u64,
+    ) -> Self {
+        let most = (max_bytes / PART).max(SMALLEST);
+        Self(Arc::new(DiskJournal::new(removals.beside(PLACE), clock, version, most)))
+    }
+
+    /// The sessions in a pod or container, the newest first. Blocks while it reads.
+    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+        self.0.find(query, limit)
+    }
+
+    /// Writes sessions to disk until it is stopped.
+    pub fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        Arc::clone(&self.0).keep_synced(stop)
+    }
+}
+
+impl SessionRecord for SessionJournal {
+    fn record_session(&self, session: &Session) {
+        let Session { kind, pod, container, user, refusal, .. } = session;
+        let (kind, refusal) = (kind.as_str(), refusal.as_deref().unwrap_or_default());
+        info!(kind, %pod, container, user, refusal, "Session in a container");
+        self.0.record_session(session.clone());
+    }
+}
+
+/// Looks for sessions that a process recorded beside the removals in these segments. Blocks while it reads.
+pub fn find_sessions(
+    removals: &dyn Segments,
+    query: &Query,
+    limit: usize,
+) -> Result<Found, FileError> {
+    find(&*removals.beside(PLACE), query, limit)
+}
+
+impl Found {
+    /// The same with sessions among the removals, by their time.
+    #[must_use]
+    pub fn with_sessions(mut self, sessions: Self) -> Self {
+        self.entries.extend(sessions.entries);
+        // Stable: removals of one moment stay in their order.
+        self.entries.sort_by_key(|entry| Reverse(entry.time));
+        self.more |= sessions.more;
+        self.damaged += sessions.damaged;
+        self.problems.extend(sessions.problems);
+        self
+    }
+}
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;
