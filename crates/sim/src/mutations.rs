@@ -257,7 +257,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a removal is not put on record",
-        file: "crates/journal/src/recorded.rs",
+        file: "crates/journal/src/recording.rs",
         find: "self.over = true;\n        self.ledger.record(self.verdict, outcome);",
         replace: "self.over = matches!(outcome, _);",
     },
