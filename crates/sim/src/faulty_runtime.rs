@@ -1,5 +1,6 @@
 //! The runtime as an agent reaches it: calls and hints go wrong, and the agent dies over them.
 
+mod call;
 mod hints;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
+use self::call::{COMMAND_DEADLINE, Call, DEADLINE, SpoiltLook};
 use crate::acting::Acting;
 use crate::clock::Timed;
 use crate::history::{Acted, Event, Maker, Removed};
@@ -30,12 +32,6 @@ use crate::plan::{Fault, KEPT};
 use crate::removal::Removal;
 use crate::wanted_images::{WantedImage, image_pull, image_removal};
 
-/// How long a call may take, as the real adapter has it.
-const DEADLINE: Duration = Duration::from_mins(2);
-/// The same for a pull; the real one has an hour.
-const PULL_DEADLINE: Duration = Duration::from_mins(6);
-/// The same for a command that may take as long as it likes.
-const COMMAND_DEADLINE: Duration = Duration::from_hours(25_000);
 /// Longer than any history.
 const NEVER: Duration = Duration::from_hours(250_000);
 
@@ -47,50 +43,6 @@ type Work<T> = Box<dyn FnOnce(Duration) -> BoxFuture<'static, Result<T, RuntimeE
 pub(crate) struct FaultyRuntime {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
-}
-
-/// A call on its way.
-struct Call {
-    method: Method,
-    /// As people read it.
-    object: String,
-    deadline: Duration,
-}
-
-/// A look that goes wrong, while somebody waits for it.
-struct SpoiltLook(Arc<Outside>);
-
-impl SpoiltLook {
-    fn new(outside: &Arc<Outside>) -> Self {
-        outside.record(Event::LookSpoilt);
-        Self(Arc::clone(outside))
-    }
-}
-
-impl Drop for SpoiltLook {
-    fn drop(&mut self) {
-        self.0.record(Event::SpoiltLookOver);
-    }
-}
-
-impl Call {
-    fn new(method: Method, object: impl Into<String>) -> Self {
-        let deadline = match method {
-            Method::PullImage => PULL_DEADLINE,
-            Method::RunPodSandbox | Method::StopPodSandbox => DEADLINE * 2,
-            _ => DEADLINE,
-        };
-        Self { method, object: object.into(), deadline }
-    }
-
-    fn error(&self, code: Code, message: &str) -> RuntimeError {
-        RuntimeError {
-            method: self.method.name(),
-            object: self.object.clone(),
-            code,
-            message: message.to_owned(),
-        }
-    }
 }
 
 impl FaultyRuntime {

@@ -221,8 +221,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a container whose end is the end of all starts again alone",
         file: "crates/ferrolet/src/sync_pod.rs",
-        find: "restart_all: published.is_restarting_all(),",
-        replace: "restart_all: published.is_restarting_all() && !status.has_ready_sandbox(),",
+        find: "let restart_all = published.is_restarting_all();",
+        replace: "let restart_all = published.is_restarting_all() && !status.has_ready_sandbox();",
     },
     Mutation {
         name: "what an earlier attempt made is left where it is, and another one is made",
@@ -257,7 +257,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a removal is not put on record",
-        file: "crates/journal/src/recorded.rs",
+        file: "crates/journal/src/recording.rs",
         find: "self.over = true;\n        self.ledger.record(self.verdict, outcome);",
         replace: "self.over = matches!(outcome, _);",
     },
