@@ -268,10 +268,10 @@ impl SyncLoop {
         }
     }
 
-    fn worker_forgotten(&mut self, uid: PodUid) -> Vec<IntakeCommand> {
-        let checks = self.checks(&uid);
+    fn worker_forgotten(&mut self, uid: &PodUid) -> Vec<IntakeCommand> {
+        let checks = self.checks(uid);
         let commands = self.decide(IntakeEvent::WorkerForgotten { uid: uid.clone(), checks });
-        if let Some(pod) = self.intake.pod(&uid).filter(|_| self.intake.is_desired(&uid)) {
+        if let Some(pod) = self.intake.pod(uid).filter(|_| self.intake.is_desired(uid)) {
             self.parts.metrics.restarted(view::is_static(pod));
         }
         commands

@@ -103,6 +103,10 @@ pub struct Broken(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the one list of all parts, in the order of their needs"
+    )]
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
         let book = event_book(settings, &mut ports, &mut tasks);
@@ -124,9 +128,12 @@ impl Agent {
             workers(worker_parts(settings, &ports, sync_pod, seen, &panics));
         follow_host_ips(settings, node.as_ref(), &workers_handle, status.reader(), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
-        let states = workers_handle.states();
-        let statuses = status.reader();
-        let inputs = WriterInputs { copies: copies.clone(), states, times, statuses };
+        let inputs = WriterInputs {
+            copies: copies.clone(),
+            states: workers_handle.states(),
+            times,
+            statuses: status.reader(),
+        };
         let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (notifier, containers) =

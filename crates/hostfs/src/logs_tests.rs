@@ -271,7 +271,8 @@ fn log_of_four_files() -> Log {
 }
 
 fn lines(from: u32) -> String {
-    (from..16).map(|number| format!("line {number}\n")).collect()
+    let lines: Vec<String> = (from..16).map(|number| format!("line {number}\n")).collect();
+    lines.concat()
 }
 
 #[tokio::test]

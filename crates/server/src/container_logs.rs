@@ -58,7 +58,7 @@ fn with_error_at_end(text: LogText) -> impl Stream<Item = Result<Vec<u8>, Broken
 }
 
 fn read_error(error: &FileError) -> String {
-    format!("failed to read log file {:?}: {}", error.path, error.source)
+    format!("failed to read log file \"{}\": {}", error.path.display(), error.source)
 }
 
 #[cfg(test)]

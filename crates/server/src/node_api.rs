@@ -121,7 +121,7 @@ impl NodeApi {
 
     /// Answers a request.
     async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Answer {
-        let labels = labels(request.method().as_str(), request.uri().path(), &self.routes);
+        let labels = labels(request.method().as_str(), request.uri().path(), self.routes);
         let server = if self.access.is_some() { "readwrite" } else { "readonly" };
         let measured = self.http.begin(labels, server);
         let answer = self.routed(request, peer).await;
@@ -130,7 +130,7 @@ impl NodeApi {
 
     async fn routed(&self, mut request: Request<Incoming>, peer: &Peer) -> Answer {
         let (rule, endpoint) =
-            match route(request.method().as_str(), request.uri().path(), &self.routes) {
+            match route(request.method().as_str(), request.uri().path(), self.routes) {
                 Route::Undecodable => {
                     return error_text(StatusCode::BAD_REQUEST, "400 Bad Request");
                 }
@@ -174,7 +174,7 @@ impl NodeApi {
         let query = request.uri().query();
         match endpoint {
             Endpoint::Healthz => self.slis.healthz(&*parts.health, query),
-            Endpoint::HealthCheck(name) => self.slis.check(&*parts.health, &name),
+            Endpoint::HealthCheck(name) => Slis::check(&*parts.health, &name),
             Endpoint::Pods => pod_list::pods(&*parts.pods),
             Endpoint::RunningPods => pod_list::running(&*parts.running),
             Endpoint::Metrics => pages::metrics(parts.metrics.text()),

@@ -75,9 +75,9 @@ impl CachedReviews {
         self.seeds.each_ref().map(|seed| seed.hash_one(token))
     }
 
-    /// The cached result for a token.
-    pub(crate) fn cached_owner(&self, token: &str) -> Option<Option<User>> {
-        lock(&self.owners).get(&self.key(token), Instant::now())
+    /// Whether the review of a token is cached.
+    pub(crate) fn is_cached(&self, token: &str) -> bool {
+        lock(&self.owners).get(&self.key(token), Instant::now()).is_some()
     }
 
     /// The user of a token, `None` if the token is not valid. Concurrent requests with one token cause one review.

@@ -124,7 +124,8 @@ struct Asked<'a> {
 }
 
 /// An answer other than a stream.
-type Refused = Box<Answer>;
+#[derive(Debug)]
+struct Refused(Box<Answer>);
 
 impl Streams {
     /// Runs a command in a container, with streams.
@@ -170,7 +171,7 @@ impl Streams {
         let asked = Asked { path, query, headers: &HeaderMap::new(), caller };
         match self.output_of(&asked).await {
             Ok(output) => answer(StatusCode::OK, JSON, whole(output)),
-            Err(refused) => *refused,
+            Err(refused) => *refused.0,
         }
     }
 
@@ -182,7 +183,7 @@ impl Streams {
     ) -> Answer {
         match url {
             Ok(url) => self.proxy.0.open(&url, &*self.tls, request, caller.address).await,
-            Err(refused) => *refused,
+            Err(refused) => *refused.0,
         }
     }
 
@@ -310,7 +311,7 @@ impl Streams {
 impl Asked<'_> {
     /// Refuses a request that asks for no stream, before the runtime prepares one.
     fn check_upgrade(&self) -> Result<(), Refused> {
-        not_an_upgrade(self.headers).map_or(Ok(()), |answer| Err(Box::new(answer)))
+        not_an_upgrade(self.headers).map_or(Ok(()), |answer| Err(refused(answer)))
     }
 }
 
@@ -345,16 +346,20 @@ fn asked<'a>(
     Asked { path, query: request.uri().query(), headers: request.headers(), caller }
 }
 
+fn refused(answer: Answer) -> Refused {
+    Refused(Box::new(answer))
+}
+
 fn bad_request(message: String) -> Refused {
-    Box::new(error_text(StatusCode::BAD_REQUEST, message))
+    refused(error_text(StatusCode::BAD_REQUEST, message))
 }
 
 fn not_found(message: &str) -> Refused {
-    Box::new(error_text(StatusCode::NOT_FOUND, message.to_owned()))
+    refused(error_text(StatusCode::NOT_FOUND, message.to_owned()))
 }
 
 fn internal(message: String) -> Refused {
-    Box::new(error_text(StatusCode::INTERNAL_SERVER_ERROR, message))
+    refused(error_text(StatusCode::INTERNAL_SERVER_ERROR, message))
 }
 
 /// The answer to a failure of the runtime, by its gRPC code.
@@ -368,7 +373,7 @@ fn failed(error: &RuntimeError) -> Refused {
     if status == StatusCode::TOO_MANY_REQUESTS {
         answer.headers_mut().insert(RETRY_AFTER, RETRY);
     }
-    Box::new(answer)
+    refused(answer)
 }
 
 #[cfg(test)]

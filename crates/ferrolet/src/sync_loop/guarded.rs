@@ -103,7 +103,7 @@ impl SyncLoop {
             LoopStep::Changed => return self.pod_changed(uid),
             LoopStep::Removed(pod) => return self.pod_removed(uid, &pod).await,
             LoopStep::WorkerFinished => self.parts.gc.ended(&uid),
-            LoopStep::WorkerForgotten => return self.worker_forgotten(uid),
+            LoopStep::WorkerForgotten => return self.worker_forgotten(&uid),
             LoopStep::RuntimeChanged(events) => return self.runtime_changed(uid, &events),
             LoopStep::Execute(command) => self.execute(command).await,
             // Decided with all others, which follows.

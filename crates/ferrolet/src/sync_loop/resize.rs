@@ -52,13 +52,12 @@ impl SyncLoop {
                     self.parts.allocation.decide_resize(&uid, &desired, &mut there, trigger);
                 self.resize_decided(&uid, decided).await
             };
-            match guard.catch_async(PanicStep::SyncLoop, of, work).await {
-                Ok(commands) => self.execute_all(commands).await,
-                Err(_) => {
-                    self.panicked(&uid, LoopStep::Resize);
-                    // What the pod takes may have been left out.
-                    there = self.occupancy();
-                }
+            if let Ok(commands) = guard.catch_async(PanicStep::SyncLoop, of, work).await {
+                self.execute_all(commands).await;
+            } else {
+                self.panicked(&uid, LoopStep::Resize);
+                // What the pod takes may have been left out.
+                there = self.occupancy();
             }
         }
     }

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "real certificate files")]
+
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -65,10 +65,10 @@ pub(super) fn start_servers(
     };
     node_api::start(&mut local, &shown, tasks);
     let Local { listener, verbosity, pod_resources, .. } = local;
-    let listed = ToldPods::new(inputs.pods.reader().clone(), inputs.index);
-    let lister = pod_resources.lister(listed, &ports);
+    let reported = ToldPods::new(inputs.pods.reader().clone(), inputs.index);
+    let lister = pod_resources.lister(reported, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
-    let parts = server::Parts {
+    let served = server::Parts {
         pods: inputs.pods,
         events: inputs.events,
         log_paths: Arc::new(RuntimeLogs(inputs.cache)),
@@ -82,5 +82,5 @@ pub(super) fn start_servers(
         clock: ports.clock,
         version: version(),
     };
-    tasks.spawn("server", |stop| server::serve(Arc::new(parts), listener, stop));
+    tasks.spawn("server", |stop| server::serve(Arc::new(served), listener, stop));
 }

@@ -78,7 +78,7 @@ impl Intake {
             }
             IntakeEvent::Preempts(uid, plan) => self.preempts(uid, plan, &mut commands),
             IntakeEvent::NodeRefreshed(pods) => self.node_refreshed(pods.as_ref()),
-            IntakeEvent::RoomMade(room) => self.room_made(room, around, &mut commands),
+            IntakeEvent::RoomMade(room) => self.room_made(room.as_ref(), around, &mut commands),
             IntakeEvent::RuntimeChanged { uid, needs_sync } => {
                 self.runtime_changed(&uid, needs_sync, around, &mut commands);
             }
@@ -226,16 +226,16 @@ impl Intake {
 
     fn room_made(
         &mut self,
-        room: Option<Room>,
+        room: Option<&Room>,
         around: &Surroundings<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         for (uid, entry) in &mut self.pods {
-            if room.as_ref().is_none_or(|room| room.uid == *uid) {
+            if room.is_none_or(|room| room.uid == *uid) {
                 entry.awaits_room = false;
             }
             if entry.state == IntakeState::Preempted
-                && room.as_ref().is_none_or(|room| room.victims.contains(uid))
+                && room.is_none_or(|room| room.victims.contains(uid))
             {
                 entry.state = IntakeState::Working { occupies: true };
             }

@@ -128,7 +128,7 @@ pub enum Route {
 }
 
 /// The route of a request: its method, and its path as it was sent.
-pub fn route(method: &str, path: &str, settings: &RouteSettings) -> Route {
+pub fn route(method: &str, path: &str, settings: RouteSettings) -> Route {
     let Some(path) = decoded(path) else { return Route::Undecodable };
     if !path.starts_with('/') {
         return Route::NotFound;
@@ -149,12 +149,10 @@ pub fn route(method: &str, path: &str, settings: &RouteSettings) -> Route {
 }
 
 /// Whether anything is served below the first segment of a path.
-fn is_served(segments: &[&str], settings: &RouteSettings) -> bool {
+fn is_served(segments: &[&str], settings: RouteSettings) -> bool {
     match segments[0] {
-        "healthz" | "pods" | "stats" | "metrics" => true,
-        "run" | "exec" | "attach" | "portForward" | "containerLogs" | "runningpods" | "logs" => {
-            true
-        }
+        "healthz" | "pods" | "stats" | "metrics" | "run" | "exec" | "attach" | "portForward"
+        | "containerLogs" | "runningpods" | "logs" => true,
         "debug" => settings.debugging || segments.get(1) == Some(&"pprof"),
         "configz" | "checkpoint" | "statusz" | "flagz" => settings.debugging,
         _ => false,
@@ -162,7 +160,7 @@ fn is_served(segments: &[&str], settings: &RouteSettings) -> bool {
 }
 
 /// The text for an endpoint that is switched off.
-fn disabled(segments: &[&str], settings: &RouteSettings) -> Option<&'static str> {
+fn disabled(segments: &[&str], settings: RouteSettings) -> Option<&'static str> {
     let text = match segments {
         // Profiles of Go have no counterpart here.
         ["debug", "pprof", ..] if settings.debugging => "profiling endpoint is disabled.",
@@ -272,7 +270,7 @@ fn container_of(names: &[&str]) -> Option<ContainerTarget> {
 }
 
 /// What a client needs for anything below a root.
-fn rule(method: &str, root: &str, settings: &RouteSettings) -> Rule {
+fn rule(method: &str, root: &str, settings: RouteSettings) -> Rule {
     let subresources: &'static [&'static str] = match root {
         "pods" | "runningpods" => &["pods", "proxy"],
         "healthz" => &["healthz", "proxy"],
@@ -334,7 +332,7 @@ const DEBUGGING_PATHS: [&str; 6] = ["logs", "configz", "checkpoint", "debug", "s
 const OTHER_PATHS: [&str; 2] = ["logs", "pprof"];
 
 /// The labels of a request: its method, and its path as it was sent.
-pub fn labels(method: &str, path: &str, settings: &RouteSettings) -> RequestLabels {
+pub fn labels(method: &str, path: &str, settings: RouteSettings) -> RequestLabels {
     let path = decoded(path).unwrap_or_default();
     let mut segments = path.trim_start_matches('/').splitn(3, '/');
     let first = segments.next().unwrap_or_default();

@@ -14,7 +14,7 @@ fn container(uid: Option<&str>) -> ContainerTarget {
     super::container("ns", "p", uid, "c")
 }
 
-fn endpoint_of(method: &str, path: &str, settings: &RouteSettings) -> Option<Endpoint> {
+fn endpoint_of(method: &str, path: &str, settings: RouteSettings) -> Option<Endpoint> {
     match route(method, path, settings) {
         Route::Guarded(_, endpoint) => Some(endpoint),
         _ => None,
@@ -75,7 +75,7 @@ fn endpoints_are_found_by_method_and_path() {
         ),
     ];
     for (method, path, expected) in rows {
-        assert_eq!(endpoint_of(method, path, &ALL), Some(expected), "{method} {path}");
+        assert_eq!(endpoint_of(method, path, ALL), Some(expected), "{method} {path}");
     }
 }
 
@@ -84,10 +84,10 @@ fn endpoints_are_found_by_method_and_path() {
 fn only_unknown_roots_are_answered_without_authentication() {
     let not_found = ["/", "", "*", "/foo", "/metricsfoo", "/portforward/ns/p", "/healthz%20"];
     for path in not_found {
-        assert_eq!(route("GET", path, &ALL), Route::NotFound, "{path}");
+        assert_eq!(route("GET", path, ALL), Route::NotFound, "{path}");
     }
     for path in ["/%zz", "/pods/%ff"] {
-        assert_eq!(route("GET", path, &ALL), Route::Undecodable, "{path}");
+        assert_eq!(route("GET", path, ALL), Route::Undecodable, "{path}");
     }
     let moved = [
         ("//pods", "/pods"),
@@ -97,7 +97,7 @@ fn only_unknown_roots_are_answered_without_authentication() {
         ("/./pods/a%20b", "/pods/a%20b"),
     ];
     for (path, to) in moved {
-        assert_eq!(route("GET", path, &ALL), Route::Moved(to.to_owned()), "{path}");
+        assert_eq!(route("GET", path, ALL), Route::Moved(to.to_owned()), "{path}");
     }
 }
 
@@ -127,12 +127,12 @@ fn rules_are_upstreams_and_streams_need_create() {
         ("POST", "/exec/ns/p/c", "create", &["proxy"]),
     ];
     for (method, path, verb, subresources) in rows {
-        let Route::Guarded(rule, _) = route(method, path, &ALL) else { panic!("{path}") };
+        let Route::Guarded(rule, _) = route(method, path, ALL) else { panic!("{path}") };
         assert_eq!(rule, Rule { verb, subresources }, "{method} {path}");
     }
     let upstreams = RouteSettings { get_allows_streams: true, ..ALL };
     for path in ["/exec/ns/p/c", "/attach/ns/p/c", "/portForward/ns/p", "/run/ns/p/c"] {
-        let Route::Guarded(rule, _) = route("GET", path, &upstreams) else { panic!("{path}") };
+        let Route::Guarded(rule, _) = route("GET", path, upstreams) else { panic!("{path}") };
         assert_eq!(rule.verb, "get", "{path}");
     }
 }
@@ -144,22 +144,22 @@ fn switched_off_endpoints_answer_405_or_404() {
     let paths = ["/run/ns/p/c", "/exec/ns/p/c", "/attach/x", "/portForward/ns/p", "/logs/x"];
     for path in paths.into_iter().chain(["/containerLogs/x", "/runningpods/", "/debug/pprof/x"]) {
         for method in ["GET", "POST", "HEAD"] {
-            assert_eq!(endpoint_of(method, path, &NO_DEBUGGING), off, "{path}");
+            assert_eq!(endpoint_of(method, path, NO_DEBUGGING), off, "{path}");
         }
     }
     for path in ["/configz", "/checkpoint/ns/p/c", "/statusz", "/flagz", "/debug/flags/v"] {
-        assert_eq!(route("GET", path, &NO_DEBUGGING), Route::NotFound, "{path}");
+        assert_eq!(route("GET", path, NO_DEBUGGING), Route::NotFound, "{path}");
     }
     for path in ["/healthz", "/pods", "/stats/summary", "/metrics", "/metrics/probes"] {
-        let endpoint = endpoint_of("GET", path, &NO_DEBUGGING);
-        assert_eq!(endpoint, endpoint_of("GET", path, &ALL), "{path}");
+        let endpoint = endpoint_of("GET", path, NO_DEBUGGING);
+        assert_eq!(endpoint, endpoint_of("GET", path, ALL), "{path}");
     }
     let quiet = RouteSettings { system_logs: false, debug_flags: false, ..ALL };
     for (path, text) in [
         ("/logs/x", "logs endpoint is disabled."),
         ("/debug/flags/v", "flags endpoint is disabled."),
     ] {
-        assert_eq!(endpoint_of("GET", path, &quiet), Some(Endpoint::Disabled(text)), "{path}");
+        assert_eq!(endpoint_of("GET", path, quiet), Some(Endpoint::Disabled(text)), "{path}");
     }
 }
 
@@ -179,10 +179,10 @@ fn labels_are_upstreams() {
     ];
     for (method, path, label, bucket, long_running) in rows {
         let expected = RequestLabels { method: label, path: bucket, long_running };
-        assert_eq!(labels(method, path, &ALL), expected, "{method} {path}");
+        assert_eq!(labels(method, path, ALL), expected, "{method} {path}");
     }
-    assert_eq!(labels("GET", "/configz", &NO_DEBUGGING).path, "other");
-    assert_eq!(labels("GET", "/debug/pprof/x", &NO_DEBUGGING).path, "other");
+    assert_eq!(labels("GET", "/configz", NO_DEBUGGING).path, "other");
+    assert_eq!(labels("GET", "/debug/pprof/x", NO_DEBUGGING).path, "other");
 }
 
 /// Pieces that paths are made of: names of endpoints, and what may confuse a router.
@@ -272,15 +272,15 @@ proptest! {
         path in path(),
         settings in settings(),
     ) {
-        let labels = labels(method, &path, &settings);
+        let labels = labels(method, &path, settings);
         prop_assert!(PATHS.contains(&labels.path) || DEBUGGING_PATHS.contains(&labels.path)
             || OTHER_PATHS.contains(&labels.path) || labels.path == "other");
-        match route(method, &path, &settings) {
+        match route(method, &path, settings) {
             Route::Undecodable => prop_assert!(decoded(&path).is_none()),
             Route::NotFound => {}
             // The redirect leads to a clean path, where the rule is found.
             Route::Moved(to) => {
-                prop_assert!(!matches!(route(method, &to, &settings), Route::Moved(_)), "{}", to);
+                prop_assert!(!matches!(route(method, &to, settings), Route::Moved(_)), "{}", to);
             }
             Route::Guarded(rule, endpoint) => {
                 prop_assert!(!rule.subresources.is_empty());

@@ -119,7 +119,7 @@ impl NodeAccess {
     }
 
     async fn token_owner(&self, token: &str) -> Result<Option<User>, Refusal> {
-        let is_cached = self.reviews.cached_owner(token).is_some();
+        let is_cached = self.reviews.is_cached(token);
         let _permit = self.permit(is_cached)?;
         match self.reviews.owner(token).await {
             Ok(Some(mut user)) => {

@@ -29,7 +29,7 @@ pub(super) fn take(
     {
         tokens.push(Some(token));
     }
-    tokens.extend(take_protocol(headers));
+    tokens.extend(take_protocol(headers).map(ProtocolToken::usable));
     Credentials { certificate, tokens }
 }
 
@@ -39,8 +39,24 @@ fn bearer(value: &HeaderValue) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
 }
 
+/// A token among the sub-protocols of a WebSocket.
+enum ProtocolToken {
+    Usable(String),
+    /// It is refused, and not ignored: the client is not anonymous.
+    Malformed,
+}
+
+impl ProtocolToken {
+    fn usable(self) -> Option<String> {
+        match self {
+            Self::Usable(token) => Some(token),
+            Self::Malformed => None,
+        }
+    }
+}
+
 /// Takes a token out of the sub-protocols of a WebSocket. Another one must stand beside it, which the server accepts.
-fn take_protocol(headers: &mut HeaderMap) -> Option<Option<String>> {
+fn take_protocol(headers: &mut HeaderMap) -> Option<ProtocolToken> {
     let is_websocket = headers.get(UPGRADE)?.as_bytes().eq_ignore_ascii_case(b"websocket");
     if !is_websocket {
         return None;
@@ -59,7 +75,10 @@ fn take_protocol(headers: &mut HeaderMap) -> Option<Option<String>> {
     if let Ok(others) = others {
         headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
     }
-    Some(token.filter(|token| is_usable && !token.is_empty()))
+    Some(match token.filter(|token| is_usable && !token.is_empty()) {
+        Some(token) => ProtocolToken::Usable(token),
+        None => ProtocolToken::Malformed,
+    })
 }
 
 #[cfg(test)]

@@ -168,12 +168,9 @@ pub(super) async fn set_verbosity(verbosity: &dyn Verbosity, request: Request<In
     };
     match written.trim().parse() {
         Err(_) => failed(format!("strconv.ParseInt: parsing {written:?}: invalid syntax")),
-        Ok(level) => match verbosity.set(level) {
-            Err(why) => failed(why),
-            Ok(()) => {
-                let content = format!("successfully set klog.logging.verbosity to {written}");
-                plain(StatusCode::OK, content)
-            }
-        },
+        Ok(level) => verbosity.set(level).map_or_else(failed, |()| {
+            let content = format!("successfully set klog.logging.verbosity to {written}");
+            plain(StatusCode::OK, content)
+        }),
     }
 }

@@ -89,7 +89,8 @@ fn content(file: File, length: u64, path: &str) -> Answer {
             Err(error) => Some((Err(BrokenOff::from(error)), None)),
         }
     });
-    let content_type = if path.ends_with(".gz") { GZIP } else { TEXT };
+    let is_compressed = Path::new(path).extension().is_some_and(|extension| extension == "gz");
+    let content_type = if is_compressed { GZIP } else { TEXT };
     let mut answer = answer(StatusCode::OK, content_type, StreamBody::new(chunks).boxed_unsync());
     answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     answer

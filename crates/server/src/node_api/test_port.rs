@@ -187,6 +187,18 @@ pub(super) struct Port {
     _tasks: JoinSet<()>,
 }
 
+/// TLS with client certificates that are requested and not required.
+fn tls_settings() -> TlsSettings {
+    TlsSettings {
+        cert_file: Some("/tls/cert".into()),
+        key_file: Some("/tls/key".into()),
+        client_ca_file: Some("/tls/ca".into()),
+        http2: true,
+        client_verification: ClientVerification::Request,
+        ..TlsSettings::default()
+    }
+}
+
 impl Port {
     pub(super) async fn open(options: Options) -> Self {
         let (reviewer, behind) = (Arc::new(options.reviewer), Arc::new(options.behind));
@@ -230,14 +242,7 @@ impl Port {
         let http = HttpMetrics::new(&metrics).unwrap();
         let api = NodeApi::new(Arc::new(parts), routes, access, http);
         let authority = Authority::new();
-        let tls = TlsSettings {
-            cert_file: Some("/tls/cert".into()),
-            key_file: Some("/tls/key".into()),
-            client_ca_file: Some("/tls/ca".into()),
-            http2: true,
-            client_verification: ClientVerification::Request,
-            ..TlsSettings::default()
-        };
+        let tls = tls_settings();
         let files = authority.server_files();
         let certificates = Certificates::read(tls, "localhost", files, clock).await.unwrap();
         let (secure, plain) = (

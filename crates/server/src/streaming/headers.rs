@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn upgrades_are_recognised_by_the_connection_header() {
-        let rows: [(&[(&str, &str)], bool, bool); 6] = [
+        type Pairs<'a> = &'a [(&'static str, &'static str)];
+        let rows: [(Pairs<'_>, bool, bool); 6] = [
             (&[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")], true, false),
             (&[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")], true, true),
             (

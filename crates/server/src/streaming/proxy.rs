@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Collected, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -130,7 +130,7 @@ async fn copy(client: Upgraded, runtime: Upgraded) {
 async fn refusal(answer: Response<Incoming>) -> Answer {
     let (parts, body) = answer.into_parts();
     let body = timeout(REFUSAL_PATIENCE, Limited::new(body, LONGEST_REFUSAL).collect()).await;
-    let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
+    let body = body.ok().and_then(Result::ok).map(Collected::to_bytes);
     let mut forwarded = Response::new(whole(body.unwrap_or_default()));
     *forwarded.status_mut() = parts.status;
     *forwarded.headers_mut() = headers::of_refusal(parts.headers);

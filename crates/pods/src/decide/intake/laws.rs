@@ -8,7 +8,7 @@ use super::*;
 const PODS: u8 = 5;
 
 /// Something that happens. Numbers are pods; two of them share each name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Happening {
     List(u8, bool),
     Undecodable(u8),
@@ -204,23 +204,25 @@ impl World {
         self.step(IntakeEvent::Reconcile)
     }
 
+    fn list(&mut self, number: u8, fails: bool) {
+        let uid = uid(number);
+        self.version += 1;
+        self.undecodable.remove(&uid);
+        self.pods.insert(uid.clone(), pod(number, self.version));
+        if fails && self.version.is_multiple_of(3) {
+            self.failing.insert(uid.clone());
+        } else {
+            self.failing.remove(&uid);
+        }
+        self.sources();
+        let checks = self.checks(&uid);
+        self.step(IntakeEvent::PodChanged { uid, checks });
+        self.look_after_all();
+    }
+
     fn happens(&mut self, happening: Happening) {
         match happening {
-            Happening::List(number, fails) => {
-                let uid = uid(number);
-                self.version += 1;
-                self.undecodable.remove(&uid);
-                self.pods.insert(uid.clone(), pod(number, self.version));
-                if fails && self.version.is_multiple_of(3) {
-                    self.failing.insert(uid.clone());
-                } else {
-                    self.failing.remove(&uid);
-                }
-                self.sources();
-                let checks = self.checks(&uid);
-                self.step(IntakeEvent::PodChanged { uid, checks });
-                self.look_after_all();
-            }
+            Happening::List(number, fails) => self.list(number, fails),
             Happening::Undecodable(number) => {
                 if !self.pods.contains_key(&uid(number)) {
                     self.undecodable.insert(uid(number));

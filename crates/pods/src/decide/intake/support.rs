@@ -34,8 +34,8 @@ pub(super) fn deleted_pod(uid: &str) -> Arc<Pod> {
     Arc::new(testkit::pods::pod("web").uid(uid).with(delete).build())
 }
 
-pub(super) fn listed(pod: &Arc<Pod>) -> Option<Listing> {
-    Some(Listing::Pod(Arc::clone(pod)))
+pub(super) fn listed(pod: &Arc<Pod>) -> Listing {
+    Listing::Pod(Arc::clone(pod))
 }
 
 /// An intake after the start.
@@ -46,7 +46,7 @@ pub(super) fn started(entries: impl IntoIterator<Item = (&'static str, Entry)>) 
 
 /// The same with one pod that is listed.
 pub(super) fn with_pod(pod: &Arc<Pod>, state: IntakeState) -> Intake {
-    started([(UID, Entry { listing: listed(pod), state, awaits_room: false })])
+    started([(UID, Entry { listing: Some(listed(pod)), state, awaits_room: false })])
 }
 
 /// What is around an intake, owned.

@@ -225,7 +225,7 @@ fn lost_node_refresh_ends_the_wait_of_all() {
 }
 
 fn entry(uid: &str, state: IntakeState) -> Entry {
-    Entry { listing: listed(&api_pod(uid)), state, awaits_room: false }
+    Entry { listing: Some(listed(&api_pod(uid))), state, awaits_room: false }
 }
 
 fn plan(victims: &[&str]) -> Preemption {
@@ -399,7 +399,8 @@ fn forgotten_worker_leaves_nothing_or_makes_way_for_the_next_life() {
 // behaviour: WRK-18
 #[test]
 fn static_pod_waits_for_a_running_pod_of_its_name() {
-    let fixed = || Entry { listing: listed(&static_pod(UID)), state: EARLIER, awaits_room: false };
+    let fixed =
+        || Entry { listing: Some(listed(&static_pod(UID))), state: EARLIER, awaits_room: false };
     let admit = decided(AdmissionDecision::Admit { occupies: true });
     // It may belong to a source that is not ready.
     let mut intake = Intake { all_ready: false, ..started([(UID, fixed())]) };
@@ -427,7 +428,8 @@ fn static_pod_waits_for_a_running_pod_of_its_name() {
 // behaviour: API-38
 #[test]
 fn undecodable_pod_keeps_running_and_keeps_its_name() {
-    let fixed = Entry { listing: listed(&static_pod(UID)), state: ADMITTED, awaits_room: false };
+    let fixed =
+        Entry { listing: Some(listed(&static_pod(UID))), state: ADMITTED, awaits_room: false };
     let undecodable = Entry { listing: Some(Listing::Undecodable), ..Entry::default() };
     let mut intake = started([(UID, fixed), ("b", undecodable)]);
     let node = Node::running(&["b", "c"]);
@@ -443,7 +445,8 @@ fn undecodable_pod_keeps_running_and_keeps_its_name() {
 // behaviour: SRC-68
 #[test]
 fn pod_of_an_outdated_copy_waits_for_the_newer_version() {
-    let fixed = Entry { listing: listed(&static_pod(UID)), state: EARLIER, awaits_room: false };
+    let fixed =
+        Entry { listing: Some(listed(&static_pod(UID))), state: EARLIER, awaits_room: false };
     let mut intake = started([(UID, fixed)]);
     let outdated = OutdatedCopies { held: [uid()].into(), kept_running: ["b".into()].into() };
     let node = Node { outdated, ..Node::running(&["b"]) };
