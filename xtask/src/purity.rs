@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "jiff",
     "serde_json",
     "thiserror",
+    "form_urlencoded",
 ];
 
 /// Parts of `std` that are not pure, wherever they appear in a path.

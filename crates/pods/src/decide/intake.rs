@@ -376,8 +376,10 @@ impl Intake {
 }
 
 #[cfg(test)]
+#[path = "intake/laws_tests.rs"]
 mod laws;
 #[cfg(test)]
+#[path = "intake/support_tests.rs"]
 mod support;
 #[cfg(test)]
 mod tests;
