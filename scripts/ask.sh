@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Asks the agent that `make run` runs: get pods, describe POD, logs POD, gc plan, gc run, gc why NAME, each
+# Asks the agent that `make run` runs: get pods, describe POD, logs POD, exec POD -- COMMAND, why POD, gc plan, gc run, gc why NAME, each
 # with its flags. `log` shows the end of the agent's own log, `log -f` also what is added to it. Of several that run
 # the newest is asked, or the one whose root directory is in FERROLET_ROOT.
 set -euo pipefail
@@ -31,4 +31,6 @@ if [ "$1" = log ]; then
     [ "${2:-}" != -f ] || follow=(-F)
     exec "${as_root[@]}" tail -n 50 "${follow[@]}" "$(dirname "$root")/ferrolet.log"
 fi
+# What follows -- belongs to the command.
+[ "$1" != exec ] || exec "${as_root[@]}" "$programs/ferrolet" exec --root-dir "$root" "${@:2}"
 exec "${as_root[@]}" "$programs/ferrolet" "$@" --root-dir "$root"

@@ -12,7 +12,10 @@ use ferrolet::{machine, run};
 use process::traces::Traces;
 use process::{TraceSettings, klog, version};
 
-use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean, pod_gc};
+use crate::commands::exec::CommandExited;
+use crate::commands::{
+    self, config_check, describe, exec, gc, get_pods, logs, node_clean, pod_gc, port_forward,
+};
 use crate::run_help;
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
@@ -48,11 +51,17 @@ enum Command {
     Describe(describe::Args),
     /// Show the log of a container.
     Logs(logs::Args),
+    /// Run a command in a container.
+    Exec(exec::Args),
+    /// Forward local ports to a pod.
+    PortForward(port_forward::Args),
     /// Garbage collection: what goes, what went, and why.
     Gc {
         #[command(subcommand)]
         what: Gc,
     },
+    /// Show what was removed of a pod, container or image and why, and who had sessions in it.
+    Why(gc::why::Args),
     /// Run the Pod GC controller for a cluster; takes the controller manager's flags.
     #[command(name = "pod-gc", disable_help_flag = true)]
     PodGc {
@@ -122,7 +131,8 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
-            ExitCode::FAILURE
+            let exited = error.downcast_ref::<CommandExited>();
+            exited.map_or(ExitCode::FAILURE, |exited| ExitCode::from(exited.0))
         }
     }
 }
@@ -144,9 +154,12 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
         Command::Describe(args) => commands::block_on(describe::run(&args)),
         Command::Logs(args) => commands::block_on(logs::run(&args)),
+        Command::Exec(args) => commands::block_on(exec::run(&args)),
+        Command::PortForward(args) => commands::block_on(port_forward::run(&args)),
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
+        Command::Why(args) => commands::block_on(gc::why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => print_version(&args),
@@ -249,11 +262,15 @@ mod tests {
             "logs web -n default",
             "logs web -c main -f --previous --tail 5 --since 10m --timestamps",
             "logs web --tail=-1",
+            "exec web -- ls -l",
+            "exec default/web -n default -c main -i -t -- sh",
+            "port-forward web 8080:80 :443",
             "gc plan",
             "gc plan -o json --root-dir /r",
             "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
             "gc plan --runtime-endpoint /run/c.sock --minimum-container-ttl-duration -1s",
             "gc run -o json",
+            "why default/web -o json",
             "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
             "version -o json",
@@ -265,9 +282,18 @@ mod tests {
 
     #[test]
     fn wrong_use_is_refused_with_the_code_for_it() {
-        for line in
-            ["", "get", "get pods -A -n x", "logs", "logs a --tail x", "gc why ", "frobnicate"]
-        {
+        for line in [
+            "",
+            "get",
+            "get pods -A -n x",
+            "logs",
+            "logs a --tail x",
+            "exec web",
+            "exec web ls",
+            "port-forward web",
+            "gc why ",
+            "frobnicate",
+        ] {
             let error = Cli::try_parse_from(words(&format!("ferrolet {line}"))).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
         }

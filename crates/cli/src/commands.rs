@@ -6,6 +6,7 @@ pub mod agent;
 pub(crate) mod config_check;
 pub mod describe;
 pub mod display;
+pub mod exec;
 pub mod gc;
 pub mod get_pods;
 pub mod logs;
@@ -14,14 +15,18 @@ pub mod node_clean;
 pub(crate) mod pod_gc;
 mod pod_gc_why;
 pub mod pods_table;
+pub mod port_forward;
 mod pulling;
 mod refused;
 pub mod screen;
 mod select;
+mod stream;
 pub mod table;
+mod terminal;
 #[cfg(test)]
 mod test_pods;
 pub mod watch_pods;
+mod websocket;
 
 use std::path::PathBuf;
 

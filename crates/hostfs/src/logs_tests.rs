@@ -170,6 +170,7 @@ fn inotify_instances() -> usize {
     targets.filter(|target| target.to_string_lossy().contains("inotify")).count()
 }
 
+// behaviour: LOG-10
 #[tokio::test]
 async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
     let (log, host) = (Log::new(), Host::default());
@@ -199,6 +200,7 @@ async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
     timeout(PATIENCE, hears_of).await.unwrap();
 }
 
+// behaviour: LOG-7
 #[tokio::test]
 async fn a_log_that_is_a_link_or_no_file_is_not_read() {
     let log = Log::new();
@@ -275,6 +277,7 @@ fn lines(from: u32) -> String {
     lines.concat()
 }
 
+// behaviour: LOG-5
 #[tokio::test]
 async fn rotated_files_are_read_before_the_current_one() {
     let log = log_of_four_files();
@@ -330,6 +333,7 @@ async fn rotated_file_that_is_a_link_is_not_read() {
     assert_eq!(log.read(&tail(5)).await, "line\n");
 }
 
+// behaviour: LOG-6
 #[tokio::test]
 async fn damaged_compressed_file_is_left_out() {
     let log = Log::new();
@@ -339,6 +343,7 @@ async fn damaged_compressed_file_is_left_out() {
     assert_eq!(log.read(&tail(5)).await, "line\n");
 }
 
+// behaviour: LOG-8
 #[tokio::test]
 async fn follower_that_is_two_rotations_behind_misses_nothing() {
     let log = Log::new();
@@ -354,6 +359,7 @@ async fn follower_that_is_two_rotations_behind_misses_nothing() {
     follower.ends().await;
 }
 
+// behaviour: LOG-9
 #[tokio::test]
 async fn follower_ends_when_the_log_is_removed() {
     let log = Log::new();

@@ -64,6 +64,7 @@ async fn sessions_are_found_by_pod_and_container() {
     assert_eq!(journal.find(&Query::new("web/main"), 10).unwrap().entries.len(), 1);
 }
 
+// behaviour: STR-15
 #[tokio::test(start_paused = true)]
 async fn sessions_do_not_displace_removals() {
     let segments = MemorySegments::default();

@@ -131,6 +131,7 @@ async fn answer(node: Node, path: &str, query: &str, split_streams: bool) -> (u1
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
+// behaviour: LOG-1, LOG-3
 #[tokio::test]
 async fn errors_have_upstreams_statuses_and_texts() {
     let rows = [
@@ -179,6 +180,7 @@ async fn log_is_answered_with_its_options() {
     }
 }
 
+// behaviour: LOG-4
 #[tokio::test]
 async fn error_after_the_container_was_found_is_text_at_the_end() {
     let found = answer(Node { unreadable: true }, "shop/web/main", "", false).await;

@@ -2,6 +2,7 @@
 
 mod authority;
 mod changes;
+mod checkpoint;
 mod log_instance;
 mod node_paths;
 mod node_routes;
@@ -10,6 +11,7 @@ mod stream_target;
 
 pub(crate) use authority::Anonymous;
 pub use changes::{Change, changes};
+pub use checkpoint::{checkpoint_name, checkpoint_timeout};
 pub use log_instance::{Instance, NoInstance, has_container, is_running, log_instance};
 pub use node_paths::encoded;
 pub use node_routes::{

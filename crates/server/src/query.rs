@@ -152,6 +152,7 @@ mod tests {
         }
     }
 
+    // behaviour: LOG-2
     #[test]
     fn tail_overrides_tail_lines() {
         let rows = [

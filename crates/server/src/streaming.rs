@@ -8,6 +8,7 @@
 //! The caller has authenticated and authorised the request. The connection must allow upgrades
 //! (`serve_connection(…).with_upgrades()`).
 
+mod checkpoint;
 mod copy;
 mod dial;
 mod headers;
@@ -38,6 +39,7 @@ use crate::parts::PodView;
 use crate::pod_lookup::find_pod;
 use crate::respond::{Answer, JSON, answer, error_text, whole};
 
+pub use checkpoint::Checkpoints;
 pub use dial::StreamTls;
 use proxy::{Proxy, not_an_upgrade};
 pub use rustls::ClientConfig;

@@ -85,7 +85,7 @@ fn query(args: &Args) -> Result<String> {
 }
 
 /// The container that is meant.
-fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
+pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
     let name = view::pod_name(pod);
     let all: Vec<&str> = names(pod).collect();
     if let Some(asked) = asked {

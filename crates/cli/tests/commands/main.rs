@@ -4,6 +4,7 @@
 
 mod garbage;
 mod node;
+mod streams;
 
 use std::io;
 use std::sync::{Arc, Mutex};

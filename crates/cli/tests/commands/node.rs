@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::events::{EventType, Events, PodEvent};
 use serde_json::{Value, json};
+use server::streaming::Streams;
 use server::wire::{RefusedManifest, SOCKET, Version};
 use server::{
     Check, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus,
@@ -123,8 +124,18 @@ impl Node {
         AgentClient::new(self.root.path())
     }
 
+    /// The pods, as the server sees them.
+    pub(crate) fn pod_view(&self) -> Arc<dyn PodView> {
+        Arc::clone(&self.views) as _
+    }
+
     /// Begins to answer. Must be called inside a tokio runtime.
     pub(crate) fn start(&self) -> Server {
+        self.start_with(None)
+    }
+
+    /// The same, with streams into containers.
+    pub(crate) fn start_with(&self, streams: Option<Arc<Streams>>) -> Server {
         let path = self.root.path().join(SOCKET);
         hostfs::claim(path.parent().unwrap()).unwrap();
         let socket = hostfs::listen(&path).unwrap();
@@ -138,7 +149,7 @@ impl Node {
             metrics: Arc::clone(&self.views) as _,
             removals: Arc::clone(&self.garbage) as _,
             collector: Arc::clone(&self.garbage) as _,
-            streams: None,
+            streams,
             verbosity: Arc::clone(&self.views) as _,
             clock: Arc::clone(&self.clock) as _,
             version: Version { kubernetes: String::new(), ferrolet: String::new() },

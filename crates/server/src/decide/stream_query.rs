@@ -99,6 +99,7 @@ mod tests {
         StdStreams { stdin, stdout, stderr, tty }
     }
 
+    // behaviour: STR-1
     #[test]
     fn streams_are_read_from_the_query() {
         let rows = [
@@ -127,6 +128,7 @@ mod tests {
         assert_eq!(run_command(None), [""]);
     }
 
+    // behaviour: STR-2
     #[test]
     fn ports_are_required_of_websockets_only() {
         let bad = |text: &str, why| Err(BadStreamQuery::NotAPort(text.to_owned(), why));

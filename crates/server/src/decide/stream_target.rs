@@ -75,6 +75,7 @@ mod tests {
         }
     }
 
+    // behaviour: STR-3
     #[test]
     fn stream_leads_into_the_newest_running_container() {
         use ContainerState::{Created, Exited, Running, Unknown};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -12,8 +13,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container as ContainerSpec, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::observed::{ContainerState, SandboxState};
+use model::ports::clock::WallClock;
 use model::ports::streaming::{CheckpointRequest, StdStreams};
-use rustls::ClientConfig;
+use testkit::files::MemoryFiles;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -143,6 +145,12 @@ impl Streaming for Node {
     }
 }
 
+impl WallClock for Node {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
 impl SessionRecord for Node {
     fn record_session(&self, session: &Session) {
         self.sessions.lock().unwrap().push(session.clone());
@@ -159,6 +167,7 @@ impl StreamTls for Node {
 /// The agent's server, and the listener of the runtime's streaming server.
 struct World {
     node: Arc<Node>,
+    streams: Arc<Streams>,
     address: SocketAddr,
     runtime: TcpListener,
     _serving: JoinSet<()>,
@@ -191,14 +200,15 @@ impl World {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let served = Arc::clone(&streams);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(connection(stream, Arc::clone(&streams)));
+                connections.spawn(connection(stream, Arc::clone(&served)));
             }
         });
-        Self { node, address, runtime, _serving: serving }
+        Self { node, streams, address, runtime, _serving: serving }
     }
 
     /// Sends a request and returns the connection.
@@ -287,6 +297,7 @@ fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
+// behaviour: STR-8
 #[tokio::test]
 async fn upgrade_is_forwarded_with_its_headers_and_bytes_pass_both_ways() {
     let world = World::new().await;
@@ -331,6 +342,7 @@ async fn bytes_sent_right_behind_the_101_arrive() {
     assert_eq!(rest_of(client).await, "first");
 }
 
+// behaviour: STR-9
 #[tokio::test]
 async fn client_that_closed_its_direction_receives_the_rest() {
     let world = World::new().await;
@@ -364,6 +376,7 @@ async fn client_side_ends_with_the_runtime() {
     assert_eq!(rest_of(client).await, "");
 }
 
+// behaviour: STR-10
 #[tokio::test]
 async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
     let world = World::new().await;
@@ -384,6 +397,7 @@ async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
     assert_eq!(world.node.execs.lock().unwrap().len(), 1);
 }
 
+// behaviour: STR-11
 #[tokio::test]
 async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -408,6 +422,7 @@ async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
     assert!(accepted.is_err(), "the redirect was followed");
 }
 
+// behaviour: STR-12
 #[tokio::test]
 async fn streaming_server_that_is_gone_is_an_error() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -422,6 +437,7 @@ async fn streaming_server_that_is_gone_is_an_error() {
     assert_eq!(status(&answer), "500", "{answer}");
 }
 
+// behaviour: STR-4, STR-6
 #[tokio::test]
 async fn bad_requests_are_refused_before_the_runtime_is_called() {
     let world = World::new().await;
@@ -459,6 +475,7 @@ async fn bad_requests_are_refused_before_the_runtime_is_called() {
     assert!(world.node.sessions.lock().unwrap().is_empty());
 }
 
+// behaviour: STR-5
 #[tokio::test]
 async fn runtime_errors_are_answered_by_their_code() {
     let rows = [
@@ -482,6 +499,7 @@ async fn runtime_errors_are_answered_by_their_code() {
     }
 }
 
+// behaviour: STR-14
 #[tokio::test]
 async fn sessions_are_recorded_without_the_arguments_of_their_command() {
     let world = World::new().await;
@@ -504,6 +522,7 @@ async fn sessions_are_recorded_without_the_arguments_of_their_command() {
     assert_eq!(*world.node.execs.lock().unwrap(), [exec]);
 }
 
+// behaviour: STR-7
 #[tokio::test]
 async fn attach_takes_the_terminal_from_the_specification() {
     let world = World::new().await;
@@ -535,6 +554,7 @@ async fn mirror_uid_names_the_static_pod() {
     timeout(LONG, world.runtime.accept()).await.unwrap().unwrap();
 }
 
+// behaviour: STR-13
 #[tokio::test]
 async fn run_returns_both_outputs_as_json() {
     let world = World::new().await;
@@ -543,4 +563,69 @@ async fn run_returns_both_outputs_as_json() {
     assert!(answer.contains("content-type: application/json\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nouterr"), "{answer}");
     assert_eq!(world.node.sessions.lock().unwrap()[0].kind, SessionKind::Run);
+}
+
+impl World {
+    /// The status and the text of the answer to a checkpoint request.
+    async fn checkpoint(
+        &self,
+        container: &str,
+        query: &str,
+        files: &Arc<MemoryFiles>,
+    ) -> (u16, String) {
+        let (files, clock) = (Arc::clone(files) as _, Arc::clone(&self.node) as _);
+        let checkpoints = Checkpoints::new("/checkpoints".into(), files, clock);
+        let path = StreamPath {
+            pod: PodName::new("shop", "web"),
+            uid: None,
+            container: container.to_owned(),
+        };
+        let answer = self.streams.checkpoint(&path, Some(query), &checkpoints).await;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+// behaviour: STR-20
+#[tokio::test]
+async fn checkpoint_names_its_archive() {
+    let (world, files) = (World::new().await, Arc::new(MemoryFiles::new()));
+    let archive = "/checkpoints/checkpoint-web_shop-main-1970-01-01T00:00:00Z.tar";
+    let written = (200, format!("{{\"items\":[\"{archive}\"]}}"));
+    assert_eq!(world.checkpoint("main", "timeout=9", &files).await, written);
+    let rows = [
+        ("other", "", 404, "container other does not exist"),
+        ("main", "timeout=x", 404, "cannot parse value of timeout parameter"),
+        (
+            "main",
+            "timeout=-1",
+            500,
+            "checkpointing of shop/web/main failed (the timeout value must be > 0)",
+        ),
+    ];
+    for (container, query, status, text) in rows {
+        let answer = world.checkpoint(container, query, &files).await;
+        assert_eq!(answer, (status, text.to_owned()), "{container} {query}");
+    }
+}
+
+// behaviour: STR-22
+#[tokio::test]
+async fn checkpoint_is_refused_when_there_are_too_many() {
+    let (world, files) = (World::new().await, Arc::new(MemoryFiles::new()));
+    for number in 0..64 {
+        files.write(format!("/checkpoints/{number}.tar"), "");
+    }
+    let (status, text) = world.checkpoint("main", "", &files).await;
+    assert_eq!(status, 507, "{text}");
+}
+
+// behaviour: STR-21
+#[tokio::test]
+async fn checkpoint_error_names_the_container() {
+    let world = World::with(|_| Err(Code::Unimplemented)).await;
+    let answer = world.checkpoint("main", "", &Arc::new(MemoryFiles::new())).await;
+    let text = "checkpointing of shop/web/main failed (rpc error: code = Unimplemented desc = no)";
+    assert_eq!(answer, (500, text.to_owned()));
 }

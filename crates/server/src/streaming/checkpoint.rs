@@ -1,0 +1,109 @@
+//! Checkpoints of containers: the runtime writes the memory and the files of a container into an archive.
+//!
+//! Archives are as large as the container's memory and stay until someone removes them. Upstream writes any number of them
+//! (CVE-2025-0426 was the same without authentication); here one is written at a time, and there is a most.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::RETRY_AFTER;
+use model::ids::PodName;
+use model::ports::clock::WallClock;
+use model::ports::files::HostFiles;
+use model::ports::streaming::CheckpointRequest;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::{Refused, StreamPath, Streams, internal, not_found};
+use crate::decide::{checkpoint_name, checkpoint_timeout, has_container};
+use crate::respond::{Answer, error_text, json};
+
+/// How many archives there may be.
+const MOST_ARCHIVES: usize = 64;
+
+/// Where checkpoints are written.
+#[derive(Debug)]
+pub struct Checkpoints {
+    directory: PathBuf,
+    files: Arc<dyn HostFiles>,
+    clock: Arc<dyn WallClock>,
+    /// A permit for the one that is being written.
+    turn: Semaphore,
+}
+
+impl Checkpoints {
+    /// Checkpoints in a directory.
+    pub fn new(directory: PathBuf, files: Arc<dyn HostFiles>, clock: Arc<dyn WallClock>) -> Self {
+        Self { directory, files, clock, turn: Semaphore::new(1) }
+    }
+
+    /// Refuses a checkpoint when there are too many.
+    async fn check_room(&self) -> Result<(), Refused> {
+        // A directory that cannot be listed is reported by the runtime, which cannot write there either.
+        let archives = self.files.list(&self.directory).await.map_or(0, |names| names.len());
+        if archives < MOST_ARCHIVES {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has {archives} checkpoints and at most {MOST_ARCHIVES} are kept: remove some",
+            self.directory.display()
+        );
+        Err(Box::new(error_text(StatusCode::INSUFFICIENT_STORAGE, message)))
+    }
+}
+
+impl Streams {
+    /// Writes a checkpoint of a running container; the answer names the archive.
+    pub async fn checkpoint(
+        &self,
+        path: &StreamPath,
+        query: Option<&str>,
+        checkpoints: &Checkpoints,
+    ) -> Answer {
+        match self.written_checkpoint(path, query, checkpoints).await {
+            Ok(location) => json(StatusCode::OK, &json!({ "items": [location] })),
+            Err(refused) => *refused,
+        }
+    }
+
+    async fn written_checkpoint(
+        &self,
+        path: &StreamPath,
+        query: Option<&str>,
+        checkpoints: &Checkpoints,
+    ) -> Result<String, Refused> {
+        let (pod, _) = self.pod(path)?;
+        if !has_container(&pod, &path.container) {
+            return Err(not_found(&format!("container {} does not exist", path.container)));
+        }
+        let Some(seconds) = checkpoint_timeout(query) else {
+            return Err(not_found("cannot parse value of timeout parameter"));
+        };
+        let PodName { namespace, name } = &path.pod;
+        let failed = |why: &str| {
+            let of = format!("{namespace}/{name}/{}", path.container);
+            internal(format!("checkpointing of {of} failed ({why})"))
+        };
+        let Ok(seconds) = u64::try_from(seconds) else {
+            return Err(failed("the timeout value must be > 0"));
+        };
+        let Ok(_turn) = checkpoints.turn.try_acquire() else {
+            let mut answer =
+                error_text(StatusCode::TOO_MANY_REQUESTS, "another checkpoint is being written");
+            answer.headers_mut().insert(RETRY_AFTER, super::RETRY);
+            return Err(Box::new(answer));
+        };
+        checkpoints.check_room().await?;
+        let missing = format!("container {} not found", path.container);
+        let (_, container) = self.container(path, &missing).await.map_err(|_| failed(&missing))?;
+        let file = checkpoint_name(&path.pod, &path.container, checkpoints.clock.now());
+        let location = checkpoints.directory.join(file);
+        let timeout = Some(Duration::from_secs(seconds)).filter(|timeout| !timeout.is_zero());
+        let request = CheckpointRequest { container, location: location.clone(), timeout };
+        let written = self.runtime.checkpoint_container(&request).await;
+        written.map_err(|error| failed(&error.rpc_text()))?;
+        Ok(location.display().to_string())
+    }
+}
