@@ -22,6 +22,7 @@ const OWN: &[(&str, &str, &str)] = &[
     ("minimum-container-ttl-duration", "AGE", "how old a dead container must be to go"),
     ("node-ip", "ADDRESSES", "addresses of this node instead of those of its network"),
     ("node-labels", "KEY=VALUE,...", "labels of the node's object when it is made"),
+    ("cert-dir", "DIR", "certificates of the node API (default /var/lib/kubelet/pki)"),
     ("root-dir", "DIR", "the agent's files (default /var/lib/kubelet)"),
     ("seccomp-default", "", "the same as seccompDefault: true"),
     ("version", "", "tell the version"),

@@ -46,6 +46,7 @@ const FIELDS: &[&str] = &[
     "featureGates.KubeletPodResourcesListUseActivePods",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
+    "featureGates.PodLogsQuerySplitStreams",
     "featureGates.RestartAllContainersOnContainerExits",
     "featureGates.RuntimeClassInImageCriApi",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",

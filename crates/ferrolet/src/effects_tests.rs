@@ -357,8 +357,6 @@ fn flags_with_an_effect_are_those_that_somebody_asks_for() {
         let asked = match flag.name {
             // By a function of its own.
             "node-labels" => sources.iter().any(|(_, code)| code.contains("flags.node_labels()")),
-            // Where the certificate would be of a server that there is not.
-            "cert-dir" => false,
             _ => sources.iter().any(|(_, code)| code.contains(&name)),
         };
         assert_eq!(FLAGS.contains(&flag.name), asked, "--{}", flag.name);

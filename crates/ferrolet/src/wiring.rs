@@ -1,5 +1,6 @@
 //! Builds the agent: each part after the parts it needs, then the tasks.
 
+mod container_gc;
 mod given;
 pub mod node_api;
 mod servers;
@@ -9,18 +10,14 @@ use std::sync::Arc;
 pub use allocation::decide::admission::Node;
 use allocation::decide::{AdmissionChain, AllowedSysctls};
 use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
-use gc::containers::{
-    ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, background_stops, container_gc,
-};
-use gc::decide::PodStates;
+use gc::containers::ContainerGc;
 use gc::images::ImageGc;
-use model::acts::Acts;
+use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
-use pods::WorkerStates;
 use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
@@ -39,18 +36,17 @@ use status::manager::{PodStatusManager, StatusParts};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
+use self::container_gc::{ContainerGcInputs, start_container_gc};
 pub use self::given::{ManifestUrl, Ports, Settings};
 use self::node_api::NodeApiPorts;
 use self::servers::{ServerInputs, start_servers};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::tell_cgroup_version;
-use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
     WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
 };
 use crate::collection::{Collection, GcHandles};
-use crate::gc_notifier::{GcNotifier, StopThroughRuntime};
 use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
@@ -63,7 +59,7 @@ use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pulse::Pulse;
 use crate::records::Records;
-use crate::runtime_state::{Ready, runtime_state};
+use crate::runtime_state::runtime_state;
 use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
@@ -113,19 +109,42 @@ impl Agent {
         let panics = panics(&ports);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
         let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
-        let pleg = observer(settings, &ports, (&stamps, &panics));
+        let pleg = observer(settings, &ports, &stamps, &panics);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, served) = status_manager(settings, &ports, node.as_ref());
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
-        let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
-        let seen = (&status, &resizes, &pleg.requests);
-        let sync_pod = sync_pod(settings, &ports, seen, (&pod_runtime, node.as_ref()));
-        let seen = (statuses(&pleg, &ready), pleg.acts.clone(), stamps);
-        let (workers_task, workers_handle, news) =
-            workers(worker_parts(settings, &ports, sync_pod, seen, &panics));
+        let claims = &images.claims;
+        let pod_runtime = pod_runtime(settings, &ports, claims, node.as_ref(), &mut tasks);
+        let sync_pod = SyncPod {
+            pod_runtime: Arc::clone(&pod_runtime),
+            adoption: Adoption::new(Arc::clone(&ports.files), log_layout(settings)),
+            runtime: ports.runtime.clone(),
+            events: Arc::clone(&ports.events),
+            clock: Arc::clone(&ports.clock),
+            status: Arc::clone(&status),
+            resizes: Arc::clone(&resizes),
+            node: node.clone(),
+            looks: pleg.requests.clone(),
+            records: SyncRecords::default(),
+        };
+        let (workers_task, workers_handle, news) = workers(WorkerParts {
+            syncer: Arc::new(sync_pod),
+            statuses: Arc::new(PlegStatuses {
+                cache: pleg.cache.clone(),
+                requests: pleg.requests.clone(),
+                ready: ready.clone(),
+            }),
+            acts: pleg.acts.clone(),
+            stamps,
+            clock: Arc::clone(&ports.clock),
+            events: Arc::clone(&ports.events),
+            resync: settings.resync,
+            metrics: pods::Metrics::new(&ports.metrics).expect("registered once"),
+            panics: panics.clone(),
+        });
         follow_host_ips(settings, node.as_ref(), &workers_handle, status.reader(), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let inputs = WriterInputs {
@@ -135,11 +154,12 @@ impl Agent {
             statuses: status.reader(),
         };
         let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
-        let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
-        let (notifier, containers) =
-            collect_containers(settings, &ports, pods, &panics, &mut tasks);
+        let index = Arc::new(PodIndex::new(workers_handle.states()));
+        let inputs =
+            ContainerGcInputs { index: &index, pod_runtime: &pod_runtime, panics: &panics };
+        let notifier = start_container_gc(settings, &ports, inputs, &mut tasks);
+        let containers = notifier.containers.clone();
         let gc = GcHandles { containers, images: images.start(&mut tasks) };
-        let index = Arc::clone(&notifier.index);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -162,15 +182,19 @@ impl Agent {
             metrics: sync_metrics(settings, &ports),
             panics,
         });
-        let checked = (pleg.health, pulse, stuck_calls(&ports));
-        let (health, shown) = start_health(settings, checked, &mut tasks);
+        if let Some(address) = settings.healthz {
+            tasks.spawn("healthz", |stop| server::serve_health(address, stop));
+        }
+        let agent = AgentHealth { sync_loop: pulse };
+        let health: Arc<dyn HealthChecks> = Arc::new(agent.clone());
+        let shown = NodeHealth { agent, pleg: pleg.health, stuck: stuck_calls(&ports) };
         let inputs = ServerInputs {
             pods: Arc::clone(&served),
             index,
             events: book,
             cache: pleg.cache,
             copies,
-            health: shown,
+            health: Arc::new(shown),
             agent_health: &health,
             records: &records,
             collector: &collector,
@@ -283,33 +307,6 @@ fn panics(ports: &Ports) -> PanicGuard {
     guard.expect("no other part counts panics")
 }
 
-/// Starts container garbage collection.
-fn collect_containers(
-    settings: &Settings,
-    ports: &Ports,
-    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
-    panics: &PanicGuard,
-    tasks: &mut Tasks,
-) -> (GcNotifier, ContainerGc) {
-    let (index, cgroups) = (Arc::new(PodIndex::new(states)), pod_runtime.cgroups());
-    let (stops, stop) =
-        background_stops(Arc::new(StopThroughRuntime(pod_runtime.killer())), panics.clone());
-    tasks.spawn("stops of containers in an unknown state", |stop| stops.run(stop));
-    let gc = container_gc_parts(settings, ports, (Arc::clone(&index) as _, stop), panics);
-    let (deletor_task, deletor) = Deletor::new(gc.clone());
-    let (gc_task, container_gc) = container_gc(gc);
-    tasks.spawn("container deletor", |stop| deletor_task.run(stop));
-    tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
-    let sweep = CgroupSweep::default();
-    if let Some(cgroups) = cgroups {
-        let (sweep, pods, panics) = (sweep.clone(), Arc::clone(&index), panics.clone());
-        tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, panics, stop));
-    }
-    let clock = Arc::clone(&ports.clock);
-    let containers = container_gc.clone();
-    (GcNotifier { index, containers, deletor, clock, cgroups: sweep }, container_gc)
-}
-
 /// The pods' cgroups, if they have any. All pods together are limited from now on.
 fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
     let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
@@ -327,20 +324,6 @@ fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<
 fn stuck_calls(ports: &Ports) -> StuckCalls {
     let stuck = StuckCalls::new(ports.pools.clone(), &ports.metrics);
     stuck.expect("no other part counts stuck operations")
-}
-
-/// Starts the health port, if one is configured. Returns the checks of the agent itself, and those that its own
-/// socket shows.
-fn start_health(
-    settings: &Settings,
-    (pleg, sync_loop, stuck): (pleg::Health, Pulse, StuckCalls),
-    tasks: &mut Tasks,
-) -> (Arc<dyn HealthChecks>, Arc<dyn HealthChecks>) {
-    if let Some(address) = settings.healthz {
-        tasks.spawn("healthz", |stop| server::serve_health(address, stop));
-    }
-    let agent = AgentHealth { sync_loop };
-    (Arc::new(agent.clone()), Arc::new(NodeHealth { agent, pleg, stuck }))
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.
@@ -402,7 +385,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 }
 
 /// What looks at the runtime.
-fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &PanicGuard)) -> Pleg {
+fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, panics: &PanicGuard) -> Pleg {
     let wants = PlegParts {
         runtime: ports.runtime.clone(),
         last_words: Arc::new(TerminationMessages {
@@ -416,33 +399,6 @@ fn observer(settings: &Settings, ports: &Ports, (stamps, panics): (&Stamps, &Pan
         panics: panics.clone(),
     };
     pleg::pleg(wants, settings.pleg.clone())
-}
-
-/// What the pods' workers work with.
-fn worker_parts(
-    settings: &Settings,
-    ports: &Ports,
-    sync_pod: SyncPod,
-    (statuses, acts, stamps): (PlegStatuses, Acts, Stamps),
-    panics: &PanicGuard,
-) -> WorkerParts {
-    WorkerParts {
-        syncer: Arc::new(sync_pod),
-        statuses: Arc::new(statuses),
-        acts,
-        stamps,
-        clock: Arc::clone(&ports.clock),
-        events: Arc::clone(&ports.events),
-        resync: settings.resync,
-        metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
-        panics: panics.clone(),
-    }
-}
-
-/// How workers learn what that sees.
-fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
-    let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
-    PlegStatuses { cache, requests, ready: ready.clone() }
 }
 
 /// Admits pods, and grants resizes.
@@ -478,32 +434,12 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What dead containers are collected with.
-fn container_gc_parts(
-    settings: &Settings,
-    ports: &Ports,
-    (pods, stop): (Arc<dyn PodStates>, Arc<dyn StopUnknown>),
-    panics: &PanicGuard,
-) -> ContainerGcParts {
-    ContainerGcParts {
-        runtime: ports.runtime.clone(),
-        files: Arc::clone(&ports.files),
-        clock: Arc::clone(&ports.clock),
-        pods,
-        stop,
-        events: Arc::clone(&ports.node_events),
-        logs: log_layout(settings),
-        policy: settings.container_gc,
-        removals: Removals::default(),
-        panics: panics.clone(),
-    }
-}
-
 /// What acts on the runtime for pods.
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    (images, node): (&ImageCollection, Option<&NodeHandle>),
+    claims: &ImageClaims,
+    node: Option<&NodeHandle>,
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(PodRuntimeParts {
@@ -519,31 +455,9 @@ fn pod_runtime(
         host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
         prerequisites: Vec::new(),
-        claims: images.claims.clone(),
+        claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, node, tasks),
         metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
     }))
-}
-
-/// Makes pods as specified.
-fn sync_pod(
-    settings: &Settings,
-    ports: &Ports,
-    (status, resizes, looks): (&Arc<PodStatusManager>, &Arc<Resizes>, &pleg::Marks<()>),
-    (pod_runtime, node): (&Arc<PodRuntime>, Option<&NodeHandle>),
-) -> SyncPod {
-    let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
-    SyncPod {
-        pod_runtime: Arc::clone(pod_runtime),
-        adoption,
-        runtime: ports.runtime.clone(),
-        events: Arc::clone(&ports.events),
-        clock: Arc::clone(&ports.clock),
-        status: Arc::clone(status),
-        resizes: Arc::clone(resizes),
-        node: node.cloned(),
-        looks: looks.clone(),
-        records: SyncRecords::default(),
-    }
 }

@@ -155,7 +155,7 @@ impl Certificates {
         let since = clock.now();
         let versions = versions(&settings, &*files).await;
         let clients = client_verifier(&settings, &*files).await?;
-        let config = Arc::new(config(&settings, host, &*files, (since, clients.as_ref())).await?);
+        let config = Arc::new(config(&settings, host, &*files, since, clients.as_ref()).await?);
         let checked = Instant::now();
         let loaded = Mutex::new(Loaded { config, clients, versions, since, checked });
         Ok(Self { settings, host: host.to_owned(), files, clock, loaded })
@@ -208,8 +208,8 @@ impl Certificates {
         }
         let read = async {
             let clients = client_verifier(&self.settings, &*self.files).await?;
-            let made = (now, clients.as_ref());
-            let config = config(&self.settings, &self.host, &*self.files, made).await?;
+            let (settings, files) = (&self.settings, &*self.files);
+            let config = config(settings, &self.host, files, now, clients.as_ref()).await?;
             Ok::<_, TlsError>((Arc::new(config), clients))
         };
         match read.await {
@@ -244,7 +244,8 @@ async fn config(
     settings: &TlsSettings,
     host: &str,
     files: &dyn HostFiles,
-    (now, clients): (Timestamp, Option<&Arc<dyn ClientCertVerifier>>),
+    now: Timestamp,
+    clients: Option<&Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(tls_choice::provider(&settings.cipher_suites, &settings.curves)?);
     let (chain, key) = match (&settings.cert_file, &settings.key_file) {

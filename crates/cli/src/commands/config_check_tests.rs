@@ -83,8 +83,7 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
         assert!(first.out.lines().any(|told| told == line), "{line}:\n{}", first.out);
     }
     let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
-                 by --config\nwarning: no effect yet: port\n\
-                 warning: defaults of the kubelet without effect yet: ";
+                 by --config\nwarning: defaults of the kubelet without effect yet: ";
     assert!(first.notes.starts_with(notes), "{}", first.notes);
     hostfs::replace(&PathBuf::from(files.path("again.yaml")), first.out.as_bytes()).unwrap();
     let again = checked(&[&files.path("again.yaml")], CgroupVersion::V2);

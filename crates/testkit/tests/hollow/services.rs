@@ -200,7 +200,7 @@ async fn what_a_kubelet_asks_of_a_runtime_has_an_answer() {
     let request = cri::ContainerStatsRequest { container_id: unknown() };
     assert_eq!(client.container_stats(request).await.unwrap_err().code(), Code::NotFound);
     let exec = client.exec(cri::ExecRequest::default()).await.unwrap_err();
-    assert_eq!(exec.code(), Code::Unimplemented);
+    assert_eq!(exec.code(), Code::NotFound, "no container has an empty id");
 }
 
 #[tokio::test]
