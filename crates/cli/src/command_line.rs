@@ -158,8 +158,9 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::PortForward(args) => commands::block_on(port_forward::run(&args)),
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
-        Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
-        Command::Why(args) => commands::block_on(gc::why::run(&args)),
+        Command::Gc { what: Gc::Why(args) } | Command::Why(args) => {
+            commands::block_on(gc::why::run(&args))
+        }
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => print_version(&args),

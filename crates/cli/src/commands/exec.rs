@@ -109,7 +109,7 @@ async fn passed_on(
     mut input: Option<mpsc::Receiver<Vec<u8>>>,
     outputs: Outputs<'_>,
     tty: bool,
-) -> Result<Option<Status>> {
+) -> Result<Option<CommandStatus>> {
     let mut resized = signal(SignalKind::window_change()).context("watch the terminal")?;
     let mut status = None;
     if let Some(size) = size_message().filter(|_| tty) {
@@ -165,7 +165,7 @@ fn standard_input() -> mpsc::Receiver<Vec<u8>> {
 /// The status of a command that has ended, as the API writes it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct CommandStatus {
     status: String,
     message: String,
     details: Details,
@@ -184,7 +184,7 @@ struct Cause {
     message: String,
 }
 
-impl Status {
+impl CommandStatus {
     fn result(&self) -> Result<()> {
         if self.status == "Success" {
             return Ok(());
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn status_is_success_an_exit_code_or_a_failure() {
-        let result = |text: &str| serde_json::from_str::<Status>(text).unwrap().result();
+        let result = |text: &str| serde_json::from_str::<CommandStatus>(text).unwrap().result();
         assert!(result(r#"{"metadata":{},"status":"Success"}"#).is_ok());
         let exited = r#"{"status":"Failure","reason":"NonZeroExitCode","message":"x",
             "details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Context as _, Result, bail};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Collected, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
@@ -62,7 +62,7 @@ impl Stream {
         let mut answer = sender.send_request(request).await.map_err(AgentError::BrokenOff)?;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             let body = Limited::new(answer.into_body(), LONGEST_ERROR).collect().await;
-            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.map(Collected::to_bytes).unwrap_or_default();
             bail!("{}", String::from_utf8_lossy(&body).trim());
         }
         let upgraded = hyper::upgrade::on(&mut answer).await.map_err(AgentError::BrokenOff)?;

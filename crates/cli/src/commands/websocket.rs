@@ -1,4 +1,4 @@
-//! The client side of WebSockets with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its first byte
+//! The client side of `WebSocket`s with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its first byte
 //! is the channel.
 //!
 //! Frames of a client have a mask, against caches between it and the server that take payloads for requests. On a
@@ -7,7 +7,7 @@
 /// The subprotocol.
 pub(crate) const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// The key of the handshake. Its answer only proves that the server knows WebSockets.
+/// The key of the handshake. Its answer only proves that the server supports the protocol.
 pub(crate) const KEY: &str = "ZmVycm9sZXQgbG9jYWwgMQ==";
 
 /// The longest message that is received.
@@ -23,6 +23,9 @@ const PONG: u8 = 10;
 /// The last frame of a message has this bit, and a frame with a mask that one.
 const LAST: u8 = 0x80;
 const MASKED: u8 = 0x80;
+/// The length of the payload stands in the next two, or eight, bytes.
+const LENGTH_16: u8 = 0x7e;
+const LENGTH_64: u8 = 0x7f;
 
 /// A message of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,11 +67,11 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         short @ 0..=125 => frame.push(MASKED | u8::try_from(short).expect("it is less than 126")),
         middle @ 126..=0xffff => {
-            frame.push(MASKED | 126);
+            frame.push(MASKED | LENGTH_16);
             frame.extend(u16::try_from(middle).expect("it has two bytes").to_be_bytes());
         }
         long => {
-            frame.push(MASKED | 127);
+            frame.push(MASKED | LENGTH_64);
             frame.extend((long as u64).to_be_bytes());
         }
     }
@@ -124,11 +127,11 @@ impl Decoder {
             return Err(FrameError::Malformed);
         }
         let (length, header) = match second {
-            126 => match rest.first_chunk::<2>() {
+            LENGTH_16 => match rest.first_chunk::<2>() {
                 Some(bytes) => (u64::from(u16::from_be_bytes(*bytes)), 4),
                 None => return Ok(None),
             },
-            127 => match rest.first_chunk::<8>() {
+            LENGTH_64 => match rest.first_chunk::<8>() {
                 Some(bytes) => (u64::from_be_bytes(*bytes), 10),
                 None => return Ok(None),
             },
@@ -208,7 +211,7 @@ mod tests {
             (&[LAST | CONTINUATION, 0], FrameError::Malformed),
             (&[LAST | 0x40 | BINARY, 0], FrameError::Malformed),
             (&message(0, b"x"), FrameError::Malformed),
-            (&[LAST | BINARY, 127, 0, 0, 1, 0, 0, 0, 0, 0], FrameError::TooLong),
+            (&[LAST | BINARY, LENGTH_64, 0, 0, 1, 0, 0, 0, 0, 0], FrameError::TooLong),
         ];
         for (bytes, expected) in rows {
             assert_eq!(decoded(bytes, bytes.len()), Err(expected), "{bytes:?}");
@@ -218,8 +221,8 @@ mod tests {
     #[test]
     fn frames_of_a_client_have_a_mask() {
         assert_eq!(message(4, b"ab"), [0x82, 0x83, 0, 0, 0, 0, 4, b'a', b'b']);
-        assert_eq!(message(0, &[7; 300])[..4], [0x82, 0x80 | 126, 1, 45]);
-        assert_eq!(message(0, &[7; 70_000])[..4], [0x82, 0x80 | 127, 0, 0]);
+        assert_eq!(message(0, &[7; 300])[..4], [0x82, 0x80 | LENGTH_16, 1, 45]);
+        assert_eq!(message(0, &vec![7; 70_000])[..4], [0x82, 0x80 | LENGTH_64, 0, 0]);
         assert_eq!(close(), [0x88, 0x80, 0, 0, 0, 0]);
     }
 }

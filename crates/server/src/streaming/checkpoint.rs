@@ -16,7 +16,7 @@ use model::ports::streaming::CheckpointRequest;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::{Refused, StreamPath, Streams, internal, not_found};
+use super::{Refused, StreamPath, Streams, internal, not_found, refused};
 use crate::decide::{checkpoint_name, checkpoint_timeout, has_container};
 use crate::respond::{Answer, error_text, json};
 
@@ -50,7 +50,7 @@ impl Checkpoints {
             "{} has {archives} checkpoints and at most {MOST_ARCHIVES} are kept: remove some",
             self.directory.display()
         );
-        Err(Box::new(error_text(StatusCode::INSUFFICIENT_STORAGE, message)))
+        Err(refused(error_text(StatusCode::INSUFFICIENT_STORAGE, message)))
     }
 }
 
@@ -64,7 +64,7 @@ impl Streams {
     ) -> Answer {
         match self.written_checkpoint(path, query, checkpoints).await {
             Ok(location) => json(StatusCode::OK, &json!({ "items": [location] })),
-            Err(refused) => *refused,
+            Err(refused) => *refused.0,
         }
     }
 
@@ -93,7 +93,7 @@ impl Streams {
             let mut answer =
                 error_text(StatusCode::TOO_MANY_REQUESTS, "another checkpoint is being written");
             answer.headers_mut().insert(RETRY_AFTER, super::RETRY);
-            return Err(Box::new(answer));
+            return Err(refused(answer));
         };
         checkpoints.check_room().await?;
         let missing = format!("container {} not found", path.container);
