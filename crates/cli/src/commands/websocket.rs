@@ -126,7 +126,7 @@ impl Decoder {
         if first & 0x70 != 0 || second & MASKED != 0 {
             return Err(FrameError::Malformed);
         }
-        let (length, header) = match second {
+        let (length, header) = match *second {
             LENGTH_16 => match rest.first_chunk::<2>() {
                 Some(bytes) => (u64::from(u16::from_be_bytes(*bytes)), 4),
                 None => return Ok(None),
@@ -135,7 +135,7 @@ impl Decoder {
                 Some(bytes) => (u64::from_be_bytes(*bytes), 10),
                 None => return Ok(None),
             },
-            length => (u64::from(*length), 2),
+            length => (u64::from(length), 2),
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST);
         let length = length.ok_or(FrameError::TooLong)?;
