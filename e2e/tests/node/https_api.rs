@@ -24,6 +24,11 @@ fn cluster_with_server(more: &[String]) -> Result<ClusterNode> {
     flags.extend(more.iter().map(String::as_str));
     cluster.start_agent_with_flags(&flags)?;
     cluster.wait_node_ready()?;
+    // The API server connects to the node's address, which a busy machine may find after it is ready.
+    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node has an address", |node| {
+        let addresses = node?["status"]["addresses"].as_array()?;
+        addresses.iter().any(|address| address["type"] == "InternalIP").then_some(())
+    })?;
     Ok(cluster)
 }
 
