@@ -303,6 +303,7 @@ impl<'a> Here<'a> {
             node,
             in_cluster: self.kubeconfig.is_some(),
             generates_certificate: self.generates_certificate,
+            root_dir: self.root_dir,
             flags: self.flags,
         }
     }

@@ -31,7 +31,7 @@ use server::node_api::{
     ContainerEndpoints, HttpMetrics, NodeAccess, NodeAccessSettings, NodeApi, NodeApiParts,
     RunningPods, SystemLog, SystemLogs, serve_node_api, serve_read_only,
 };
-use server::streaming::Streams;
+use server::streaming::{Checkpoints, Streams};
 use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
 use server::{HealthChecks, LogParts, ReviewSettings, Tries, Verbosity};
 use tokio::runtime::Handle;
@@ -67,6 +67,8 @@ pub struct NodeApiOptions<'a> {
     pub in_cluster: bool,
     /// Whether no certificate is configured, so that one is generated.
     pub generates_certificate: bool,
+    /// The root directory of the agent, where checkpoints are written.
+    pub root_dir: &'a Path,
     /// The flags of the command line, for `/flagz`.
     pub flags: &'a [(String, String)],
 }
@@ -81,6 +83,7 @@ pub struct NodeApiPorts {
     cached: ReviewSettings,
     /// The feature gate `PodLogsQuerySplitStreams`.
     split_streams: bool,
+    root_dir: PathBuf,
     configz: String,
     flags: Vec<(String, String)>,
 }
@@ -121,6 +124,7 @@ impl NodeApiPorts {
                 tries: Tries::Five,
             },
             split_streams: config.features().enabled("PodLogsQuerySplitStreams"),
+            root_dir: options.root_dir.to_owned(),
             configz: json!({ "kubeletconfig": config.to_document() }).to_string(),
             flags: options.flags.to_vec(),
         }))
@@ -221,11 +225,20 @@ impl AgentParts<'_> {
             logs: Arc::clone(&self.ports.logs),
             clock: Arc::clone(clock),
         };
-        let (streams, split_streams) = (Arc::clone(self.streams), open.split_streams);
+        let containers = ContainerEndpoints {
+            streams: Arc::clone(self.streams),
+            logs,
+            checkpoints: Checkpoints::new(
+                std::mem::take(&mut open.root_dir),
+                Arc::clone(&self.ports.files),
+                Arc::clone(clock),
+            ),
+            split_streams: open.split_streams,
+        };
         NodeApiParts {
             pods: Arc::clone(self.pods) as _,
             running: Arc::new(RunningInRuntime(self.cache.clone())),
-            containers: Arc::new(ContainerEndpoints { streams, logs, split_streams }),
+            containers: Arc::new(containers),
             health: Arc::clone(self.health),
             metrics: Arc::new(Metrics(self.ports.metrics.clone())),
             verbosity,

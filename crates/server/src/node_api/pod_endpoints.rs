@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hyper::Request;
 use hyper::body::Incoming;
-use hyper::{Request, StatusCode};
 use model::ids::PodName;
 
 use crate::container_logs::{ContainerLogPath, container_logs};
 use crate::decide::{ContainerTarget, PodEndpoint, PodTarget};
 use crate::parts::LogParts;
-use crate::respond::{Answer, error_text};
-use crate::streaming::{StreamCaller, StreamPath, Streams};
+use crate::respond::Answer;
+use crate::streaming::{Checkpoints, StreamCaller, StreamPath, Streams};
 
 /// The client of an authorised request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct ContainerEndpoints {
     pub streams: Arc<Streams>,
     /// Logs.
     pub logs: LogParts,
+    /// Checkpoints.
+    pub checkpoints: Checkpoints,
     /// The feature gate `PodLogsQuerySplitStreams`.
     pub split_streams: bool,
 }
@@ -72,9 +74,9 @@ impl PodEndpoints for ContainerEndpoints {
                 let query = request.uri().query();
                 container_logs(&self.logs, &path, query, self.split_streams).await
             }
-            PodEndpoint::Checkpoint(_) => {
-                let message = "checkpoints of containers are not implemented yet";
-                error_text(StatusCode::NOT_IMPLEMENTED, message)
+            PodEndpoint::Checkpoint(target) => {
+                let query = request.uri().query();
+                streams.checkpoint(&path(target), query, &self.checkpoints).await
             }
         }
     }

@@ -3,15 +3,16 @@
 //! Archives are as large as the container's memory and stay until someone removes them. Upstream writes any number of them
 //! (CVE-2025-0426 was the same without authentication); here one is written at a time, and there is a most.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;
+use model::chain::Chain;
 use model::ids::PodName;
 use model::ports::clock::WallClock;
-use model::ports::files::HostFiles;
+use model::ports::files::{FileError, HostFiles};
 use model::ports::streaming::CheckpointRequest;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -20,12 +21,18 @@ use super::{Refused, StreamPath, Streams, internal, not_found, refused};
 use crate::decide::{checkpoint_name, checkpoint_timeout, has_container};
 use crate::respond::{Answer, error_text, json};
 
+/// The directory below the root directory.
+const DIRECTORY: &str = "checkpoints";
+/// The mode of their directory: archives hold the memory of containers.
+const DIRECTORY_MODE: u32 = 0o700;
+
 /// How many archives there may be.
 const MOST_ARCHIVES: usize = 64;
 
 /// Where checkpoints are written.
 #[derive(Debug)]
 pub struct Checkpoints {
+    root: PathBuf,
     directory: PathBuf,
     files: Arc<dyn HostFiles>,
     clock: Arc<dyn WallClock>,
@@ -34,9 +41,15 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints in a directory.
-    pub fn new(directory: PathBuf, files: Arc<dyn HostFiles>, clock: Arc<dyn WallClock>) -> Self {
-        Self { directory, files, clock, turn: Semaphore::new(1) }
+    /// Checkpoints in a directory below the root directory of the agent.
+    pub fn new(root: PathBuf, files: Arc<dyn HostFiles>, clock: Arc<dyn WallClock>) -> Self {
+        let directory = root.join(DIRECTORY);
+        Self { root, directory, files, clock, turn: Semaphore::new(1) }
+    }
+
+    /// Creates the directory unless it is there.
+    async fn create_directory(&self) -> Result<(), FileError> {
+        self.files.create_directory(&self.root, Path::new(DIRECTORY), DIRECTORY_MODE).await
     }
 
     /// Refuses a checkpoint when there are too many.
@@ -95,6 +108,7 @@ impl Streams {
             answer.headers_mut().insert(RETRY_AFTER, super::RETRY);
             return Err(refused(answer));
         };
+        checkpoints.create_directory().await.map_err(|error| failed(&Chain(&error).to_string()))?;
         checkpoints.check_room().await?;
         let missing = format!("container {} not found", path.container);
         let (_, container) = self.container(path, &missing).await.map_err(|_| failed(&missing))?;

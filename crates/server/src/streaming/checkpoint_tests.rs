@@ -9,7 +9,7 @@ impl World {
         files: &Arc<MemoryFiles>,
     ) -> (u16, String) {
         let (files, clock) = (Arc::clone(files) as _, Arc::clone(&self.node) as _);
-        let checkpoints = Checkpoints::new("/checkpoints".into(), files, clock);
+        let checkpoints = Checkpoints::new("/".into(), files, clock);
         let path = StreamPath {
             pod: PodName::new("shop", "web"),
             uid: None,
