@@ -213,11 +213,14 @@ impl FaultyNode {
         if faults.is_empty() { Ok(()) } else { self.names_are_free(pods) }
     }
 
-    /// Waits until the runtime has nothing of any pod: what went wrong is made up for by the next pass.
+    /// Waits until nothing is left of any pod in the runtime, nor a log: what went wrong is made up for by the next pass.
+    /// Containers of the next round, with the same UIDs, would have higher numbers than those logs.
     fn wait_until_collected(&self) -> Result<()> {
         self.node.explained(wait::until("nothing is left of the pods", STAGE, || {
             let left = containerd::containers(self.node.instance())?;
-            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+            let logs = self.node.run("ls", &["-A", "/var/log/pods"])?;
+            let is_empty = left.is_empty() && logs.trim().is_empty();
+            Ok(if is_empty { Ok(()) } else { Err(format!("{left:?} {logs}")) })
         }))
     }
 

@@ -76,8 +76,12 @@ fn a_pod_is_reached_through_the_nodes_port_and_asks_whom_its_policy_says() -> Re
     });
     let answer = node.explained(answer)?;
     ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let asked = lines(&node, "web", "main")?;
-    ensure!(asked.contains(&"GET /through-the-port HTTP/1.0".to_owned()), "{asked:?}");
+    // The runtime writes the log after the pod has answered.
+    node.explained(wait::until("the pod logs the request", PATIENCE, || {
+        let asked = lines(&node, "web", "main")?;
+        let is_logged = asked.contains(&"GET /through-the-port HTTP/1.0".to_owned());
+        Ok(if is_logged { Ok(()) } else { Err(format!("{asked:?}")) })
+    }))?;
     node.remove_manifest("web.yaml")?;
     node.wait_for_log(&["pod has ended", "shop/web-"])?;
     get(address).err().context("the port is open after the pod's end")?;

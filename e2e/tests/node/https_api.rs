@@ -37,7 +37,7 @@ fn cluster_with_server(more: &[String]) -> Result<ClusterNode> {
 fn kubectl_reads_logs_executes_and_forwards_ports_through_the_api_server() -> Result<()> {
     let cluster = cluster_with_server(&[])?;
     cluster.make_pod("web", &["serve", "8080"])?;
-    cluster.make_pod("talker", &["logs", "--lines", "3"])?;
+    cluster.make_pod("talker", &["logs", "--rate", "max", "--count", "3"])?;
     let pod = cluster.wait_ready(&ClusterNode::pod_path("web"))?;
     ensure!(pod["status"]["phase"] == "Running", "{pod}");
     let kubectl = |args: &[&str]| cluster.kubectl(&[&["--namespace", NAMESPACE], args].concat());

@@ -177,6 +177,8 @@ impl<'a> Setup<'a> {
              makeIPTablesUtilChains: false\n\
              authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}\n\
              authorization: {{mode: AlwaysAllow}}\n\
+             # Both agents would listen on the same port.\n\
+             enableServer: false\n\
              healthzPort: 0\n",
             manifests = manifests.display(),
             socket = socket.display(),
