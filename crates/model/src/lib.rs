@@ -52,5 +52,6 @@ pub mod sysctl;
 pub mod tokens;
 pub mod trouble;
 pub mod verdict;
+pub mod volume;
 pub mod wait;
 pub mod wanted;

@@ -19,3 +19,4 @@ pub mod pod_api;
 pub mod runtime;
 pub mod segments;
 pub mod streaming;
+pub mod volumes;

@@ -22,6 +22,8 @@ pub enum Subject {
     Image(String),
     /// The directory of a pod: its containers' last words and whatever else belongs to it alone.
     PodDirectory(PathBuf),
+    /// A volume of a pod with all that is in it, by its path.
+    Volume(PathBuf),
     /// The directory of a pod's logs, by its path.
     PodLogs(PathBuf),
     /// The log of a container with its rotated parts, by its path.
@@ -35,14 +37,15 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`, `log`,
-    /// `cgroup`, `pod`.
+    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`,
+    /// `volume`, `log`, `cgroup`, `pod`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Container(_) => "container",
             Self::Sandbox(_) => "sandbox",
             Self::Image(_) => "image",
             Self::PodDirectory(_) => "pod-directory",
+            Self::Volume(_) => "volume",
             Self::PodLogs(_) | Self::ContainerLog(_) | Self::LogLink(_) => "log",
             Self::Cgroup(_) => "cgroup",
             Self::Pod(_) => "pod",
@@ -57,6 +60,7 @@ impl Subject {
             Self::Image(id) => id.into(),
             Self::Pod(uid) => uid.as_str().into(),
             Self::PodDirectory(path)
+            | Self::Volume(path)
             | Self::PodLogs(path)
             | Self::ContainerLog(path)
             | Self::LogLink(path) => path.to_string_lossy(),
@@ -73,6 +77,7 @@ impl fmt::Display for Subject {
             Self::Image(id) => write!(f, "image {id}"),
             Self::Pod(uid) => write!(f, "pod {uid}"),
             Self::PodDirectory(path) => write!(f, "directory {}", path.display()),
+            Self::Volume(path) => write!(f, "volume {}", path.display()),
             Self::PodLogs(path) => write!(f, "logs {}", path.display()),
             Self::ContainerLog(path) => write!(f, "log {}", path.display()),
             Self::LogLink(path) => write!(f, "link {}", path.display()),

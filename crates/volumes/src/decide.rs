@@ -1,0 +1,3 @@
+//! Pure decisions about volumes.
+
+pub mod payload;

@@ -1,0 +1,3 @@
+//! The volume manager.
+
+pub mod decide;
