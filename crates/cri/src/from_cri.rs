@@ -15,7 +15,7 @@ use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
     RuntimeFeatures, RuntimeHandler, RuntimeStatus,
 };
-use model::wanted::{LinuxResources, Mount};
+use model::wanted::{LinuxResources, Mount, MountPropagation};
 use proto::runtime_v1 as cri;
 
 use crate::signal;
@@ -134,6 +134,15 @@ fn mount(mount: cri::Mount) -> Mount {
         read_only: mount.readonly,
         image: mount.image.map(|image| image.image).unwrap_or_default(),
         relabel: mount.selinux_relabel,
+        image_subpath: mount.image_sub_path,
+        recursive_read_only: mount.recursive_read_only,
+        propagation: match cri::MountPropagation::try_from(mount.propagation) {
+            Ok(cri::MountPropagation::PropagationHostToContainer) => {
+                MountPropagation::HostToContainer
+            }
+            Ok(cri::MountPropagation::PropagationBidirectional) => MountPropagation::Bidirectional,
+            _ => MountPropagation::Private,
+        },
     }
 }
 

@@ -7,7 +7,9 @@ use model::ids::PodUid;
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
-use model::wanted::{ContainerConfig, Mount, PortMapping, Protocol, SandboxConfig};
+use model::wanted::{
+    ContainerConfig, Device, Mount, MountPropagation, PortMapping, Protocol, SandboxConfig,
+};
 use proto::runtime_v1 as cri;
 
 use crate::signal;
@@ -69,9 +71,24 @@ fn mount(mount: &Mount, sandbox: &SandboxConfig) -> cri::Mount {
         selinux_relabel: mount.relabel,
         image: (!mount.image.is_empty())
             .then(|| cri::ImageSpec { image: mount.image.clone(), ..cri::ImageSpec::default() }),
+        image_sub_path: mount.image_subpath.clone(),
+        recursive_read_only: mount.recursive_read_only,
+        propagation: match mount.propagation {
+            MountPropagation::Private => cri::MountPropagation::PropagationPrivate,
+            MountPropagation::HostToContainer => cri::MountPropagation::PropagationHostToContainer,
+            MountPropagation::Bidirectional => cri::MountPropagation::PropagationBidirectional,
+        }
+        .into(),
         uid_mappings: ids.clone(),
         gid_mappings: ids,
-        ..cri::Mount::default()
+    }
+}
+
+fn device(device: &Device) -> cri::Device {
+    cri::Device {
+        container_path: device.container_path.clone(),
+        host_path: device.host_path.clone(),
+        permissions: device.permissions.clone(),
     }
 }
 
@@ -98,6 +115,7 @@ pub(crate) fn container_config(
         working_dir: config.working_dir.clone(),
         envs: envs.collect(),
         mounts: config.mounts.iter().map(|each| mount(each, sandbox)).collect(),
+        devices: config.devices.iter().map(device).collect(),
         labels: config.labels.clone(),
         annotations: config.annotations.clone(),
         log_path: config.log_path.clone(),

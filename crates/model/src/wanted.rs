@@ -76,8 +76,37 @@ pub struct Mount {
     /// The image that is mounted instead of a path of the host, as the runtime refers to it; empty
     /// for none.
     pub image: String,
+    /// The part of the image that is mounted; empty for all of it.
+    pub image_subpath: String,
     /// Whether it is given the label of the container, which may use nothing else where `SELinux` is on.
     pub relabel: bool,
+    /// Whether mounts below it are read-only too.
+    pub recursive_read_only: bool,
+    /// Whether mounts made below it later reach the container, or the host.
+    pub propagation: MountPropagation,
+}
+
+/// How mounts below a mount reach the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MountPropagation {
+    /// Not at all.
+    #[default]
+    Private,
+    /// The container sees mounts of the host.
+    HostToContainer,
+    /// Each side sees mounts of the other.
+    Bidirectional,
+}
+
+/// A device of the host that a container uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Device {
+    /// Where the container sees it.
+    pub container_path: String,
+    /// Where it is on the host.
+    pub host_path: String,
+    /// `r` to read, `w` to write, `m` to make it.
+    pub permissions: String,
 }
 
 /// A sandbox to make.
@@ -172,6 +201,8 @@ pub struct ContainerConfig {
     pub envs: Environment,
     /// What it sees of the host's files.
     pub mounts: Vec<Mount>,
+    /// Block devices of its volumes.
+    pub devices: Vec<Device>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations: what must be known of it after a restart of the agent.
@@ -229,6 +260,7 @@ impl ContainerConfig {
             working_dir: String::new(),
             envs: Environment::default(),
             mounts: Vec::new(),
+            devices: Vec::new(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             log_path: String::new(),

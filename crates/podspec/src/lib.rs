@@ -50,6 +50,7 @@ pub mod objects;
 #[cfg(test)]
 mod pod_strategy;
 mod qos;
+pub mod recursive_read_only;
 mod references;
 mod reported_resize;
 pub mod resources;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use model::environment::Environment;
 use model::labels;
 use model::ports::runtime::ImageUser;
-use model::wanted::{ContainerConfig, Mount};
+use model::wanted::{ContainerConfig, Device, Mount};
 use podspec::{Size, view};
 
 use crate::decide::{
@@ -30,6 +30,8 @@ pub(crate) struct Instance {
     pub(crate) envs: Environment,
     /// What it sees of the host's files.
     pub(crate) mounts: Vec<Mount>,
+    /// Block devices of its volumes.
+    pub(crate) devices: Vec<Device>,
 }
 
 /// What the runtime is asked for.
@@ -39,7 +41,7 @@ pub(crate) fn container_config(
     instance: Instance,
     node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let Instance { restart_count, image_ref, image_user, envs, mounts } = instance;
+    let Instance { restart_count, image_ref, image_user, envs, mounts, devices } = instance;
     let confinement = Confinement {
         seccomp_default: node.seccomp_default,
         seccomp_profiles: &seccomp_profiles(&node.root_dir),
@@ -57,6 +59,7 @@ pub(crate) fn container_config(
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs,
         mounts,
+        devices,
         labels: container_labels(pod, container),
         annotations: container_annotations(pod, container, restart_count),
         log_path: LogLayout::container_log(&container.name, restart_count),
@@ -163,6 +166,7 @@ mod tests {
             image_user: None,
             envs: environment(&pod, container, &sources).unwrap().into(),
             mounts: Vec::new(),
+            devices: Vec::new(),
         };
         container_config(&pod, container, instance, &node).unwrap()
     }

@@ -12,13 +12,14 @@ use model::log_layout::LogLayout;
 use model::observed::{ContainerState, ContainerStatus};
 use model::ports::addresses::HostIps;
 use model::ports::runtime::{ContainerFilter, ImageUser, Runtime, RuntimeError};
-use model::wanted::{ContainerConfig, Mount, NamespaceMode};
+use model::wanted::{ContainerConfig, Device, Mount, NamespaceMode};
 use podspec::view;
 use tracing::{info, warn};
 
 use crate::api::ApiParts;
 use crate::container_config::{Instance, container_config};
 use crate::container_files::ContainerFiles;
+use crate::container_volumes::{ContainerVolumeMounts, ContainerVolumes};
 use crate::decide::{
     ApiFacts, EnvironmentSources, NodeSettings, Role, TakenContainer, environment, startable,
     taken_container, with_default_tag,
@@ -49,6 +50,7 @@ struct Prepared {
     image_user: Option<ImageUser>,
     envs: Environment,
     mounts: Vec<Mount>,
+    devices: Vec<Device>,
     /// The directory of its termination messages, below the directories of pods.
     messages: Option<PathBuf>,
 }
@@ -63,6 +65,7 @@ pub(crate) struct ContainerCreator {
     /// The API; none for an agent that stands alone.
     pub(crate) api: Option<ApiParts>,
     pub(crate) remover: Arc<ContainerRemover>,
+    pub(crate) volumes: ContainerVolumes,
 }
 
 impl ContainerCreator {
@@ -164,16 +167,18 @@ impl ContainerCreator {
         let (ips, node) = (&sandbox.ips, &*self.node);
         let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };
         let envs = environment(pod, container, &sources).map_err(StartError::Config)?;
-        let mounts = self.files.mounts(pod, container, ips);
+        let volumes = self.volumes.mount(starting, &envs).await.map_err(StartError::Config)?;
+        let hosts = self.files.mounts(pod, container, ips);
         let messages = self.files.message_directory(&sandbox.config.pod_uid, container);
-        let (mounts, messages) = join(mounts, messages).await;
-        let mounts = mounts.map_err(StartError::Files)?;
+        let (hosts, messages) = join(hosts, messages).await;
+        let ContainerVolumeMounts { mut mounts, devices } = volumes;
+        mounts.extend(hosts.map_err(StartError::Files)?);
         let image_user = match image.seen {
             Some(image) => image.user,
             None => self.image_user(container).await?,
         };
         let (envs, image_ref) = (envs.into(), image.image_ref);
-        Ok(Prepared { target, image_ref, image_user, envs, mounts, messages })
+        Ok(Prepared { target, image_ref, image_user, envs, mounts, devices, messages })
     }
 
     /// What the runtime is asked for. From here on the container has a place for its log.
@@ -190,6 +195,7 @@ impl ContainerCreator {
             image_user: prepared.image_user.clone(),
             envs: prepared.envs.clone(),
             mounts: prepared.mounts.clone(),
+            devices: prepared.devices.clone(),
         };
         let mut config =
             container_config(pod, container, instance, &self.node).map_err(StartError::Config)?;

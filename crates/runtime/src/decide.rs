@@ -62,6 +62,7 @@ mod termination_order;
 #[cfg(test)]
 mod test_pods;
 mod user_namespace;
+mod volume_mounts;
 
 pub use actions::{
     ContainerKill, ContainerRemoval, ContainerReset, ContainerStart, PodActions, Progress, Role,
@@ -113,3 +114,7 @@ pub use termination_message::{
 };
 pub use termination_order::termination_order;
 pub use user_namespace::{IdRanges, IdSpan, RangeError, SpanError};
+pub use volume_mounts::{
+    MountContext, MountedVolume, SubpathMount, VolumeMountPlan, used_volumes, volume_devices,
+    volume_mounts,
+};

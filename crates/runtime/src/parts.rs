@@ -16,6 +16,7 @@ use crate::actuated::Actuated;
 use crate::api::ApiParts;
 use crate::cgroups::PodCgroups;
 use crate::container_files::ContainerFiles;
+use crate::container_volumes::ContainerVolumes;
 use crate::create::ContainerCreator;
 use crate::decide::{Backoff, BackoffLimits, NodeSettings};
 use crate::hooks::HookRunner;
@@ -25,10 +26,11 @@ use crate::metrics::Metrics;
 use crate::remover::ContainerRemover;
 use crate::resizer::PodResizer;
 use crate::sandboxes::Sandboxes;
-use crate::setup::{PodSetup, Prerequisite};
+use crate::setup::PodSetup;
 use crate::start_watch::StartWatch;
 use crate::starter::ContainerStarter;
 use crate::user_namespaces::UserNamespaces;
+use crate::volumes::PodVolumes;
 
 /// The ports and settings of a [`crate::PodRuntime`].
 #[derive(Debug)]
@@ -57,8 +59,8 @@ pub struct PodRuntimeParts {
     pub restart_backoff: BackoffLimits,
     /// The pods' cgroups; none if pods have none of their own.
     pub cgroups: Option<Arc<PodCgroups>>,
-    /// What containers wait for before they start.
-    pub prerequisites: Vec<Arc<dyn Prerequisite>>,
+    /// The volumes of pods.
+    pub volumes: Arc<dyn PodVolumes>,
     /// Claims on images from which containers are about to be created.
     pub claims: ImageClaims,
     /// The API; none for an agent that stands alone.
@@ -101,7 +103,7 @@ impl PodRuntimeParts {
             pods_dir: self.pods.clone(),
             objects: self.api.as_ref().map(|api| Arc::clone(&api.objects)),
             cgroups: self.cgroups.clone(),
-            prerequisites: self.prerequisites.clone(),
+            volumes: Arc::clone(&self.volumes),
             events: Arc::clone(&self.events),
         }
     }
@@ -153,6 +155,7 @@ impl PodRuntimeParts {
             node: Arc::clone(&node),
             clock: Arc::clone(&self.clock),
         });
+        let selinux = node.machine.selinux;
         let creator = ContainerCreator {
             runtime: self.runtime.clone(),
             files: Arc::clone(&files),
@@ -160,6 +163,7 @@ impl PodRuntimeParts {
             host_ips: self.host_ips,
             api: self.api,
             remover: Arc::clone(&remover),
+            volumes: ContainerVolumes { volumes: self.volumes, selinux },
         };
         ContainerStarter {
             containers: self.runtime.containers,

@@ -211,7 +211,7 @@ impl PodRuntime {
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Applied::Done(Progress::Again));
         }
-        let prepared = match self.setup.prepare(pod, needs(&actions)).await? {
+        let prepared = match self.setup.prepare(pod, needs(&actions), cancel).await? {
             Preparation::Ready(prepared) => prepared,
             Preparation::NotReady(wait) => {
                 return Ok(Applied::NotReady { wait, acted: actions.makes_way() });

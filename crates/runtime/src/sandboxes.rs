@@ -45,6 +45,8 @@ pub(crate) struct SandboxContext {
     pub(crate) config: SandboxConfig,
     /// The pod's addresses.
     pub(crate) ips: Vec<IpAddr>,
+    /// Whether the runtime can make mounts below a read-only mount read-only too. Looked up only if the pod asks.
+    pub(crate) recursive_read_only: bool,
 }
 
 /// Creates, reuses and removes the sandboxes of pods.
@@ -80,7 +82,8 @@ impl Sandboxes {
         let config = config.map_err(SyncError::SandboxConfig)?;
         let of_node = view::host_network(pod).then(|| self.host_ips.host_ips());
         let ips = of_node.unwrap_or_else(|| status.ips.clone());
-        Ok(SandboxContext { id, config, ips })
+        let recursive_read_only = self.recursive_read_only(pod).await;
+        Ok(SandboxContext { id, config, ips, recursive_read_only })
     }
 
     /// A new sandbox.
@@ -102,7 +105,8 @@ impl Sandboxes {
         let (id, config) = made?;
         // The observed addresses are those of an earlier sandbox.
         let ips = self.addresses(pod, &id).await?;
-        Ok(SandboxContext { id, config, ips })
+        let recursive_read_only = self.recursive_read_only(pod).await;
+        Ok(SandboxContext { id, config, ips, recursive_read_only })
     }
 
     /// The addresses of a pod whose sandbox was just made. A runtime that does not tell is no reason

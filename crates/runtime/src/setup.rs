@@ -1,6 +1,5 @@
 //! Resources that the node holds for a pod: its directories, its cgroup, and the objects it refers to.
 
-use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,18 +13,13 @@ use model::ports::objects::PodObjects;
 use model::wait::Wait;
 use podspec::objects::pod_objects;
 use podspec::view;
+use tokio_util::sync::CancellationToken;
 
 use crate::cgroups::PodCgroups;
 use crate::decide::{Needs, go_text};
 use crate::error::{ReleaseError, SyncError};
 use crate::report::Reporter;
-
-/// Something that containers of a pod wait for before they start: volumes, images.
-pub trait Prerequisite: Debug + Send + Sync {
-    /// Why the containers of a pod cannot start yet; `None` if they can. Returns at once: the pod is
-    /// marked when that has changed.
-    fn wait(&self, pod: &Pod) -> Option<Wait>;
-}
+use crate::volumes::PodVolumes;
 
 /// A pod for which the node has made ready what its actions need.
 #[derive(Debug)]
@@ -50,20 +44,26 @@ pub(crate) struct PodSetup {
     pub(crate) objects: Option<Arc<dyn PodObjects>>,
     /// The pods' cgroups; none if pods have none of their own.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
-    pub(crate) prerequisites: Vec<Arc<dyn Prerequisite>>,
+    pub(crate) volumes: Arc<dyn PodVolumes>,
     pub(crate) events: Arc<dyn Events>,
 }
 
 impl PodSetup {
     /// Makes ready what the pod needs. Kills and removals come before this, so that they never wait.
-    pub(crate) async fn prepare(&self, pod: &Pod, needs: Needs) -> Result<Preparation, SyncError> {
+    /// Waits for its volumes, unless the pod is to end.
+    pub(crate) async fn prepare(
+        &self,
+        pod: &Pod,
+        needs: Needs,
+        cancel: &CancellationToken,
+    ) -> Result<Preparation, SyncError> {
         if needs.cgroup {
             self.cgroup(pod).await?;
         }
         if needs.start {
             self.register_objects(pod);
             self.directories(pod).await?;
-            if let Some(wait) = self.prerequisites.iter().find_map(|one| one.wait(pod)) {
+            if let Some(wait) = self.volumes.wait(pod, cancel).await {
                 return Ok(Preparation::NotReady(wait));
             }
         }

@@ -49,7 +49,6 @@ pub use deletion::deletion_detail;
 pub(crate) use first_steps::{FirstSteps, first_steps};
 pub use human_duration::human_duration;
 pub use input::{NodeFacts, Resizing, StatusInput, Waiting};
-pub use mounts::asks_for_recursive_read_only;
 pub use outcome::outcome;
 pub use overrides::{ResizeState, StatusOverrides};
 pub use phase::{Phase, Situation, held_back, phase};

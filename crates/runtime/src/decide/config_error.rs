@@ -66,6 +66,48 @@ pub enum ConfigError {
         /// The first variable or argument beyond the limit.
         string: String,
     },
+    /// A container mounts a volume that is not mounted on the host.
+    #[error("cannot find volume {volume:?} to mount into container {container:?}")]
+    VolumeNotMounted {
+        /// The volume's name in the pod.
+        volume: String,
+        /// The container.
+        container: String,
+    },
+    /// A `subPath` must be relative.
+    #[error("error SubPath `{0}` must not be an absolute path")]
+    AbsoluteSubpath(String),
+    /// A `subPath` leads out of its volume.
+    #[error("unable to provision SubPath `{0}`: must not contain '..'")]
+    SubpathLeavesVolume(String),
+    /// A `subPathExpr` refers to variables without a value.
+    #[error("missing value for {0}")]
+    SubpathVariables(String),
+    /// A `subPathExpr` is too long once its variables are replaced.
+    #[error("subPathExpr is longer than {MOST_OF_STRING} bytes")]
+    SubpathTooLong,
+    /// The directory of a `subPath` cannot be made. Details of the host are in the log only.
+    #[error("failed to create subPath directory for volumeMount {mount:?} of container {container:?}")]
+    SubpathDirectory {
+        /// The volume's name.
+        mount: String,
+        /// The container.
+        container: String,
+    },
+    /// A `subPath` cannot be mounted. Details of the host are in the log only.
+    #[error("failed to prepare subPath for volumeMount {mount:?} of container {container:?}")]
+    SubpathMount {
+        /// The volume's name.
+        mount: String,
+        /// The container.
+        container: String,
+    },
+    /// There is no such mount propagation.
+    #[error("invalid MountPropagation mode: {0:?}")]
+    MountPropagation(String),
+    /// A mount cannot be recursively read-only.
+    #[error("failed to resolve recursive read-only mode: {0}")]
+    RecursiveReadOnly(String),
     /// A variable comes from a file of a volume that is not there.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),

@@ -5,6 +5,7 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::NodeEvent;
 use model::ports::objects::ObjectError;
 use model::wanted::{DnsConfig, SandboxConfig, UserNamespace};
+use podspec::recursive_read_only::asks_for_recursive_read_only;
 use podspec::view;
 
 use super::Sandboxes;
@@ -112,6 +113,11 @@ impl Sandboxes {
             });
         }
         Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
+    }
+
+    /// Whether read-only mounts of a pod that asks for it can be made read-only with all mounts below.
+    pub(super) async fn recursive_read_only(&self, pod: &Pod) -> bool {
+        asks_for_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
     }
 
     /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.

@@ -1,29 +1,33 @@
 //! An executor and the outside it works on.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupName;
-use model::ids::{ContainerId, SandboxId};
+use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_claims::ImageClaims;
 use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
+use model::ports::files::FileError;
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{
     ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
 };
+use model::ports::volumes::SubpathError;
 use model::wait::Wait;
 use podspec::view;
-use runtime::decide::Progress;
+use runtime::decide::{MountedVolume, Progress, SubpathMount};
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
 use runtime::{
-    ApiParts, Applied, LogLayout, PodCgroups, PodRuntime, PodRuntimeParts, Prerequisite, SyncError,
+    ApiParts, Applied, LogLayout, NoVolumes, PodCgroups, PodRuntime, PodRuntimeParts, PodVolumes, SyncError,
     TerminationMessages,
 };
 use testkit::clock::VirtualClock;
@@ -42,7 +46,7 @@ pub(crate) const PODS: &str = "/var/lib/kubelet/pods";
 /// Where the logs of the pod `web` lie.
 pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
 
-/// A prerequisite that is ready unless a test says otherwise.
+/// Volumes that are ready unless a test says otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(Mutex<Option<Wait>>);
 
@@ -53,9 +57,27 @@ impl Gate {
     }
 }
 
-impl Prerequisite for Gate {
-    fn wait(&self, _: &Pod) -> Option<Wait> {
+#[async_trait]
+impl PodVolumes for Gate {
+    async fn wait(&self, _: &Pod, _: &CancellationToken) -> Option<Wait> {
         self.0.lock().unwrap().clone()
+    }
+
+    fn mounted(&self, _: &PodUid, volume: &str) -> Option<MountedVolume> {
+        let (spec_name, host_path) = (volume.to_owned(), Path::new("/volumes").join(volume));
+        Some(MountedVolume { spec_name, host_path, ..MountedVolume::default() })
+    }
+
+    async fn mount_subpath(
+        &self,
+        pod: &PodUid,
+        subpath: &SubpathMount,
+    ) -> Result<PathBuf, SubpathError> {
+        NoVolumes.mount_subpath(pod, subpath).await
+    }
+
+    async fn read_file(&self, _: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        NoVolumes.read_file(path, path, limit).await
     }
 }
 
@@ -141,7 +163,7 @@ impl World {
             metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
-            prerequisites: vec![Arc::clone(&gate) as _],
+            volumes: Arc::clone(&gate) as _,
             claims: claims.clone(),
             runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,

@@ -1,8 +1,8 @@
 //! How the volumes of a container are mounted, as its status tells it. The runtime knows nothing of
 //! their names, so this is what the specification and the abilities of the runtime make of it.
 
-use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount, VolumeMountStatus};
-use podspec::view;
+use k8s_openapi::api::core::v1::{Container, VolumeMountStatus};
+use podspec::recursive_read_only::asks;
 
 /// The mounts of a container, where `recursive` says whether its runtime can keep from being written
 /// what is mounted below them too.
@@ -25,22 +25,11 @@ pub(crate) fn volume_mounts(
     Some(told.collect())
 }
 
-/// Whether all that is below a mount should be read-only too; upstream's `resolveRecursiveReadOnly`.
-fn asks(mount: &VolumeMount) -> bool {
-    let wants = matches!(mount.recursive_read_only.as_deref(), Some("Enabled" | "IfPossible"));
-    let alone = matches!(mount.mount_propagation.as_deref(), None | Some("None"));
-    wants && alone
-}
-
-/// Whether it makes a difference to a pod's mounts what its runtime can do.
-pub fn asks_for_recursive_read_only(pod: &Pod) -> bool {
-    let has_one = |one: &Container| one.volume_mounts.iter().flatten().any(asks);
-    let mut all = view::init_containers(pod).iter().chain(view::containers(pod));
-    all.any(has_one) || view::ephemeral_containers(pod).iter().any(has_one)
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::VolumeMount;
+    use podspec::recursive_read_only::asks_for_recursive_read_only;
+
     use super::*;
     use crate::decide::test_pods::{container, pod, with_init};
 

@@ -1,0 +1,86 @@
+//! The volumes of a container that is about to be created.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::chain::Chain;
+use model::ports::volumes::SubpathError;
+use model::wanted::{Device, Mount};
+use podspec::view;
+use tracing::error;
+
+use crate::decide::{
+    ConfigError, MountContext, MountedVolume, SubpathMount, VolumeMountPlan, used_volumes,
+    volume_devices, volume_mounts,
+};
+use crate::start_context::StartContext;
+use crate::volumes::PodVolumes;
+
+/// What a container gets of its volumes.
+#[derive(Debug)]
+pub(crate) struct ContainerVolumeMounts {
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) devices: Vec<Device>,
+}
+
+/// Mounts the volumes of containers.
+#[derive(Debug)]
+pub(crate) struct ContainerVolumes {
+    pub(crate) volumes: Arc<dyn PodVolumes>,
+    /// Whether `SELinux` is on.
+    pub(crate) selinux: bool,
+}
+
+impl ContainerVolumes {
+    /// The mounts and devices of a container, in the order of its specification.
+    pub(crate) async fn mount(
+        &self,
+        starting: &StartContext<'_>,
+        envs: &[(String, String)],
+    ) -> Result<ContainerVolumeMounts, ConfigError> {
+        let StartContext { container, sandbox, .. } = *starting;
+        let mounted = self.mounted(starting);
+        let devices = volume_devices(container, &mounted)?;
+        let context = MountContext {
+            volumes: &mounted,
+            envs,
+            recursive_read_only: sandbox.recursive_read_only,
+            selinux: self.selinux,
+        };
+        let plans = volume_mounts(container, &context)?;
+        let mut mounts = Vec::with_capacity(plans.len());
+        for VolumeMountPlan { mut mount, subpath } in plans {
+            if let Some(subpath) = subpath {
+                mount.host_path = self.subpath(starting, &subpath).await?;
+            }
+            mounts.push(mount);
+        }
+        Ok(ContainerVolumeMounts { mounts, devices })
+    }
+
+    fn mounted(&self, starting: &StartContext<'_>) -> BTreeMap<String, MountedVolume> {
+        let uid = view::uid(starting.pod);
+        let volume = |name: &str| Some((name.to_owned(), self.volumes.mounted(&uid, name)?));
+        used_volumes(starting.container).into_iter().filter_map(volume).collect()
+    }
+
+    /// Mounts a part of a volume. People learn no details of the host: they may not be allowed to see it.
+    async fn subpath(
+        &self,
+        starting: &StartContext<'_>,
+        subpath: &SubpathMount,
+    ) -> Result<String, ConfigError> {
+        let uid = view::uid(starting.pod);
+        let failure = match self.volumes.mount_subpath(&uid, subpath).await {
+            Ok(path) => return Ok(path.to_string_lossy().into_owned()),
+            Err(failure) => failure,
+        };
+        let (mount, container) = (subpath.mount_name.clone(), subpath.container.clone());
+        let pod = view::pod_name(starting.pod);
+        error!(%pod, %uid, container, volume = mount, error = %Chain(&failure), "Cannot mount subPath");
+        Err(match failure {
+            SubpathError::Create { .. } => ConfigError::SubpathDirectory { mount, container },
+            SubpathError::Prepare { .. } => ConfigError::SubpathMount { mount, container },
+        })
+    }
+}

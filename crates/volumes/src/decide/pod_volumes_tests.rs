@@ -1,0 +1,177 @@
+use model::volume::Plugin;
+use proptest::prelude::*;
+
+use super::*;
+
+fn id(name: &str) -> VolumeId {
+    let plugin = if name.starts_with('c') { Plugin::ConfigMap } else { Plugin::EmptyDir };
+    VolumeId::new(plugin, name)
+}
+
+fn at(seconds: f64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + Duration::from_secs_f64(seconds)
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed("no space left on device".to_owned())
+}
+
+fn started(volumes: &mut PodVolumes, seconds: f64) -> Vec<(Operation, VolumeId)> {
+    volumes.start(at(seconds)).start
+}
+
+// behaviour: VOL-1
+#[test]
+fn desired_volumes_are_mounted_and_undesired_ones_unmounted_first() {
+    let mut volumes = PodVolumes::default();
+    volumes.add_found([id("old")]);
+    volumes.set_desired([id("a"), id("c")]);
+    let expected =
+        vec![(Operation::Unmount, id("old")), (Operation::Mount, id("a")), (Operation::Mount, id("c"))];
+    let mut steps = started(&mut volumes, 0.0);
+    steps.sort();
+    assert_eq!(steps, expected);
+    assert_eq!(started(&mut volumes, 0.0), [], "each has its operation");
+    for (_, one) in expected {
+        volumes.ended(&one, Outcome::Done, at(0.0));
+    }
+    assert!(volumes.all_mounted());
+    assert_eq!(volumes.volumes.len(), 2, "the old one is forgotten");
+}
+
+// behaviour: VOL-2
+#[test]
+fn failed_operation_waits_500_ms_doubling_to_122_s() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("a")]);
+    let mut now = 0.0;
+    let delays = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0];
+    for delay in delays {
+        assert_eq!(started(&mut volumes, now).len(), 1, "{now}");
+        volumes.ended(&id("a"), failed(), at(now));
+        let steps = volumes.start(at(now + delay - 0.001));
+        assert_eq!(steps, Steps { start: Vec::new(), wake_at: Some(at(now + delay)) });
+        now += delay;
+    }
+    started(&mut volumes, now);
+    volumes.ended(&id("a"), Outcome::Done, at(now));
+    assert_eq!(volumes.volumes[&id("a")].failure, None);
+}
+
+// behaviour: VOL-3
+#[test]
+fn unmount_does_not_wait_for_the_back_off_of_a_mount() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("a")]);
+    started(&mut volumes, 0.0);
+    volumes.ended(&id("a"), failed(), at(0.0));
+    volumes.set_desired([]);
+    assert_eq!(started(&mut volumes, 0.1), [(Operation::Unmount, id("a"))], "it may be mounted");
+}
+
+// behaviour: VOL-4
+#[test]
+fn failed_update_keeps_the_volume_mounted_and_is_tried_again() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("c")]);
+    started(&mut volumes, 0.0);
+    volumes.ended(&id("c"), Outcome::Done, at(0.0));
+    volumes.mark_stale();
+    assert_eq!(started(&mut volumes, 1.0), [(Operation::Mount, id("c"))]);
+    volumes.ended(&id("c"), failed(), at(1.0));
+    assert!(volumes.all_mounted(), "containers go on with the old content");
+    assert_eq!(started(&mut volumes, 1.5), [(Operation::Mount, id("c"))]);
+}
+
+// behaviour: VOL-5
+#[test]
+fn change_during_an_operation_starts_another_one_afterwards() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("c"), id("a")]);
+    started(&mut volumes, 0.0);
+    volumes.mark_stale();
+    volumes.ended(&id("c"), Outcome::Done, at(0.0));
+    volumes.ended(&id("a"), Outcome::Done, at(0.0));
+    assert_eq!(started(&mut volumes, 0.0), [(Operation::Mount, id("c"))], "an emptyDir has no content");
+    volumes.ended(&id("c"), Outcome::Done, at(0.0));
+    assert_eq!(started(&mut volumes, 0.0), []);
+}
+
+// behaviour: VOL-6
+#[test]
+fn volume_that_becomes_undesired_during_its_mount_is_unmounted_afterwards() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("a")]);
+    started(&mut volumes, 0.0);
+    volumes.set_desired([]);
+    assert!(!volumes.is_empty());
+    volumes.ended(&id("a"), Outcome::Done, at(0.0));
+    assert_eq!(started(&mut volumes, 0.0), [(Operation::Unmount, id("a"))]);
+    volumes.ended(&id("a"), Outcome::Done, at(0.0));
+    assert!(volumes.is_empty());
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Desire(Vec<usize>),
+    Found(usize),
+    Stale,
+    Ended(usize, bool),
+    Later,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        prop::collection::vec(0..4_usize, 0..4).prop_map(Event::Desire),
+        (0..4_usize).prop_map(Event::Found),
+        Just(Event::Stale),
+        ((0..4_usize), any::<bool>()).prop_map(|(which, works)| Event::Ended(which, works)),
+        Just(Event::Later),
+    ];
+    prop::collection::vec(event, 0..40)
+}
+
+fn name(which: usize) -> VolumeId {
+    id(["a", "b", "c", "cc"][which])
+}
+
+proptest! {
+    /// Whatever happens, a volume has one operation at a time, and only what the pod does not use is unmounted.
+    #[test]
+    fn no_desired_volume_is_ever_unmounted_and_all_converges(events in events()) {
+        let (mut volumes, mut now) = (PodVolumes::default(), 0.0);
+        let mut running: BTreeMap<VolumeId, Operation> = BTreeMap::new();
+        for event in events {
+            match event {
+                Event::Desire(which) => volumes.set_desired(which.into_iter().map(name)),
+                Event::Found(which) => volumes.add_found([name(which)]),
+                Event::Stale => volumes.mark_stale(),
+                Event::Later => now += 10.0,
+                Event::Ended(which, works) => {
+                    if running.remove(&name(which)).is_some() {
+                        let outcome = if works { Outcome::Done } else { failed() };
+                        volumes.ended(&name(which), outcome, at(now));
+                    }
+                }
+            }
+            for (operation, id) in volumes.start(at(now)).start {
+                prop_assert!(running.insert(id.clone(), operation).is_none(), "one at a time");
+                let desired = volumes.volumes[&id].desired;
+                prop_assert_eq!(desired, operation == Operation::Mount);
+            }
+        }
+        // With operations that work it comes to rest: all that is desired is mounted, and nothing else is there.
+        for _ in 0..3 {
+            now += 200.0;
+            for id in std::mem::take(&mut running).into_keys() {
+                volumes.ended(&id, Outcome::Done, at(now));
+            }
+            for (operation, id) in volumes.start(at(now)).start {
+                running.insert(id, operation);
+            }
+        }
+        prop_assert!(running.is_empty());
+        prop_assert!(volumes.all_mounted());
+        prop_assert!(volumes.volumes.values().all(|state| state.desired));
+    }
+}
