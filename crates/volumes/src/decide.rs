@@ -1,3 +1,4 @@
 //! Pure decisions about volumes.
 
 pub mod payload;
+pub mod resolve;
