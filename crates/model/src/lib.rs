@@ -48,6 +48,7 @@ pub mod quantity;
 mod quantity_tests;
 pub mod selector;
 pub mod stamp;
+pub mod storage;
 pub mod sysctl;
 pub mod tokens;
 pub mod trouble;

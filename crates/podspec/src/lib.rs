@@ -46,6 +46,7 @@ pub mod image_name;
 mod manifest;
 #[cfg(test)]
 mod manifest_tests;
+pub mod node_selector;
 pub mod objects;
 #[cfg(test)]
 mod pod_strategy;

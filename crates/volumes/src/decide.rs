@@ -2,3 +2,4 @@
 
 pub mod payload;
 pub mod pod_volumes;
+pub mod resolve;

@@ -13,6 +13,7 @@ use crate::objects::{
     TokenRequest,
 };
 use crate::ports::cluster::{ApiError, Sink};
+use crate::storage::{ClaimName, ClaimRecord, PersistentVolumeRecord};
 
 /// Which version of an object is good enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,19 @@ pub trait ObjectReads: Debug + Send + Sync {
 pub trait TokenRequests: Debug + Send + Sync {
     /// Asks for one.
     async fn request_token(&self, request: &TokenRequest) -> Result<ServiceAccountToken, ApiError>;
+}
+
+/// Reads persistent volumes and their claims. A node may get those of its own pods, and may not watch them.
+#[async_trait]
+pub trait StorageReads: Debug + Send + Sync {
+    /// Gets a claim; `None` when there is none.
+    async fn claim(&self, name: &ClaimName) -> Result<Option<ClaimRecord>, ApiError>;
+
+    /// Gets a persistent volume; `None` when there is none.
+    async fn persistent_volume(
+        &self,
+        name: &str,
+    ) -> Result<Option<PersistentVolumeRecord>, ApiError>;
 }
 
 /// Follows the services of the cluster.

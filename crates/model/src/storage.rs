@@ -1,0 +1,84 @@
+//! Persistent volumes and their claims, as far as a node needs them.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
+
+/// Namespace and name of a persistent volume claim.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimName {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+impl fmt::Display for ClaimName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What is kept of a persistent volume claim.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClaimRecord {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// The uid of the object that controls it, if one does.
+    pub controller: Option<Box<str>>,
+    /// Whether it has a deletion timestamp.
+    pub is_being_deleted: bool,
+    /// Whether the finalizer `kubernetes.io/pvc-protection` keeps it while pods use it.
+    pub is_protected: bool,
+    /// Whether its phase is `Bound`.
+    pub is_bound: bool,
+    /// `spec.volumeName`; empty before it is bound.
+    pub volume: Box<str>,
+}
+
+/// What is kept of a persistent volume.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PersistentVolumeRecord {
+    /// The uid in `spec.claimRef`; nothing without a `claimRef`.
+    pub claim_uid: Option<Box<str>>,
+    /// `spec.volumeMode`: `Filesystem` or `Block`.
+    pub mode: Option<Box<str>>,
+    /// `spec.accessModes`.
+    pub access_modes: Vec<String>,
+    /// The mount options, of the annotation if it is set, else of the specification.
+    pub mount_options: Vec<String>,
+    /// The annotation `pv.beta.kubernetes.io/gid`.
+    pub group: Option<Box<str>>,
+    /// `spec.nodeAffinity.required`: one of the terms must match the node.
+    pub node_affinity: Option<Vec<NodeSelectorTerm>>,
+    /// Where the data is.
+    pub source: PersistentVolumeSource,
+}
+
+/// Where the data of a persistent volume is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersistentVolumeSource {
+    /// A path of the host.
+    HostPath {
+        /// The path.
+        path: String,
+        /// `type`; empty for any.
+        kind: String,
+    },
+    /// A directory or block device of the node.
+    Local {
+        /// The path.
+        path: String,
+        /// The file system of a block device; `ext4` without one.
+        fs_type: Option<String>,
+    },
+    /// A directory of an NFS server.
+    Nfs {
+        /// The server.
+        server: String,
+        /// The directory.
+        path: String,
+    },
+    /// A kind that is not supported, by the name of its field: `csi`.
+    Other(Box<str>),
+}
