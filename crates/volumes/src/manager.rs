@@ -1,0 +1,362 @@
+//! The volumes of all pods: what is desired, what is mounted, and who waits for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{PodName, PodUid};
+use model::panics::PanicGuard;
+use model::ports::clock::WallClock;
+use model::ports::events::{Events, PodEvent};
+use model::ports::files::HostFiles;
+use model::ports::objects::{PodObjects, StorageReads};
+use model::ports::volumes::VolumeHost;
+use model::volume::{VolumeId, VolumeLayout};
+use model::wait::{Retry, Wait, WaitOn};
+use podspec::view;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::decide::pod_volumes::{MountState, PodVolumes};
+use crate::decide::resolve::{Resolved, Unresolved, VolumeSpec};
+use crate::decide::waiting;
+use crate::metrics::Metrics;
+use crate::mounter::{Content, NodeFacts, PodTokens};
+
+/// How long a pod waits for its volumes, or for their end, before its sync starts over.
+const LONGEST_WAIT: Duration = Duration::from_secs(123);
+
+/// The ports and settings of a [`VolumeManager`].
+#[derive(Debug)]
+pub struct ManagerParts {
+    /// Mounts and volume directories.
+    pub host: Arc<dyn VolumeHost>,
+    /// Removes volumes, with a reason on record.
+    pub files: Arc<dyn HostFiles>,
+    /// Secrets and config maps; none without an API server.
+    pub objects: Option<Arc<dyn PodObjects>>,
+    /// Tokens of service accounts; none without an API server.
+    pub tokens: Option<Arc<dyn PodTokens>>,
+    /// Claims and persistent volumes; none without an API server.
+    pub storage: Option<Arc<dyn StorageReads>>,
+    /// Records events.
+    pub events: Arc<dyn Events>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// Where volumes lie.
+    pub layout: VolumeLayout,
+    /// The node.
+    pub node: Arc<dyn NodeFacts>,
+    /// How often volumes with content are checked without a reason.
+    pub resync: Duration,
+    /// Counts volumes and times operations.
+    pub metrics: Metrics,
+    /// Catches panics in the work for single pods.
+    pub panics: PanicGuard,
+}
+
+/// The volume manager. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct VolumeManager {
+    pub(crate) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) parts: ManagerParts,
+    /// Written by callers and by the task. Never held across an await.
+    state: Mutex<State>,
+    /// Wakes the task: a pod is dirty.
+    pub(crate) dirty: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) pods: BTreeMap<PodUid, PodRecord>,
+    /// Pods that the task looks at next.
+    pub(crate) dirty: BTreeSet<PodUid>,
+    /// When pods are looked at although nothing was reported.
+    pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
+}
+
+/// How far the volumes of a pod are determined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processing {
+    /// They are to be determined.
+    Needed,
+    /// That is under way; `again` if it has to be repeated.
+    Running { again: bool },
+    /// They are.
+    Done,
+}
+
+/// A pod whose volumes are managed.
+#[derive(Debug)]
+pub(crate) struct PodRecord {
+    /// The pod; none when it has ended or is known by its directory alone.
+    pub(crate) pod: Option<Arc<Pod>>,
+    /// Its name, as far as it is known.
+    pub(crate) name: Option<PodName>,
+    pub(crate) processing: Processing,
+    /// Whether the host was searched for what an earlier agent left.
+    pub(crate) is_scanned: bool,
+    pub(crate) volumes: PodVolumes,
+    pub(crate) specs: BTreeMap<VolumeId, Arc<VolumeSpec>>,
+    pub(crate) unresolved: Vec<Unresolved>,
+    /// The content that was written last.
+    pub(crate) written: BTreeMap<VolumeId, Content>,
+    /// When the content was last requested to be checked.
+    checked_at: Timestamp,
+    /// Changes with every change of this record.
+    pub(crate) version: watch::Sender<u64>,
+}
+
+impl PodRecord {
+    fn new(name: Option<PodName>) -> Self {
+        Self {
+            pod: None,
+            name,
+            processing: Processing::Needed,
+            is_scanned: false,
+            volumes: PodVolumes::default(),
+            specs: BTreeMap::new(),
+            unresolved: Vec::new(),
+            written: BTreeMap::new(),
+            checked_at: Timestamp::UNIX_EPOCH,
+            version: watch::Sender::new(0),
+        }
+    }
+
+    fn needs_processing(&mut self) {
+        self.processing = match self.processing {
+            Processing::Running { .. } => Processing::Running { again: true },
+            Processing::Needed | Processing::Done => Processing::Needed,
+        };
+    }
+
+    /// The volumes of the pod are determined.
+    pub(crate) fn set_resolved(&mut self, resolved: Resolved) {
+        let specs = resolved.volumes.into_iter();
+        self.specs = specs.map(|spec| (spec.id.clone(), Arc::new(spec))).collect();
+        self.unresolved = resolved.failed;
+        self.volumes.set_desired(self.specs.keys().cloned());
+    }
+
+    pub(crate) fn changed(&self) {
+        self.version.send_modify(|version| *version = version.wrapping_add(1));
+    }
+
+    /// The names of volumes that are not mounted, with the failures of their last operations.
+    fn unmounted(&self) -> Vec<waiting::Unmounted> {
+        let states = self.volumes.volumes.iter();
+        let unmounted =
+            states.filter(|(_, state)| state.desired && state.mount != MountState::Mounted);
+        let mut all = Vec::new();
+        for (id, state) in unmounted {
+            let failure = state.failure.as_ref().map(|failure| failure.message.clone());
+            for outer in self.specs.get(id).iter().flat_map(|spec| &spec.outer_names) {
+                let (name, failure) = (outer.name.to_string(), failure.clone());
+                all.push(waiting::Unmounted { name, failure });
+            }
+        }
+        all
+    }
+}
+
+/// Volumes of a pod that has ended are still mounted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("mounted volumes=[{}]: {cause}", volumes.join(" "))]
+pub struct UnmountError {
+    /// Their names.
+    pub volumes: Vec<String>,
+    /// Why.
+    pub cause: String,
+}
+
+impl VolumeManager {
+    /// A manager of no volumes.
+    pub fn new(parts: ManagerParts) -> Self {
+        let (state, dirty) = (Mutex::default(), Notify::new());
+        Self { shared: Arc::new(Shared { parts, state, dirty }) }
+    }
+
+    /// A pod that runs was synced: its volumes are mounted, and their content is checked if the pod changed or it was
+    /// not checked for a while.
+    pub fn update(&self, pod: &Arc<Pod>) {
+        let uid = view::uid(pod);
+        let now = self.shared.parts.clock.now();
+        let mut state = self.shared.state();
+        if !has_volumes(pod) && !state.pods.contains_key(&uid) {
+            return;
+        }
+        let name = || Some(view::pod_name(pod));
+        let record = state.pods.entry(uid.clone()).or_insert_with(|| PodRecord::new(name()));
+        let is_same = record.pod.as_ref().is_some_and(|known| Arc::ptr_eq(known, pod));
+        let resync = jiff::SignedDuration::try_from(self.shared.parts.resync).unwrap_or_default();
+        let is_checked = now.duration_since(record.checked_at) < resync;
+        if is_same && is_checked && record.unresolved.is_empty() {
+            return;
+        }
+        record.pod = Some(Arc::clone(pod));
+        record.checked_at = now;
+        record.needs_processing();
+        record.volumes.mark_stale();
+        state.dirty.insert(uid);
+        drop(state);
+        self.shared.dirty.notify_one();
+    }
+
+    /// Objects that a pod refers to have changed.
+    pub fn content_changed(&self, uid: &PodUid) {
+        let mut state = self.shared.state();
+        let Some(record) = state.pods.get_mut(uid) else { return };
+        record.volumes.mark_stale();
+        state.dirty.insert(uid.clone());
+        drop(state);
+        self.shared.dirty.notify_one();
+    }
+
+    /// Waits until all volumes of a pod are mounted, or the pod is to end. Returns what the pod still waits for if that
+    /// cannot work or takes too long.
+    pub async fn wait(&self, pod: &Pod, cancel: &CancellationToken) -> Option<Wait> {
+        let uid = view::uid(pod);
+        let until = Instant::now() + LONGEST_WAIT;
+        loop {
+            let mut version = {
+                let state = self.shared.state();
+                let record = state.pods.get(&uid)?;
+                if record.processing == Processing::Done {
+                    if !record.unresolved.is_empty() {
+                        return Some(failed_wait(pod, record));
+                    }
+                    if record.volumes.all_mounted() {
+                        return None;
+                    }
+                }
+                record.version.subscribe()
+            };
+            // Biased: a pod that ends does not wait, and a change is looked at before the time is.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return self.pending_wait(&uid),
+                changed = version.changed() => if changed.is_err() { return None },
+                () = sleep_until(until) => return self.pending_wait(&uid),
+            }
+        }
+    }
+
+    /// What a pod waits for after all its time. The operations have reported their failures already.
+    fn pending_wait(&self, uid: &PodUid) -> Option<Wait> {
+        let names = self.waiting(uid).into_iter().map(|one| one.name).collect();
+        Some(Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event: None })
+    }
+
+    /// The volumes that a pod waits for, and why.
+    pub fn waiting(&self, uid: &PodUid) -> Vec<waiting::Unmounted> {
+        let state = self.shared.state();
+        let Some(record) = state.pods.get(uid) else { return Vec::new() };
+        let mut all: Vec<waiting::Unmounted> = record
+            .unresolved
+            .iter()
+            .map(|one| waiting::Unmounted {
+                name: one.name.to_string(),
+                failure: Some(one.error.to_string()),
+            })
+            .collect();
+        all.extend(record.unmounted());
+        all
+    }
+
+    /// A mounted volume of a pod, by its name in the pod.
+    pub fn mounted(&self, uid: &PodUid, volume: &str) -> Option<Arc<VolumeSpec>> {
+        let state = self.shared.state();
+        let record = state.pods.get(uid)?;
+        let has_name = |spec: &VolumeSpec| spec.outer_names.iter().any(|one| &*one.name == volume);
+        let spec = record.specs.values().find(|spec| has_name(spec))?;
+        let is_mounted = record.volumes.volumes.get(&spec.id)?.mount == MountState::Mounted;
+        is_mounted.then(|| Arc::clone(spec))
+    }
+
+    /// Unmounts the volumes of a pod that has ended, or is known by its directory alone, and waits until that is done.
+    pub async fn release(&self, uid: &PodUid, name: Option<PodName>) -> Result<(), UnmountError> {
+        let until = Instant::now() + LONGEST_WAIT;
+        self.end(uid, name);
+        loop {
+            let mut version = {
+                let mut state = self.shared.state();
+                let Some(record) = state.pods.get(uid) else { return Ok(()) };
+                // A pod of the same uid is back.
+                if record.pod.is_some() {
+                    return Ok(());
+                }
+                if record.processing == Processing::Done && record.volumes.is_empty() {
+                    state.pods.remove(uid);
+                    drop(state);
+                    if let Some(tokens) = &self.shared.parts.tokens {
+                        tokens.forget(uid);
+                    }
+                    return Ok(());
+                }
+                record.version.subscribe()
+            };
+            // Biased: a change is looked at before the time is.
+            tokio::select! {
+                biased;
+                changed = version.changed() => if changed.is_err() { return Ok(()) },
+                () = sleep_until(until) => return Err(self.still_mounted(uid)),
+            }
+        }
+    }
+
+    fn end(&self, uid: &PodUid, name: Option<PodName>) {
+        let mut state = self.shared.state();
+        let record = state.pods.entry(uid.clone()).or_insert_with(|| PodRecord::new(name));
+        record.pod = None;
+        record.specs.clear();
+        record.unresolved.clear();
+        record.volumes.set_desired([]);
+        if !record.is_scanned {
+            record.needs_processing();
+        }
+        state.dirty.insert(uid.clone());
+        drop(state);
+        self.shared.dirty.notify_one();
+    }
+
+    fn still_mounted(&self, uid: &PodUid) -> UnmountError {
+        let state = self.shared.state();
+        let record = state.pods.get(uid);
+        let states = record.iter().flat_map(|record| &record.volumes.volumes);
+        let (mut volumes, mut cause) = (Vec::new(), None);
+        for (id, state) in states {
+            volumes.push(id.name.to_string());
+            cause = cause.or_else(|| state.failure.as_ref().map(|failure| failure.message.clone()));
+        }
+        let cause = cause.unwrap_or_else(|| "timed out waiting for the condition".to_owned());
+        UnmountError { volumes, cause }
+    }
+}
+
+/// Whether containers of the pod may use volumes.
+fn has_volumes(pod: &Pod) -> bool {
+    view::spec(pod).is_some_and(|spec| spec.volumes.as_ref().is_some_and(|all| !all.is_empty()))
+}
+
+/// What a pod waits for some of whose volumes cannot be mounted at all.
+fn failed_wait(pod: &Pod, record: &PodRecord) -> Wait {
+    let unmounted: Vec<String> = record.unmounted().into_iter().map(|one| one.name).collect();
+    let message = waiting::failed_message(&unmounted, &record.unresolved);
+    let names = record.unresolved.iter().map(|one| one.name.to_string()).collect();
+    let (uid, name) = (view::uid(pod), view::pod_name(pod));
+    let event = Some(PodEvent::warning(uid, name, "FailedMount", message));
+    Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
