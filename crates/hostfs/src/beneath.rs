@@ -66,7 +66,7 @@ pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
 }
 
 /// The names of a path below a root; anything but plain names is refused.
-fn plain_names(below: &Path) -> io::Result<Vec<&OsStr>> {
+pub(crate) fn plain_names(below: &Path) -> io::Result<Vec<&OsStr>> {
     let name = |component| match component {
         Component::Normal(name) => Ok(name),
         _ => Err(io::Error::new(

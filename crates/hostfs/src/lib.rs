@@ -46,6 +46,7 @@ mod system_logs;
 mod test_mount;
 mod text;
 mod tree;
+mod volumes;
 mod watch;
 
 use std::io;
@@ -76,6 +77,7 @@ pub use segments::HostSegments;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen, listen_with_mode};
 pub use subordinate_ids::subordinate_ids;
 pub use system_logs::{OpenedLog, open_system_log};
+pub use volumes::HostVolumes;
 
 /// The files of this host. All clones share one inotify instance, of which a machine has few.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +89,11 @@ impl Host {
     /// The logs on this host, over the same instance.
     pub fn logs(&self) -> HostLogs {
         HostLogs::new(Arc::clone(&self.watches))
+    }
+
+    /// The volumes on this host, over the same threads.
+    pub fn volumes(&self) -> HostVolumes {
+        HostVolumes::new(self.clone())
     }
 
     /// The threads on which files are read and written, those of logs and watches too.

@@ -36,6 +36,7 @@ mod defaults;
 #[cfg(test)]
 mod defaults_tests;
 mod definition_hash;
+pub mod downward;
 mod ephemeral;
 mod field_error;
 mod fnv;

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, ResourceFieldSelector};
 
 use super::word;
+use crate::downward::subscript;
 use crate::field_error::{FieldErrors, FieldPath};
 use crate::names::qualified_name;
 use crate::quantity::Quantity;
@@ -59,7 +60,7 @@ pub(super) fn check_field(
     } else if version != "v1" {
         let problem = format!("error converting fieldPath: unsupported pod version: {version}");
         errors.invalid(&field_path, field, problem);
-    } else if let Some((map, key)) = subscripted(field) {
+    } else if let Some((map, key)) = subscript(field) {
         match map {
             "metadata.annotations" => {
                 let key = key.to_lowercase();
@@ -83,11 +84,6 @@ pub(super) fn check_field(
             errors.not_supported(&field_path, field, allowed);
         }
     }
-}
-
-/// `metadata.labels['key']` taken apart.
-fn subscripted(field: &str) -> Option<(&str, &str)> {
-    field.strip_suffix("']")?.split_once("['").filter(|(map, _)| !map.is_empty())
 }
 
 /// A resource of a container; `needs_container` where there is no container that it stands in.

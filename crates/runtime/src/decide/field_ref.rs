@@ -1,13 +1,12 @@
 //! What a pod can be told about itself in its environment.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
+use podspec::downward::{metadata_field, subscript};
 use podspec::view;
 
 use super::ConfigError;
-use super::go_text::quoted;
 
 /// The value of a field of the pod. `ips` are the pod's, of which those of the preferred version of IP come first;
 /// `node_ips` are the node's, as it tells them.
@@ -32,14 +31,12 @@ pub fn pod_field(
         };
         return Ok(map.and_then(|map| map.get(key)).cloned().unwrap_or_default());
     }
+    if let Some(value) = metadata_field(pod, path) {
+        return Ok(value);
+    }
     let spec = view::spec(pod);
     let text = |field: Option<&String>| Ok(field.cloned().unwrap_or_default());
     match path {
-        "metadata.name" => text(metadata.name.as_ref()),
-        "metadata.namespace" => text(metadata.namespace.as_ref()),
-        "metadata.uid" => text(metadata.uid.as_ref()),
-        "metadata.labels" => Ok(listed(metadata.labels.as_ref())),
-        "metadata.annotations" => Ok(listed(metadata.annotations.as_ref())),
         // The second is what the field was called once.
         "spec.nodeName" | "spec.host" => text(spec.and_then(|spec| spec.node_name.as_ref())),
         "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
@@ -57,11 +54,6 @@ pub fn pod_field(
     }
 }
 
-/// `metadata.labels['key']` in its two parts.
-fn subscript(path: &str) -> Option<(&str, &str)> {
-    path.strip_suffix("']")?.split_once("['")
-}
-
 fn joined(ips: &[IpAddr]) -> String {
     ips.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
@@ -70,12 +62,6 @@ fn joined(ips: &[IpAddr]) -> String {
 fn preferred(ips: &[IpAddr], six_first: bool) -> Vec<IpAddr> {
     let of = |six: bool| ips.iter().find(|ip| ip.is_ipv6() == six).copied();
     [of(six_first), of(!six_first)].into_iter().flatten().collect()
-}
-
-/// A map as lines of `key="value"`.
-fn listed(map: Option<&BTreeMap<String, String>>) -> String {
-    let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quoted(value)));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

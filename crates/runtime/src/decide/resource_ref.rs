@@ -1,9 +1,8 @@
 //! What a container can be told about its resources.
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
-use podspec::quantity::Quantity;
-use podspec::resources::{self, Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY};
-use podspec::view;
+use podspec::downward::{container_named, limits_or, resource};
+use podspec::resources::{self, Amounts};
 
 use super::ConfigError;
 
@@ -18,54 +17,18 @@ pub fn container_resource(
 ) -> Result<String, ConfigError> {
     let (container, has_defaults) = match selector.container_name.as_deref().unwrap_or_default() {
         "" => (container, true),
-        name => named(pod, name).ok_or_else(|| ConfigError::NoContainer(name.to_owned()))?,
-    };
-    let unsupported = || ConfigError::Resource(selector.resource.clone());
-    let (kind, name) = selector.resource.split_once('.').ok_or_else(unsupported)?;
-    let is_known =
-        matches!(name, CPU | MEMORY | EPHEMERAL_STORAGE) || name.starts_with(HUGE_PAGES_PREFIX);
-    let amounts = match kind {
-        _ if !is_known => return Err(unsupported()),
-        "requests" => resources::requests(container),
-        "limits" if has_defaults => with_defaults(resources::limits(container), pod, allocatable),
-        "limits" => resources::limits(container),
-        _ => return Err(unsupported()),
-    };
-    let amount = amounts.get(name).copied().unwrap_or(Quantity::ZERO);
-    let divisor = selector.divisor.as_ref().and_then(|text| Quantity::parse(&text.0).ok());
-    let divisor = divisor.filter(|divisor| !divisor.is_zero());
-    let (amount, divisor) = if name == CPU {
-        (amount.milli_value(), divisor.map_or(1000, |divisor| divisor.milli_value()))
-    } else {
-        (amount.value(), divisor.map_or(1, |divisor| divisor.value()))
-    };
-    Ok(divided(amount, divisor).to_string())
-}
-
-/// The container of that name, and whether its limits have defaults: upstream gives them to regular
-/// ones alone.
-fn named<'a>(pod: &'a Pod, name: &str) -> Option<(&'a Container, bool)> {
-    let regular = view::containers(pod).iter().map(|container| (container, true));
-    let init = view::init_containers(pod).iter().map(|container| (container, false));
-    regular.chain(init).find(|(container, _)| container.name == name)
-}
-
-fn with_defaults(mut limits: Amounts, pod: &Pod, allocatable: &Amounts) -> Amounts {
-    let of_pod = resources::limits_of_whole(pod);
-    for name in [CPU, MEMORY, EPHEMERAL_STORAGE] {
-        let unset = limits.get(name).is_none_or(Quantity::is_zero);
-        let whole = of_pod.get(name).filter(|amount| !amount.is_zero());
-        if let Some(amount) = whole.or_else(|| allocatable.get(name)).filter(|_| unset) {
-            limits.insert(name.to_owned(), *amount);
+        // Upstream gives defaults to the limits of regular containers alone.
+        name => {
+            container_named(pod, name).ok_or_else(|| ConfigError::NoContainer(name.to_owned()))?
         }
-    }
-    limits
-}
-
-/// Rounded up.
-fn divided(amount: i64, divisor: i64) -> i64 {
-    let (amount, divisor) = (i128::from(amount), i128::from(divisor.max(1)));
-    i64::try_from((amount + divisor - 1).div_euclid(divisor)).unwrap_or(i64::MAX)
+    };
+    let limits = if has_defaults {
+        limits_or(container, &[&resources::limits_of_whole(pod), allocatable])
+    } else {
+        resources::limits(container)
+    };
+    resource(selector, container, &limits)
+        .ok_or_else(|| ConfigError::Resource(selector.resource.clone()))
 }
 
 #[cfg(test)]
@@ -74,6 +37,8 @@ mod tests {
 
     use k8s_openapi::api::core::v1::ResourceRequirements;
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+    use podspec::quantity::Quantity;
+    use podspec::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
     use testkit::pods;
 
     use super::*;

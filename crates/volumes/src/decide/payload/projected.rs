@@ -1,0 +1,112 @@
+//! Several sources in one volume.
+
+use k8s_openapi::api::core::v1::{
+    Pod, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+};
+use model::objects::{ObjectKey, TokenRequest};
+use model::volume::PayloadFile;
+use podspec::view;
+
+use super::keys::Keys;
+use super::owner::{fs_user, has_fs_group};
+use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file};
+
+/// For how many seconds a token is requested that does not say.
+const TOKEN_SECONDS: i64 = 3600;
+/// The mode of a token whose owner is known, or whose group can read it.
+const TOKEN_MODE: i32 = 0o600;
+
+fn sources(volume: &ProjectedVolumeSource) -> impl Iterator<Item = &VolumeProjection> {
+    volume.sources.iter().flatten()
+}
+
+pub(super) fn needs(pod: &Pod, volume: &ProjectedVolumeSource) -> Needs {
+    let namespace = &view::pod_name(pod).namespace;
+    let mut needs = Needs::default();
+    for source in sources(volume) {
+        if let Some(secret) = &source.secret {
+            needs.objects.push(ObjectKey::secret(namespace, &secret.name));
+        } else if let Some(map) = &source.config_map {
+            needs.objects.push(ObjectKey::config_map(namespace, &map.name));
+        } else if let Some(token) = &source.service_account_token {
+            needs.tokens.push(token_request(pod, token));
+        }
+    }
+    needs
+}
+
+fn token_request(pod: &Pod, token: &ServiceAccountTokenProjection) -> TokenRequest {
+    let account = view::spec(pod).and_then(|spec| spec.service_account_name.as_deref());
+    TokenRequest {
+        service_account: account.unwrap_or_default().into(),
+        audiences: token.audience.iter().filter(|one| !one.is_empty()).cloned().collect(),
+        expiration_seconds: token.expiration_seconds.unwrap_or(TOKEN_SECONDS),
+        pod: view::pod_name(pod),
+        pod_uid: view::uid(pod),
+    }
+}
+
+/// The files of all sources, in order. All errors are returned together.
+pub(super) fn files(
+    volume: &ProjectedVolumeSource,
+    from: &Sources<'_>,
+) -> Result<Files, PayloadError> {
+    let default_mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
+    let (mut files, mut errors) = (Files::new(), Vec::new());
+    for source in sources(volume) {
+        match source_files(source, default_mode, from) {
+            Ok(mut more) => files.append(&mut more),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(files) } else { Err(PayloadError::all(errors)) }
+}
+
+fn source_files(
+    source: &VolumeProjection,
+    default_mode: i32,
+    from: &Sources<'_>,
+) -> Result<Files, PayloadError> {
+    let namespace = &view::pod_name(from.pod).namespace;
+    if let Some(secret) = &source.secret {
+        let keys = Keys {
+            object: ObjectKey::secret(namespace, &secret.name),
+            items: secret.items.as_deref().unwrap_or_default(),
+            default_mode,
+            is_optional: secret.optional == Some(true),
+        };
+        keys.files(from.objects)
+    } else if let Some(map) = &source.config_map {
+        let keys = Keys {
+            object: ObjectKey::config_map(namespace, &map.name),
+            items: map.items.as_deref().unwrap_or_default(),
+            default_mode,
+            is_optional: map.optional == Some(true),
+        };
+        keys.files(from.objects)
+    } else if let Some(fields) = &source.downward_api {
+        downward::files(fields.items.as_deref().unwrap_or_default(), default_mode, from)
+    } else if let Some(token) = &source.service_account_token {
+        Ok(vec![(token.path.clone(), token_file(token, default_mode, from)?)])
+    } else if source.cluster_trust_bundle.is_some() {
+        Err(PayloadError::TrustBundle)
+    } else if source.pod_certificate.is_some() {
+        Err(PayloadError::PodCertificate)
+    } else {
+        Ok(Files::new())
+    }
+}
+
+/// A token belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.
+fn token_file(
+    token: &ServiceAccountTokenProjection,
+    default_mode: i32,
+    from: &Sources<'_>,
+) -> Result<PayloadFile, PayloadError> {
+    let received = from.tokens.get(&token_request(from.pod, token)).ok_or(PayloadError::NoToken)?;
+    let received = received.as_ref().map_err(|error| PayloadError::Token(error.clone()))?;
+    let owner = fs_user(from.pod);
+    let is_owned = owner.is_some() || has_fs_group(from.pod);
+    let mode = if is_owned { TOKEN_MODE } else { default_mode };
+    Ok(PayloadFile { owner, ..file(received.token.as_bytes(), mode) })
+}
