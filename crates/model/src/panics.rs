@@ -28,11 +28,13 @@ pub enum PanicStep {
     ImageGc,
     /// Removing the cgroups of pods that are gone.
     CgroupSweep,
+    /// Mounting and unmounting volumes.
+    Volumes,
 }
 
 impl PanicStep {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::PodWorker,
         Self::SyncLoop,
         Self::Relist,
@@ -41,6 +43,7 @@ impl PanicStep {
         Self::ContainerGc,
         Self::ImageGc,
         Self::CgroupSweep,
+        Self::Volumes,
     ];
 
     /// Its name in metrics, logs and events.
@@ -54,6 +57,7 @@ impl PanicStep {
             Self::ContainerGc => "container_gc",
             Self::ImageGc => "image_gc",
             Self::CgroupSweep => "cgroup_sweep",
+            Self::Volumes => "volumes",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The task of the volume manager: starts operations and takes their results.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,6 +19,9 @@ use crate::manager::{PodRecord, Processing, Shared, State, VolumeManager};
 use crate::mounter::{self, Content, MountFailure, MountRequest};
 use crate::process::{Processed, process};
 use crate::unmounter;
+
+/// When the host is searched again for volumes of a pod after that failed.
+const SCAN_RETRY: Duration = Duration::from_secs(1);
 
 /// The result of an operation.
 #[derive(Debug)]
@@ -152,7 +156,12 @@ impl Shared {
         dirty.insert(uid.clone());
         let mut event = None;
         match ended {
-            Ended::Processed(uid, processed) => record.processed(&uid, processed),
+            Ended::Processed(uid, processed) => {
+                if !record.processed(&uid, processed) {
+                    dirty.remove(&uid);
+                    timers.insert((now + SCAN_RETRY, uid));
+                }
+            }
             Ended::Mounted(uid, id, Ok(content)) => {
                 if let Some(at) = content.as_ref().and_then(|content| content.refresh_at) {
                     timers.insert((at, uid.clone()));
@@ -213,14 +222,16 @@ impl Starts {
 }
 
 impl PodRecord {
-    fn processed(&mut self, uid: &PodUid, processed: Result<Processed, String>) {
+    /// Takes what was determined of the pod's volumes. Whether that worked.
+    fn processed(&mut self, uid: &PodUid, processed: Result<Processed, String>) -> bool {
         let again = self.processing == Processing::Running { again: true };
         self.processing = if again { Processing::Needed } else { Processing::Done };
         let Processed { resolved, found } = match processed {
             Ok(processed) => processed,
             Err(panic) => {
                 warn!(%uid, error = panic, "Cannot determine the volumes of a pod");
-                return;
+                self.processing = Processing::Needed;
+                return false;
             }
         };
         match found {
@@ -232,6 +243,7 @@ impl PodRecord {
                 let error = model::go_text::file_error(&error);
                 warn!(%uid, error, "Cannot search the host for volumes of a pod");
                 self.processing = Processing::Needed;
+                return false;
             }
             None => {}
         }
@@ -239,6 +251,7 @@ impl PodRecord {
         if let (Some(resolved), Some(_)) = (resolved, &self.pod) {
             self.set_resolved(resolved);
         }
+        true
     }
 
     fn mounted(&mut self, uid: &PodUid, id: &VolumeId, content: Option<Content>, now: Timestamp) {

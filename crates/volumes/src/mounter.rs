@@ -1,0 +1,142 @@
+//! Mounting a volume.
+
+mod content;
+mod empty_dir;
+mod local;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use model::go_text;
+use model::ids::PodUid;
+use model::objects::{ServiceAccountToken, TokenRequest};
+use model::ports::files::FileError;
+use model::ports::volumes::{FileSystem, HostPathError};
+use model::volume::{Ownership, VolumeId};
+use podspec::resources::Amounts;
+use podspec::view;
+
+use crate::decide::resolve::{VolumeSource, VolumeSpec, check_node};
+use crate::manager::ManagerParts;
+
+/// What volumes need to know about the node.
+pub trait NodeFacts: Debug + Send + Sync {
+    /// What pods can have of it.
+    fn allocatable(&self) -> Amounts;
+
+    /// Its labels, as far as they are known.
+    fn labels(&self) -> BTreeMap<String, String>;
+}
+
+/// Tokens of service accounts, renewed in time.
+#[async_trait]
+pub trait PodTokens: Debug + Send + Sync {
+    /// A token that is valid, or the text of the error.
+    async fn token(&self, request: &TokenRequest) -> Result<Arc<ServiceAccountToken>, String>;
+
+    /// When a token is to be renewed.
+    fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp>;
+
+    /// Drops the tokens of a pod.
+    fn forget(&self, pod: &PodUid);
+}
+
+/// A volume to be mounted.
+#[derive(Debug, Clone)]
+pub(crate) struct MountRequest {
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) spec: Arc<VolumeSpec>,
+    /// The content that was written last.
+    pub(crate) before: Option<Content>,
+}
+
+/// The content of a volume as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Tells it from other content.
+    pub(crate) digest: u64,
+    /// When it was compared with the files on the host.
+    pub(crate) verified_at: Timestamp,
+    /// When a token in it is to be renewed.
+    pub(crate) refresh_at: Option<Timestamp>,
+}
+
+/// Why a volume was not mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MountFailure {
+    step: &'static str,
+    error: String,
+}
+
+impl MountFailure {
+    pub(crate) fn set_up(error: impl Into<String>) -> Self {
+        Self { step: "MountVolume.SetUp", error: error.into() }
+    }
+
+    fn node_affinity(error: String) -> Self {
+        Self { step: "MountVolume.NodeAffinity check", error }
+    }
+
+    /// The message of the event.
+    pub(crate) fn message(&self, id: &VolumeId) -> String {
+        format!("{} failed for volume {:?} : {}", self.step, id.name, self.error)
+    }
+}
+
+impl From<FileError> for MountFailure {
+    fn from(error: FileError) -> Self {
+        Self::set_up(go_text::file_error(&error))
+    }
+}
+
+impl From<HostPathError> for MountFailure {
+    fn from(error: HostPathError) -> Self {
+        match error {
+            HostPathError::File(error) => error.into(),
+            wrong @ HostPathError::WrongKind { .. } => Self::set_up(wrong.to_string()),
+        }
+    }
+}
+
+/// Mounts a volume, or writes its content again. Returns the content of volumes that have any.
+pub(crate) async fn mount(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    request: &MountRequest,
+) -> Result<Option<Content>, MountFailure> {
+    let MountRequest { spec, .. } = request;
+    check_node(spec, &parts.node.labels())
+        .map_err(|error| MountFailure::node_affinity(error.to_string()))?;
+    match &spec.source {
+        VolumeSource::EmptyDir { .. } => empty_dir::mount(parts, uid, request).await?,
+        VolumeSource::HostPath { path, kind } => {
+            parts.host.check_host_path(path.as_ref(), *kind).await?;
+        }
+        VolumeSource::Content => return content::mount(parts, uid, request).await.map(Some),
+        VolumeSource::Local { .. } => local::mount(parts, uid, request).await?,
+        VolumeSource::Nfs { server, path, options } => {
+            let place = parts.layout.volume(uid, &spec.id);
+            parts.host.make_directory(&place, 0o750).await?;
+            let (server, path, options) = (server.clone(), path.clone(), options.clone());
+            let read_only = spec.read_only;
+            let nfs = FileSystem::Nfs { server, path, read_only, options };
+            parts.host.mount(&place, &nfs).await?;
+        }
+        // The runtime mounts it.
+        VolumeSource::Image { .. } => {}
+    }
+    Ok(None)
+}
+
+/// The group that a volume is given, if the pod has one.
+fn ownership(pod: &Pod, spec: &VolumeSpec, read_only: bool) -> Option<Ownership> {
+    let context = view::spec(pod)?.security_context.as_ref()?;
+    let group = u32::try_from(context.fs_group?).ok().filter(|_| spec.fs_group_applies)?;
+    let only_on_root_mismatch =
+        context.fs_group_change_policy.as_deref() == Some("OnRootMismatch");
+    Some(Ownership { group, read_only, only_on_root_mismatch })
+}

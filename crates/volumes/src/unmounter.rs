@@ -1,0 +1,49 @@
+//! Unmounting a volume, and removing what the agent made for it.
+
+use model::go_text;
+use model::ids::{PodName, PodUid};
+use model::ports::files::FileError;
+use model::verdict::{Detail, Input, Owner, Subject, Verdict};
+use model::volume::{Plugin, VolumeId};
+
+use crate::manager::ManagerParts;
+
+/// Unmounts a volume of a pod that has ended.
+pub(crate) async fn unmount(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    pod: Option<&PodName>,
+    id: &VolumeId,
+) -> Result<(), String> {
+    steps(parts, uid, pod, id).await.map_err(|error| {
+        format!("UnmountVolume.TearDown failed for volume {:?} : {}", id.name, go_text::file_error(&error))
+    })
+}
+
+async fn steps(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    pod: Option<&PodName>,
+    id: &VolumeId,
+) -> Result<(), FileError> {
+    let ManagerParts { host, layout, .. } = parts;
+    host.clean_subpaths(&layout.subpaths(uid), &id.name).await?;
+    if matches!(id.plugin, Plugin::HostPath | Plugin::Image) {
+        return Ok(());
+    }
+    let place = layout.volume(uid, id);
+    host.unmount(&place).await?;
+    // Of what was mounted from elsewhere only the empty directory is left: it goes with the pod's.
+    if matches!(id.plugin, Plugin::Local | Plugin::Nfs) {
+        return Ok(());
+    }
+    let verdict = Verdict {
+        subject: Subject::Volume(place.path()),
+        name: id.name.clone(),
+        owner: Some(Owner { uid: uid.clone(), pod: pod.cloned() }),
+        rule: "pod-has-ended",
+        detail: Detail::default().with("plugin", Input::Text(id.plugin.name().to_owned())),
+        at: parts.clock.now(),
+    };
+    parts.files.remove(&layout.pods, &verdict).await.map(drop)
+}
