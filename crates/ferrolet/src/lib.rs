@@ -33,6 +33,7 @@ mod pleg_statuses;
 mod pod_cidr;
 mod pod_index;
 mod pod_resources;
+mod pod_volumes;
 mod pulse;
 mod records;
 pub mod run;

@@ -390,6 +390,7 @@ async fn prepare(
     let ports = Ports {
         runtime: Runtime::new(runtime),
         files: Arc::new(host.clone()),
+        volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
         logs: Arc::new(host.logs()),

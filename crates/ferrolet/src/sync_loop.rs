@@ -65,6 +65,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) news: mpsc::UnboundedReceiver<News>,
     /// The directories of pods.
     pub(crate) directories: PodDirectories,
+    /// Unmounts the volumes of pods that are gone.
+    pub(crate) volumes: VolumeManager,
     /// The pods' workers.
     pub(crate) workers: WorkersHandle,
     /// Records events.

@@ -31,6 +31,7 @@ use status::manager::PodStatusManager;
 use status::store::Published;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use volumes::VolumeManager;
 
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
@@ -63,6 +64,8 @@ pub(crate) struct SyncPod {
     pub(crate) looks: pleg::Marks<()>,
     /// Pods whose resources change, between here and the sync loop.
     pub(crate) resizes: Arc<Resizes>,
+    /// Mounts and unmounts volumes.
+    pub(crate) volumes: VolumeManager,
     /// State from one sync of a pod to the next.
     pub(crate) records: SyncRecords,
 }
@@ -309,6 +312,7 @@ impl PodSyncer for SyncPod {
             SyncPlan::Wait(wait) => return self.wait(pod, wait, false),
             SyncPlan::Act => {}
         }
+        self.volumes.update(pod);
         let restart_all = published.is_restarting_all();
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
@@ -348,6 +352,12 @@ impl PodSyncer for SyncPod {
         self.publish(pod, status, overrides);
         // Nothing of it runs any more, which now may be told.
         self.status.recheck(&status.uid);
+        // Before the objects are released: an update of a volume under way still reads them.
+        let name = view::pod_name(pod);
+        if let Err(error) = self.volumes.release(&status.uid, Some(name)).await {
+            warn!(pod = %view::pod_name(pod), uid = %status.uid, %error, "Volumes are not unmounted yet, retrying");
+            return Outcome::Again(Retry::Failure);
+        }
         if let Err(error) = self.pod_runtime.release(pod).await {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
             return Outcome::Again(Retry::Failure);

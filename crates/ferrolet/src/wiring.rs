@@ -4,6 +4,7 @@ mod container_gc;
 mod given;
 pub mod node_api;
 mod servers;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use gc::containers::ContainerGc;
 use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
+use model::ports::addresses::HostIps;
 use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
@@ -26,7 +28,8 @@ use pods::workers::{WorkerParts, workers};
 use process::tasks::Tasks;
 pub use prometheus::Registry;
 use runtime::{
-    LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodDirectories, PodRuntime, PodRuntimeParts, PodVolumes,
+    TerminationMessages,
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
@@ -40,6 +43,7 @@ use self::container_gc::{ContainerGcInputs, start_container_gc};
 pub use self::given::{ManifestUrl, Ports, Settings};
 use self::node_api::NodeApiPorts;
 use self::servers::{ServerInputs, start_servers};
+use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::tell_cgroup_version;
 pub use crate::cluster_mode::ClusterPorts;
@@ -116,8 +120,17 @@ impl Agent {
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
-        let claims = &images.claims;
-        let pod_runtime = pod_runtime(settings, &ports, claims, node.as_ref(), &mut tasks);
+        let api = provide(settings, &ports, node.as_ref(), &mut tasks);
+        let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
+        let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
+        let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
+        let inputs = RuntimeInputs {
+            claims: &images.claims,
+            api,
+            volumes: Arc::clone(&volumes) as _,
+            host_ips: host_ips(settings, node.as_ref()),
+        };
+        let pod_runtime = pod_runtime(settings, &ports, inputs, &mut tasks);
         let sync_pod = SyncPod {
             pod_runtime: Arc::clone(&pod_runtime),
             adoption: Adoption::new(Arc::clone(&ports.files), log_layout(settings)),
@@ -128,6 +141,7 @@ impl Agent {
             resizes: Arc::clone(&resizes),
             node: node.clone(),
             looks: pleg.requests.clone(),
+            volumes: volumes.manager.clone(),
             records: SyncRecords::default(),
         };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
@@ -168,6 +182,7 @@ impl Agent {
             cache: pleg.cache.clone(),
             news,
             directories: directories(settings, &ports),
+            volumes: volumes.manager.clone(),
             workers: workers_handle,
             events: Arc::clone(&ports.events),
             status: Arc::clone(&status),
@@ -434,14 +449,22 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
+/// What the pod runtime takes from other parts of the agent.
+struct RuntimeInputs<'a> {
+    claims: &'a ImageClaims,
+    api: Option<ApiParts>,
+    volumes: Arc<dyn PodVolumes>,
+    host_ips: Arc<dyn HostIps>,
+}
+
 /// What acts on the runtime for pods.
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    claims: &ImageClaims,
-    node: Option<&NodeHandle>,
+    inputs: RuntimeInputs<'_>,
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
+    let RuntimeInputs { claims, api, volumes, host_ips } = inputs;
     Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
@@ -452,12 +475,12 @@ fn pod_runtime(
         logs: log_layout(settings),
         pods: settings.pods(),
         node: settings.node.clone(),
-        host_ips: host_ips(settings, node),
+        host_ips,
         restart_backoff: settings.restart_backoff,
-        prerequisites: Vec::new(),
+        volumes,
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
-        api: provide(settings, ports, node, tasks),
+        api,
         metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
     }))
 }

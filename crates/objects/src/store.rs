@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Something is dirty. Waited for by the task alone.
     pub(crate) changed: Notify,
+    /// Pods with an object that changed. Waited for by one reader.
+    pub(crate) pods_changed: Notify,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,8 @@ pub(crate) struct State {
     pub(crate) dirty: BTreeSet<ObjectKey>,
     generations: u64,
     time_to_live: Duration,
+    /// Pods with an object that changed since they were last taken.
+    changed_pods: BTreeSet<PodUid>,
 }
 
 /// An object that pods refer to.
@@ -129,9 +133,22 @@ impl ObjectStore {
             dirty: BTreeSet::new(),
             generations: 0,
             time_to_live: settings.time_to_live,
+            changed_pods: BTreeSet::new(),
         };
-        let (begun, state, changed) = (Instant::now(), Mutex::new(state), Notify::new());
-        Self { shared: Arc::new(Shared { reads, settings, begun, state, changed }) }
+        let (begun, state) = (Instant::now(), Mutex::new(state));
+        let (changed, pods_changed) = (Notify::new(), Notify::new());
+        Self { shared: Arc::new(Shared { reads, settings, begun, state, changed, pods_changed }) }
+    }
+
+    /// Waits until objects have changed, and returns the pods that refer to them. For one reader.
+    pub async fn changed_pods(&self) -> BTreeSet<PodUid> {
+        loop {
+            let changed = std::mem::take(&mut self.shared.state().changed_pods);
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.shared.pods_changed.notified().await;
+        }
     }
 
     /// After how long an object is read again, if the node says so.
@@ -246,6 +263,15 @@ impl Shared {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object that was known has changed, appeared or gone.
+    pub(crate) fn object_changed(&self, key: &ObjectKey) {
+        let mut state = self.state();
+        let State { references, changed_pods, .. } = &mut *state;
+        changed_pods.extend(references.pods(key).cloned());
+        drop(state);
+        self.pods_changed.notify_one();
     }
 }
 

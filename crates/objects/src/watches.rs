@@ -85,7 +85,12 @@ impl Watches {
 /// Follows one object until it is known never to change, or nobody asks for it.
 async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
     let Wanted { generation, known } = wanted;
-    let sink = Teller { known: Arc::clone(&known), heard: Mutex::default() };
+    let sink = ObjectSink {
+        shared: Arc::clone(&shared),
+        key: key.clone(),
+        known: Arc::clone(&known),
+        heard: Mutex::default(),
+    };
     let mut seen = known.subscribe();
     let is_immutable = async {
         drop(seen.wait_for(Known::is_immutable).await);
@@ -104,18 +109,25 @@ async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
     }
 }
 
-/// Tells what is heard to those who ask.
+/// Stores the versions of an object.
 #[derive(Debug)]
-struct Teller {
+struct ObjectSink {
+    shared: Arc<Shared>,
+    key: ObjectKey,
     known: Arc<watch::Sender<Known>>,
     heard: Mutex<Heard<DataObject>>,
 }
 
-impl Sink<DataObject, ()> for Teller {
+impl Sink<DataObject, ()> for ObjectSink {
     fn hear(&self, change: Change<DataObject, ()>) {
         let told = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
         if let Some(told) = told {
-            self.known.send_replace(told.into());
+            let new: Known = told.into();
+            let before = self.known.send_replace(new.clone());
+            // The first version is no change: its readers wait for it.
+            if before != Known::NotYet && before != new {
+                self.shared.object_changed(&self.key);
+            }
         }
     }
 }

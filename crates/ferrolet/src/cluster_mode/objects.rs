@@ -17,7 +17,7 @@ pub(crate) fn provide(
     ports: &Ports,
     node: Option<&NodeHandle>,
     tasks: &mut Tasks,
-) -> Option<ApiParts> {
+) -> Option<ApiObjects> {
     let cluster = ports.cluster.as_ref()?;
     let objects = ObjectStore::new(Arc::clone(&cluster.objects), settings.objects);
     let followed = objects.clone();
@@ -34,8 +34,17 @@ pub(crate) fn provide(
     let classes = RuntimeClasses::default();
     let (followed, feed) = (classes.clone(), Arc::clone(&cluster.classes));
     tasks.spawn("runtime classes", |stop| followed.run(feed, stop));
-    let (objects, services, classes) = (Arc::new(objects), Arc::new(services), Arc::new(classes));
-    Some(ApiParts { objects, services, classes })
+    let (services, classes) = (Arc::new(services), Arc::new(classes));
+    let parts = ApiParts { objects: Arc::new(objects.clone()), services, classes };
+    Some(ApiObjects { parts, objects })
+}
+
+/// The objects of the API that pods need.
+pub(crate) struct ApiObjects {
+    /// As containers need them.
+    pub(crate) parts: ApiParts,
+    /// Secrets and config maps.
+    pub(crate) objects: ObjectStore,
 }
 
 /// The node says for how long an object that was read is good. Never returns.

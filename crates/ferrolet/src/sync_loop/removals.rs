@@ -78,20 +78,23 @@ impl SyncLoop {
         });
         for uid in begin {
             let (directories, panics) = (parts.directories.clone(), parts.panics.clone());
+            let volumes = parts.volumes.clone();
             let has_failed = removals.queue.has_failed(&uid);
             removals.spawn(async move {
                 let of = PanicSubject::Pod(&uid, None);
                 let work = async {
-                    if has_failed {
+                    volumes.release(&uid, None).await.map_err(|error| error.to_string())?;
+                    let removed = if has_failed {
                         directories.remove_again(&uid).await
                     } else {
                         directories.remove(&uid).await
-                    }
+                    };
+                    removed.map_err(|error| Chain(&error).to_string())
                 };
                 // Otherwise it would be unknown whose removal is over.
                 let removed = panics.catch_async(PanicStep::SyncLoop, of, work).await;
                 let result = match removed {
-                    Ok(removed) => removed.map_err(|error| Chain(&error).to_string()),
+                    Ok(removed) => removed,
                     Err(panic) => Err(panic.to_string()),
                 };
                 RemovalEvent::Removed(uid, result)

@@ -19,6 +19,7 @@ use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
+use model::ports::volumes::VolumeHost;
 use prometheus::Registry;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
@@ -35,6 +36,8 @@ pub struct Ports {
     pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
+    /// Mounts and volume directories.
+    pub volumes: Arc<dyn VolumeHost>,
     /// The web.
     pub http: Arc<dyn HttpGet>,
     /// What the pods of this node serve, whoever vouches for them.

@@ -9,8 +9,8 @@ use model::objects::ObjectKey;
 #[derive(Debug, Clone, Default)]
 pub struct References {
     by_pod: BTreeMap<PodUid, BTreeSet<ObjectKey>>,
-    /// How many pods refer to each.
-    counts: BTreeMap<ObjectKey, usize>,
+    /// The pods that refer to each.
+    pods: BTreeMap<ObjectKey, BTreeSet<PodUid>>,
 }
 
 /// What a change of references comes to.
@@ -32,10 +32,10 @@ impl References {
         let before = before.cloned().unwrap_or_default();
         let added: Vec<ObjectKey> = objects.difference(&before).cloned().collect();
         for key in &added {
-            *self.counts.entry(key.clone()).or_default() += 1;
+            self.pods.entry(key.clone()).or_default().insert(pod.clone());
         }
         let dropped = before.difference(&objects);
-        let unused = dropped.filter(|key| self.drop_one(key)).cloned().collect();
+        let unused = dropped.filter(|key| self.drop_one(pod, key)).cloned().collect();
         if objects.is_empty() {
             self.by_pod.remove(pod);
         } else {
@@ -46,16 +46,21 @@ impl References {
 
     /// Whether any pod refers to it.
     pub fn has(&self, key: &ObjectKey) -> bool {
-        self.counts.contains_key(key)
+        self.pods.contains_key(key)
     }
 
-    /// One pod less refers to it. Whether that was the last.
-    fn drop_one(&mut self, key: &ObjectKey) -> bool {
-        let Some(count) = self.counts.get_mut(key) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
+    /// The pods that refer to it.
+    pub fn pods(&self, key: &ObjectKey) -> impl Iterator<Item = &PodUid> {
+        self.pods.get(key).into_iter().flatten()
+    }
+
+    /// A pod does not refer to it any more. Whether that was the last.
+    fn drop_one(&mut self, pod: &PodUid, key: &ObjectKey) -> bool {
+        let Some(pods) = self.pods.get_mut(key) else { return false };
+        pods.remove(pod);
+        let is_last = pods.is_empty();
         if is_last {
-            self.counts.remove(key);
+            self.pods.remove(key);
         }
         is_last
     }

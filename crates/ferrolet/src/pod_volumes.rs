@@ -1,0 +1,128 @@
+//! The volume manager, as the pod runtime uses it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::objects::{ServiceAccountToken, TokenRequest};
+use model::ports::files::FileError;
+use model::ports::volumes::{Subpath, SubpathError, VolumeHost};
+use model::volume::{Plugin, VolumeLayout};
+use model::wait::Wait;
+use node::NodeHandle;
+use objects::TokenStore;
+use podspec::resources::Amounts;
+use runtime::PodVolumes;
+use runtime::decide::{MountedVolume, SubpathMount};
+use tokio_util::sync::CancellationToken;
+use volumes::decide::resolve::{VolumeSource, VolumeSpec};
+use volumes::{NodeFacts, PodTokens, VolumeManager};
+
+/// The volumes of pods, for their containers.
+#[derive(Debug)]
+pub(crate) struct ContainerVolumes {
+    pub(crate) manager: VolumeManager,
+    pub(crate) host: Arc<dyn VolumeHost>,
+    pub(crate) layout: VolumeLayout,
+}
+
+#[async_trait]
+impl PodVolumes for ContainerVolumes {
+    async fn wait(&self, pod: &Pod, cancel: &CancellationToken) -> Option<Wait> {
+        self.manager.wait(pod, cancel).await
+    }
+
+    fn mounted(&self, pod: &PodUid, volume: &str) -> Option<MountedVolume> {
+        let spec = self.manager.mounted(pod, volume)?;
+        Some(mounted_volume(&self.layout, pod, volume, &spec))
+    }
+
+    async fn mount_subpath(
+        &self,
+        pod: &PodUid,
+        subpath: &SubpathMount,
+    ) -> Result<PathBuf, SubpathError> {
+        let SubpathMount { volume, container, index, .. } = subpath;
+        let target = self.layout.subpath(pod, volume, container, *index);
+        let path = target.path();
+        let (volume, inside) = (subpath.volume_path.clone(), subpath.path.clone());
+        self.host.bind_subpath(&Subpath { volume, path: inside, target }).await?;
+        Ok(path)
+    }
+
+    async fn read_file(
+        &self,
+        volume: &Path,
+        path: &Path,
+        limit: u64,
+    ) -> Result<Vec<u8>, FileError> {
+        self.host.read_in_volume(volume, path, limit).await
+    }
+}
+
+/// A volume as containers mount it, under one of its names in the pod.
+fn mounted_volume(
+    layout: &VolumeLayout,
+    uid: &PodUid,
+    name: &str,
+    spec: &VolumeSpec,
+) -> MountedVolume {
+    let (host_path, image) = match &spec.source {
+        VolumeSource::HostPath { path, .. } => (path.into(), String::new()),
+        VolumeSource::Image { reference, .. } => (PathBuf::new(), reference.clone()),
+        _ if spec.is_block => (layout.block_device(uid, &spec.id).path(), String::new()),
+        _ => (layout.volume(uid, &spec.id).path(), String::new()),
+    };
+    let read_only = spec.outer_names.iter().any(|one| &*one.name == name && one.read_only);
+    let plugin = spec.id.plugin;
+    MountedVolume {
+        spec_name: spec.id.name.to_string(),
+        host_path,
+        read_only: read_only || plugin.is_read_only(),
+        relabel: !matches!(plugin, Plugin::HostPath | Plugin::Nfs | Plugin::Image),
+        is_block: spec.is_block,
+        image,
+    }
+}
+
+/// The tokens of the node's pods.
+#[derive(Debug)]
+pub(crate) struct StoredTokens(pub(crate) TokenStore);
+
+#[async_trait]
+impl PodTokens for StoredTokens {
+    async fn token(&self, request: &TokenRequest) -> Result<Arc<ServiceAccountToken>, String> {
+        self.0.get(request).await.map_err(|error| Chain(&error).to_string())
+    }
+
+    fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp> {
+        self.0.refresh_at(request)
+    }
+
+    fn forget(&self, pod: &PodUid) {
+        self.0.forget(pod);
+    }
+}
+
+/// The node, as volumes see it.
+#[derive(Debug)]
+pub(crate) struct VolumeNode {
+    pub(crate) allocatable: Amounts,
+    pub(crate) node: Option<NodeHandle>,
+}
+
+impl NodeFacts for VolumeNode {
+    fn allocatable(&self) -> Amounts {
+        self.allocatable.clone()
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let node = self.node.as_ref().and_then(NodeHandle::node);
+        node.and_then(|node| node.metadata.labels.clone()).unwrap_or_default()
+    }
+}
