@@ -1,5 +1,5 @@
 //! Fields of a pod that would be ignored. A pod that relies on one is refused: running it without
-//! its volumes, limits or security settings would be worse than not running it.
+//! its probes, limits or security settings would be worse than not running it.
 //!
 //! Every field of the specification is named here, by taking the types apart: a field that a new
 //! version of the API adds does not compile until somebody has decided about it.
@@ -17,8 +17,7 @@ const ANNOTATIONS: [&str; 2] =
 enum Of {
     /// Of all.
     Any,
-    /// Of those that manifests give. A pod of a cluster has what its cluster knows; and it waits for its
-    /// volumes, since the cluster may have given it one that it did not ask for.
+    /// Of those that manifests give. A pod of a cluster has what its cluster knows.
     Manifests,
 }
 
@@ -65,7 +64,7 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         host_users: _, hostname: _, hostname_override: _, init_containers: _, os: _, overhead: _,
         restart_policy: _,
         resources: _, security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _,
-        subdomain: _, termination_grace_period_seconds: _,
+        subdomain: _, termination_grace_period_seconds: _, volumes: _,
         // For others than the node: schedulers, controllers, and the API server.
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
         node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
@@ -75,15 +74,13 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         // image that needs one is not pulled.
         image_pull_secrets: _,
         // Not acted on yet.
-        readiness_gates, resource_claims, runtime_class_name, volumes,
-        scheduling_group,
+        readiness_gates, resource_claims, runtime_class_name, scheduling_group,
     } = spec;
     set_fields(&[
         ("readinessGates", Of::Any, has_any(readiness_gates.as_ref())),
         ("resourceClaims", Of::Any, has_any(resource_claims.as_ref())),
         ("runtimeClassName", Of::Manifests, runtime_class_name.is_some()),
         ("schedulingGroup", Of::Any, scheduling_group.is_some()),
-        ("volumes", Of::Manifests, has_any(volumes.as_ref())),
     ], is_static)
 }
 
@@ -93,10 +90,10 @@ fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str>
         // Acted on.
         args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, name: _, ports: _,
         resize_policy: _, restart_policy: _, restart_policy_rules: _, security_context: _, stdin: _, stdin_once: _,
-        termination_message_path: _, termination_message_policy: _, tty: _, working_dir: _,
+        termination_message_path: _, termination_message_policy: _, tty: _, volume_devices: _, volume_mounts: _,
+        working_dir: _,
         // Not acted on yet, or not in every form.
-        env_from, liveness_probe, readiness_probe, resources, startup_probe, volume_devices,
-        volume_mounts,
+        env_from, liveness_probe, readiness_probe, resources, startup_probe,
     } = container;
     let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
     set_fields(&[
@@ -105,8 +102,6 @@ fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str>
         ("readinessProbe", Of::Any, readiness_probe.is_some()),
         ("resources.claims", Of::Any, has_any(claims)),
         ("startupProbe", Of::Any, startup_probe.is_some()),
-        ("volumeDevices", Of::Manifests, has_any(volume_devices.as_ref())),
-        ("volumeMounts", Of::Manifests, has_any(volume_mounts.as_ref())),
     ], is_static)
 }
 
@@ -139,12 +134,14 @@ mod tests {
                     dnsPolicy: None\n  dnsConfig: {nameservers: [1.1.1.1]}\n  \
                     hostAliases: [{ip: 1.2.3.4, hostnames: [x]}]\n  \
                     os: {name: linux}\n  \
+                    volumes: [{name: v, emptyDir: {}}, {name: w, hostPath: {path: /x}}]\n  \
                     securityContext: {runAsUser: 1, seccompProfile: {type: RuntimeDefault}}";
         let container = "command: [a]\n    args: [b]\n    \
                          ports: [{containerPort: 80, hostPort: 80}]\n    \
                          env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]\n    \
                          securityContext: {privileged: true}\n    \
                          resources: {limits: {memory: 1Mi}}\n    \
+                         volumeMounts: [{name: v, mountPath: /v, subPath: s}]\n    \
                          terminationMessagePath: /x\n    \
                          terminationMessagePolicy: FallbackToLogsOnError\n    \
                          lifecycle: {preStop: {sleep: {seconds: 1}}, stopSignal: SIGUSR1}";
@@ -155,7 +152,7 @@ mod tests {
     #[test]
     fn fields_that_would_be_ignored_are_named() {
         let rows = [
-            ("volumes: [{name: v, emptyDir: {}}]", "", "spec.volumes"),
+            ("readinessGates: [{conditionType: x}]", "", "spec.readinessGates"),
             (
                 "initContainers: [{name: i, image: i, livenessProbe: {tcpSocket: {port: 1}}, restartPolicy: Always}]",
                 "",

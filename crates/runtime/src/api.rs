@@ -43,6 +43,6 @@ impl ApiParts {
             (key, found)
         });
         let objects: BTreeMap<_, _> = join_all(found).await.into_iter().collect();
-        Ok(ApiFacts { objects: Some(objects), services })
+        Ok(ApiFacts { objects: Some(objects), services, files: BTreeMap::new() })
     }
 }

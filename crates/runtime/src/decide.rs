@@ -14,6 +14,7 @@ mod config_error;
 mod dns;
 #[cfg(test)]
 mod dns_tests;
+mod env_file;
 mod environment;
 mod environment_objects;
 #[cfg(test)]
@@ -76,6 +77,7 @@ pub use cgroups::{
 };
 pub use config_error::ConfigError;
 pub use dns::{NodeDns, PodDns, ResolvConfError, over_limits, parse_resolv_conf, pod_dns};
+pub use env_file::{EnvFile, EnvFileError, EnvFileRead, env_files, env_value};
 pub use environment::{EnvironmentSources, environment};
 pub use environment_objects::ApiFacts;
 pub use field_ref::pod_field;

@@ -111,6 +111,17 @@ pub enum ConfigError {
     /// A variable comes from a file of a volume that is not there.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
+    /// A file that variables come from cannot be read, or is no list of variables.
+    #[error("couldn't parse env file")]
+    EnvFile,
+    /// A file that a variable comes from has not the key.
+    #[error("environment variable key {key:?} not found in file {path:?}")]
+    NoEnvKey {
+        /// The key.
+        key: String,
+        /// The file on the host.
+        path: String,
+    },
     /// The version of the API that a field is of is not known.
     #[error("unsupported pod version: {0}")]
     FieldVersion(String),

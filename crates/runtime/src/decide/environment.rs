@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, Pod};
 use model::objects::ObjectKey;
 use podspec::view;
 
+use super::env_file::file_value;
 use super::environment_objects::{ApiFacts, Objects};
 use super::field_ref::pod_field;
 use super::resource_ref::container_resource;
@@ -168,7 +169,7 @@ fn referred(
         return objects.value(&object, &key.key, key.optional == Some(true));
     }
     match &source.file_key_ref {
-        Some(key) => Err(ConfigError::NoVolume(key.volume_name.clone())),
+        Some(key) => file_value(key, &api.files),
         None => Ok(Some(String::new())),
     }
 }

@@ -7,6 +7,7 @@ use model::objects::{DataObject, ObjectKey, ObjectKind};
 use model::ports::objects::ObjectError;
 
 use super::ConfigError;
+use super::env_file::{EnvFile, EnvFileRead};
 
 /// What the API has for a container.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +16,8 @@ pub struct ApiFacts {
     pub objects: Option<BTreeMap<ObjectKey, Result<Arc<DataObject>, ObjectError>>>,
     /// The variables that tell of services.
     pub services: Vec<(String, String)>,
+    /// The files of volumes that its variables come from.
+    pub files: BTreeMap<EnvFile, EnvFileRead>,
 }
 
 impl ApiFacts {

@@ -35,7 +35,7 @@ fn api<const N: usize>(objects: [(ObjectKey, DataObject); N], container: &Contai
         let found = there.get(&key).cloned().map(Arc::new).ok_or(missing);
         (key, found)
     });
-    ApiFacts { objects: Some(found.collect()), services: Vec::new() }
+    ApiFacts { objects: Some(found.collect()), ..ApiFacts::default() }
 }
 
 fn made(container: &Container, api: &ApiFacts) -> Result<Vec<String>, String> {
@@ -130,7 +130,7 @@ fn an_object_that_is_not_known_yet_is_an_error_even_where_it_need_not_be_there()
     let container = container(&key_of("secretKeyRef", "s", "k", true), &json!([]));
     let not_yet = ObjectError::NotYet { resource: "secret" };
     let objects = BTreeMap::from([(secret("s"), Err(not_yet.clone()))]);
-    let api = ApiFacts { objects: Some(objects), services: Vec::new() };
+    let api = ApiFacts { objects: Some(objects), ..ApiFacts::default() };
     let (pod, node) = (pods::pod("web").build(), NodeSettings::default());
     let sources = EnvironmentSources { ips: &[], node_ips: &[], node: &node, api: &api };
     let error = environment(&pod, &container, &sources).unwrap_err();
@@ -167,7 +167,7 @@ fn services_are_told_after_all_others_and_never_replace_one() {
     );
     let services = [("WEB_SERVICE_HOST", "10.0.0.5"), ("DB_SERVICE_HOST", "10.0.0.6")];
     let services = services.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let api = ApiFacts { objects: Some(BTreeMap::new()), services };
+    let api = ApiFacts { objects: Some(BTreeMap::new()), services, ..ApiFacts::default() };
     let expected = ["URL=http://10.0.0.5", "DB_SERVICE_HOST=mine", "WEB_SERVICE_HOST=10.0.0.5"];
     assert_eq!(made(&container, &api).unwrap(), expected);
 }

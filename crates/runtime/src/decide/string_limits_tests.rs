@@ -83,7 +83,7 @@ fn api(data: &[(String, String)]) -> ApiFacts {
     map.data.extend(data);
     let key = ObjectKey::config_map("default", "m");
     let objects = Some(BTreeMap::from([(key, Ok(Arc::new(map)))]));
-    ApiFacts { objects, services: Vec::new() }
+    ApiFacts { objects, ..ApiFacts::default() }
 }
 
 // behaviour: CON-16
