@@ -21,9 +21,7 @@ use model::panics::PanicGuard;
 use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{NodeApi, NodeLeases};
-use model::ports::objects::{
-    ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
-};
+use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
 use pods::WorkerStates;
@@ -68,8 +66,6 @@ pub struct ClusterPorts {
     pub objects: Arc<dyn ObjectReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
-    /// Claims and persistent volumes.
-    pub storage: Arc<dyn StorageReads>,
     /// Services.
     pub services: Arc<dyn ServiceFeed>,
     /// Runtime classes.
@@ -104,7 +100,6 @@ pub(crate) async fn connect(
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
-        storage: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,
         events: Arc::clone(&cluster) as _,

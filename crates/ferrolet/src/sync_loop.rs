@@ -36,6 +36,7 @@ use status::manager::PodStatusManager;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
+use volumes::VolumeManager;
 
 use crate::gc_notifier::GcNotifier;
 use crate::pulse::Pulse;

@@ -31,12 +31,8 @@ pub trait PodVolumes: Debug + Send + Sync {
     ) -> Result<PathBuf, SubpathError>;
 
     /// The content of a file in a volume, at most `limit` bytes. A path that leads out of the volume is an error.
-    async fn read_file(
-        &self,
-        volume: &Path,
-        path: &Path,
-        limit: u64,
-    ) -> Result<Vec<u8>, FileError>;
+    async fn read_file(&self, volume: &Path, path: &Path, limit: u64)
+    -> Result<Vec<u8>, FileError>;
 }
 
 /// No volumes at all: for pods that use none.

@@ -17,7 +17,9 @@ impl Metrics {
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let options =
             HistogramOpts::new("storage_operation_duration_seconds", "Storage operation duration")
-                .buckets(vec![0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0]);
+                .buckets(vec![
+                    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0,
+                ]);
         let labels = ["migrated", "operation_name", "status", "volume_plugin"];
         let operations = HistogramVec::new(options, &labels)?;
         registry.register(Box::new(operations.clone()))?;

@@ -136,7 +136,6 @@ pub(crate) async fn mount(
 fn ownership(pod: &Pod, spec: &VolumeSpec, read_only: bool) -> Option<Ownership> {
     let context = view::spec(pod)?.security_context.as_ref()?;
     let group = u32::try_from(context.fs_group?).ok().filter(|_| spec.fs_group_applies)?;
-    let only_on_root_mismatch =
-        context.fs_group_change_policy.as_deref() == Some("OnRootMismatch");
+    let only_on_root_mismatch = context.fs_group_change_policy.as_deref() == Some("OnRootMismatch");
     Some(Ownership { group, read_only, only_on_root_mismatch })
 }

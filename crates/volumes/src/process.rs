@@ -41,10 +41,7 @@ pub(crate) async fn process(
 }
 
 /// The volumes that have a directory, or parts of which are mounted.
-async fn volumes_on_host(
-    parts: &ManagerParts,
-    uid: &PodUid,
-) -> Result<Vec<VolumeId>, FileError> {
+async fn volumes_on_host(parts: &ManagerParts, uid: &PodUid) -> Result<Vec<VolumeId>, FileError> {
     let ManagerParts { host, layout, .. } = parts;
     let mut found = Vec::new();
     let volumes = layout.pod(uid).join("volumes");

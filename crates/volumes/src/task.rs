@@ -85,7 +85,8 @@ impl Shared {
             state.timers.pop_first();
             if let Some(record) = state.pods.get_mut(&uid) {
                 // A token grows old, or a back-off has ended: the second changes nothing here.
-                let renews = record.written.values().any(|one| one.refresh_at.is_some_and(|at| at <= now));
+                let renews =
+                    record.written.values().any(|one| one.refresh_at.is_some_and(|at| at <= now));
                 if renews {
                     record.volumes.mark_stale();
                 }
@@ -173,7 +174,8 @@ impl Shared {
                 warn!(%uid, volume = %id.name, error = message, "Mount failed, retrying after the back-off");
                 // A pod that has ended meanwhile needs no event.
                 let name = record.pod.as_ref().and(record.name.clone());
-                event = name.map(|name| PodEvent::warning(uid, name, "FailedMount", message.clone()));
+                event =
+                    name.map(|name| PodEvent::warning(uid, name, "FailedMount", message.clone()));
                 record.volumes.ended(&id, Outcome::Failed(message), now);
             }
             Ended::Unmounted(uid, id, result) => {
@@ -267,4 +269,3 @@ impl PodRecord {
         }
     }
 }
-

@@ -16,7 +16,11 @@ pub(crate) async fn unmount(
     id: &VolumeId,
 ) -> Result<(), String> {
     steps(parts, uid, pod, id).await.map_err(|error| {
-        format!("UnmountVolume.TearDown failed for volume {:?} : {}", id.name, go_text::file_error(&error))
+        format!(
+            "UnmountVolume.TearDown failed for volume {:?} : {}",
+            id.name,
+            go_text::file_error(&error)
+        )
     })
 }
 

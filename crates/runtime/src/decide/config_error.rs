@@ -87,7 +87,9 @@ pub enum ConfigError {
     #[error("subPathExpr is longer than {MOST_OF_STRING} bytes")]
     SubpathTooLong,
     /// The directory of a `subPath` cannot be made. Details of the host are in the log only.
-    #[error("failed to create subPath directory for volumeMount {mount:?} of container {container:?}")]
+    #[error(
+        "failed to create subPath directory for volumeMount {mount:?} of container {container:?}"
+    )]
     SubpathDirectory {
         /// The volume's name.
         mount: String,

@@ -143,10 +143,7 @@ fn absolute(path: &str) -> String {
 }
 
 /// The path inside the volume that is mounted; `None` for all of it.
-fn subpath(
-    mount: &VolumeMount,
-    envs: &[(String, String)],
-) -> Result<Option<String>, ConfigError> {
+fn subpath(mount: &VolumeMount, envs: &[(String, String)]) -> Result<Option<String>, ConfigError> {
     let expression = mount.sub_path_expr.as_deref().filter(|text| !text.is_empty());
     let path = match expression {
         Some(text) => expanded(text, envs)?,
@@ -203,7 +200,10 @@ fn recursive_read_only(mount: &VolumeMount, supported: bool) -> Result<bool, Con
         return Ok(false);
     }
     let refused = |problem: String| {
-        let text = format!("volume {:?} requested recursive read-only mode, but it is {problem}", mount.name);
+        let text = format!(
+            "volume {:?} requested recursive read-only mode, but it is {problem}",
+            mount.name
+        );
         Err(ConfigError::RecursiveReadOnly(text))
     };
     if mount.read_only != Some(true) {

@@ -24,12 +24,8 @@ fn container(mount: &Value) -> Container {
 
 fn planned(mount: &Value) -> Result<VolumeMountPlan, String> {
     let envs = [("POD".to_owned(), "web-1".to_owned()), ("EMPTY".to_owned(), String::new())];
-    let context = MountContext {
-        volumes: &mounted(),
-        envs: &envs,
-        recursive_read_only: true,
-        selinux: true,
-    };
+    let context =
+        MountContext { volumes: &mounted(), envs: &envs, recursive_read_only: true, selinux: true };
     let plans = volume_mounts(&container(mount), &context).map_err(|error| error.to_string())?;
     Ok(plans.into_iter().next().unwrap())
 }
@@ -90,7 +86,8 @@ fn image_volume_is_mounted_by_the_runtime_with_its_subpath() {
 #[test]
 fn recursive_read_only_needs_a_read_only_mount_without_propagation() {
     let with = |more: &Value| {
-        let mut mount = json!({ "name": "data", "mountPath": "/a", "recursiveReadOnly": "Enabled" });
+        let mut mount =
+            json!({ "name": "data", "mountPath": "/a", "recursiveReadOnly": "Enabled" });
         for (field, value) in more.as_object().unwrap() {
             mount[field] = value.clone();
         }

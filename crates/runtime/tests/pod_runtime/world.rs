@@ -24,11 +24,11 @@ use model::ports::runtime::{
 use model::ports::volumes::SubpathError;
 use model::wait::Wait;
 use podspec::view;
-use runtime::decide::{MountedVolume, Progress, SubpathMount};
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
+use runtime::decide::{MountedVolume, Progress, SubpathMount};
 use runtime::{
-    ApiParts, Applied, LogLayout, NoVolumes, PodCgroups, PodRuntime, PodRuntimeParts, PodVolumes, SyncError,
-    TerminationMessages,
+    ApiParts, Applied, LogLayout, NoVolumes, PodCgroups, PodRuntime, PodRuntimeParts, PodVolumes,
+    SyncError, TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};

@@ -28,7 +28,8 @@ fn add(found: &mut BTreeSet<PathBuf>, container: &Container, volume: &str) {
             paths.iter().filter_map(|path| path.strip_prefix(&outer).ok()).collect();
         let inside = inside.iter().filter(|path| !path.as_os_str().is_empty());
         for path in inside.clone() {
-            let is_outermost = !inside.clone().any(|other| other != path && path.starts_with(other));
+            let is_outermost =
+                !inside.clone().any(|other| other != path && path.starts_with(other));
             if is_outermost {
                 found.insert(path.to_path_buf());
             }

@@ -184,9 +184,7 @@ impl PodVolumes {
 
     /// Whether every volume that the pod uses is mounted.
     pub fn all_mounted(&self) -> bool {
-        self.volumes
-            .values()
-            .all(|state| !state.desired || state.mount == MountState::Mounted)
+        self.volumes.values().all(|state| !state.desired || state.mount == MountState::Mounted)
     }
 
     /// Whether nothing of the pod's volumes is on the host, and nothing is under way.

@@ -26,8 +26,11 @@ fn desired_volumes_are_mounted_and_undesired_ones_unmounted_first() {
     let mut volumes = PodVolumes::default();
     volumes.add_found([id("old")]);
     volumes.set_desired([id("a"), id("c")]);
-    let expected =
-        vec![(Operation::Unmount, id("old")), (Operation::Mount, id("a")), (Operation::Mount, id("c"))];
+    let expected = vec![
+        (Operation::Unmount, id("old")),
+        (Operation::Mount, id("a")),
+        (Operation::Mount, id("c")),
+    ];
     let mut steps = started(&mut volumes, 0.0);
     steps.sort();
     assert_eq!(steps, expected);
@@ -92,7 +95,11 @@ fn change_during_an_operation_starts_another_one_afterwards() {
     volumes.mark_stale();
     volumes.ended(&id("c"), Outcome::Done, at(0.0));
     volumes.ended(&id("a"), Outcome::Done, at(0.0));
-    assert_eq!(started(&mut volumes, 0.0), [(Operation::Mount, id("c"))], "an emptyDir has no content");
+    assert_eq!(
+        started(&mut volumes, 0.0),
+        [(Operation::Mount, id("c"))],
+        "an emptyDir has no content"
+    );
     volumes.ended(&id("c"), Outcome::Done, at(0.0));
     assert_eq!(started(&mut volumes, 0.0), []);
 }

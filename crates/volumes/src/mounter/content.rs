@@ -38,9 +38,9 @@ pub(super) async fn mount(
     };
     let ((objects, tokens), set_up) = join(read(parts, &needs), set_up).await;
     let allocatable = parts.node.allocatable();
-    let sources =
-        Sources { pod, objects: &objects, tokens: &tokens, allocatable: &allocatable };
-    let payload = payload(volume, &sources).map_err(|error| MountFailure::set_up(error.to_string()))?;
+    let sources = Sources { pod, objects: &objects, tokens: &tokens, allocatable: &allocatable };
+    let payload =
+        payload(volume, &sources).map_err(|error| MountFailure::set_up(error.to_string()))?;
     set_up?;
     let refresh_at = refresh_at(parts, &needs);
     let digest = payload.digest();

@@ -1,10 +1,10 @@
 //! Directories of a pod's own, on disk or in memory.
 
+use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::ports::volumes::FileSystem;
 use model::volume::{Ownership, Place};
 use podspec::resources::pod_requests;
-use k8s_openapi::api::core::v1::Pod;
 
 use super::{MountFailure, MountRequest, ownership};
 use crate::decide::memory_size::memory_size;
@@ -22,7 +22,8 @@ pub(super) async fn mount(
 ) -> Result<(), MountFailure> {
     let MountRequest { pod, spec, .. } = request;
     let VolumeSource::EmptyDir { medium, size_limit } = &spec.source else { return Ok(()) };
-    let (place, marker) = (parts.layout.volume(uid, &spec.id), parts.layout.ready_marker(uid, &spec.id));
+    let (place, marker) =
+        (parts.layout.volume(uid, &spec.id), parts.layout.ready_marker(uid, &spec.id));
     let file_system = match medium {
         Medium::Disk => None,
         Medium::Memory => Some(memory(parts, pod, *size_limit)),
@@ -47,8 +48,10 @@ pub(super) async fn mount(
 /// The file system of a volume in memory.
 pub(super) fn memory(parts: &ManagerParts, pod: &Pod, size_limit: Option<u64>) -> FileSystem {
     let allocatable = parts.node.allocatable();
-    let allocatable = allocatable.get("memory").and_then(|memory| u64::try_from(memory.value()).ok());
-    let size = allocatable.map(|allocatable| memory_size(pod, allocatable, size_limit)).or(size_limit);
+    let allocatable =
+        allocatable.get("memory").and_then(|memory| u64::try_from(memory.value()).ok());
+    let size =
+        allocatable.map(|allocatable| memory_size(pod, allocatable, size_limit)).or(size_limit);
     FileSystem::Tmpfs { size, no_swap: true }
 }
 
