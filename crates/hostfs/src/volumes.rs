@@ -32,7 +32,6 @@ use crate::{Host, program};
 use helper_mount::Request;
 use mount_table::MountTable;
 
-
 /// How long the walk over a volume may take, with its millions of files.
 const WALK: Duration = Duration::from_hours(24);
 
