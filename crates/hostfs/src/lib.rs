@@ -9,6 +9,7 @@
 //! - a path made of a pod's names never leaves the directory that the configuration names, and no
 //!   symbolic link below it is followed: the kernel sees to that (`openat2`);
 //! - a directory is removed without leaving it: neither links nor mounts below it are entered;
+//! - the directory of a pod is removed only if all that is in it is the agent's: a volume with files in it stays;
 //! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
 //!   be read;
 //! - no program is run by a shell, and none for longer than it may take;
@@ -35,6 +36,7 @@ mod memory;
 mod oom_score;
 mod open_files;
 mod packet_filter;
+mod pod_directory;
 mod program;
 mod removal;
 mod replace;
@@ -199,9 +201,9 @@ impl HostFiles for Host {
 
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         let (path, kind) = match &verdict.subject {
-            Subject::PodDirectory(path) | Subject::PodLogs(path) => {
-                (path, removal::Removal::Directory)
-            }
+            Subject::PodDirectory(path) => (path, removal::Removal::Pod),
+            Subject::Volume(path) => (path, removal::Removal::Volume),
+            Subject::PodLogs(path) => (path, removal::Removal::Directory),
             Subject::ContainerLog(path) => (path, removal::Removal::Log),
             Subject::LogLink(path) => (path, removal::Removal::Link),
             _ => {

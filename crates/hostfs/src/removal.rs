@@ -1,6 +1,6 @@
 //! Removing what a verdict names, where such things lie and nowhere else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,25 @@ use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::open_directory;
+use crate::pod_directory;
 use crate::tree::remove_tree;
 
 /// How many names of a log's path come from a pod: those of its directory, its container and its
 /// file.
 const NAMES_OF_A_LOG: usize = 3;
 
+/// How many names lead from the directories of pods to a volume: the pod, `volumes`, the plugin, the volume.
+const NAMES_OF_A_VOLUME: usize = 4;
+
 /// What is to be removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Removal {
     /// A directory with all that is in it.
     Directory,
+    /// The directory of a pod, if all that is in it is known.
+    Pod,
+    /// A volume of a pod with all that is in it.
+    Volume,
     /// A symbolic link.
     Link,
     /// A container's log with its rotated parts.
@@ -32,12 +40,15 @@ fn refuse<T>(problem: &str) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
-/// Removes a directory or a link that lies in `root` itself, or a log two directories below it. Links
-/// are never followed below the root.
+/// Removes a directory or a link that lies in `root` itself, a log two directories below it, or a volume three
+/// directories below it. Links are never followed below the root.
 pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Removed> {
     let removed = match kind {
         Removal::Log => remove_log(root, path),
-        Removal::Directory | Removal::Link => remove_entry(root, path, kind).map(|()| Removed::Now),
+        Removal::Volume => remove_volume(root, path).map(|()| Removed::Now),
+        Removal::Directory | Removal::Pod | Removal::Link => {
+            remove_entry(root, path, kind).map(|()| Removed::Now)
+        }
     };
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removed::Before),
@@ -50,19 +61,42 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
     let Some(name) = name else { return refuse("it does not lie where such things lie") };
     let found = std::fs::symlink_metadata(path)?.file_type();
     match kind {
-        Removal::Directory if found.is_dir() => {
+        Removal::Directory | Removal::Pod if found.is_dir() => {
             // A pod whose volumes are still mounted keeps all of its directory.
-            let mounts = std::fs::read("/proc/self/mountinfo")?;
-            if let Some(mount) = mounted_within(&mounts, &path.canonicalize()?) {
-                let problem = format!("{} is mounted there", mount.display());
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+            refuse_mounts(path)?;
+            let root = open_directory(root, Path::new(""))?;
+            if matches!(kind, Removal::Pod) {
+                return pod_directory::remove(&root, name);
             }
-            remove_tree(open_directory(root, Path::new(""))?, name)
+            remove_tree(root, name)
         }
         Removal::Link if found.is_symlink() => std::fs::remove_file(path),
         Removal::Link => refuse("it is not a link"),
-        Removal::Directory | Removal::Log => refuse("it is not a directory"),
+        _ => refuse("it is not a directory"),
     }
+}
+
+fn remove_volume(root: &Path, path: &Path) -> io::Result<()> {
+    let below = path.strip_prefix(root).unwrap_or(Path::new(""));
+    let is_volume = below.iter().count() == NAMES_OF_A_VOLUME
+        && below.iter().nth(1) == Some(OsStr::new("volumes"));
+    let (true, Some(parent), Some(name)) = (is_volume, below.parent(), below.file_name()) else {
+        return refuse("it does not lie where such things lie");
+    };
+    let parent = open_directory(root, parent)?;
+    let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return refuse("it is not a directory");
+    }
+    refuse_mounts(path)?;
+    remove_tree(parent, name)
+}
+
+fn refuse_mounts(directory: &Path) -> io::Result<()> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let Some(mount) = mounted_within(&mounts, &directory.canonicalize()?) else { return Ok(()) };
+    let problem = format!("{} is mounted there", mount.display());
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, problem))
 }
 
 /// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
@@ -112,7 +146,6 @@ fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;

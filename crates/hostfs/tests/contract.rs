@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use hostfs::Host;
 use model::ports::files::HostFiles;
+use model::ports::volumes::VolumeHost;
 use tempfile::TempDir;
 use testkit::contract::files::World;
 use testkit::contract::{self, assert_kept};
@@ -67,6 +69,80 @@ async fn the_files_of_the_host_keep_the_contract() {
         || Directory { place: tempfile::tempdir().unwrap(), files: Arc::new(Host::default()) };
     let reports = contract::files::run(new_world).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
+}
+
+/// A directory of the host whose mounts end with its case.
+#[derive(Debug)]
+struct Volumes {
+    place: TempDir,
+    host: Arc<Host>,
+}
+
+impl Drop for Volumes {
+    fn drop(&mut self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let places = places.map(|place| place.replace("\\040", " "));
+        let ours: Vec<_> =
+            places.filter(|place| Path::new(place).starts_with(self.place.path())).collect();
+        for place in ours.iter().rev() {
+            let ended = Command::new("umount").arg("--lazy").arg(place).status();
+            assert!(ended.is_ok_and(|status| status.success()), "umount {place}");
+        }
+    }
+}
+
+impl contract::volumes::World for Volumes {
+    fn volumes(&self) -> Arc<dyn VolumeHost> {
+        Arc::new(self.host.volumes())
+    }
+
+    fn files(&self) -> Arc<dyn HostFiles> {
+        Arc::clone(&self.host) as _
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.place.path().to_owned()
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn put_link(&self, path: &Path, target: &Path) {
+        symlink(target, path).unwrap();
+    }
+
+    fn put_socket(&self, path: &Path) {
+        UnixListener::bind(path).unwrap();
+    }
+
+    fn remove(&self, path: &Path) {
+        fs::remove_file(path).unwrap();
+    }
+
+    fn mode(&self, path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode()
+    }
+
+    fn group(&self, path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().gid()
+    }
+}
+
+#[tokio::test]
+async fn the_volumes_of_the_host_keep_the_contract() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let new_world =
+        || Volumes { place: tempfile::tempdir().unwrap(), host: Arc::new(Host::default()) };
+    let reports = contract::volumes::run(new_world).await;
+    let skipped = assert_kept(&reports);
+    // Not every kernel has huge pages.
+    let needs_huge_pages = |case: &str| case.starts_with("huge_pages");
+    assert!(skipped.iter().all(|(case, _)| needs_huge_pages(case)), "{skipped:?}");
 }
 
 #[test]

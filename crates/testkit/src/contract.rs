@@ -25,6 +25,7 @@ pub mod pod_api;
 mod report;
 pub mod runtime;
 pub mod segments;
+pub mod volumes;
 
 use std::pin::Pin;
 

@@ -1,5 +1,7 @@
 //! Files and directories in memory.
 
+mod mounts;
+mod removal;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -12,10 +14,10 @@ use async_trait::async_trait;
 use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
 };
-use model::verdict::{Subject, Verdict};
+use model::verdict::Verdict;
 use tokio::sync::{mpsc, watch};
 
-use tree::{Node, Start, Tree};
+pub(crate) use tree::{Node, Start, Tree};
 
 /// A file system in memory that starts with its root alone. Paths are absolute.
 #[derive(Debug)]
@@ -85,6 +87,11 @@ impl MemoryFiles {
             Some(Node::Directory { mode } | Node::File { mode, .. }) => Some(*mode),
             _ => None,
         }
+    }
+
+    /// The user and the group that a file or directory belongs to, if there is one.
+    pub fn owner(&self, path: impl AsRef<Path>) -> Option<(u32, u32)> {
+        self.tree().placed(path.as_ref()).map(|placed| (placed.owner, placed.group))
     }
 
     /// How often a file was read by exactly this path.
@@ -183,7 +190,7 @@ impl MemoryFiles {
         tree.insert(&parent.join(name), node);
     }
 
-    fn tree(&self) -> MutexGuard<'_, Tree> {
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,20 +286,19 @@ impl HostFiles for MemoryFiles {
     }
 
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
-        let (path, is_meant): (_, fn(&Node) -> bool) = match &verdict.subject {
-            Subject::PodLogs(path) | Subject::PodDirectory(path) => {
-                (path, |node| matches!(node, Node::Directory { .. }))
-            }
-            Subject::ContainerLog(path) => {
-                return self.tree().remove_log(root, path).map_err(failed("remove", path));
-            }
-            Subject::LogLink(path) => (path, |node| matches!(node, Node::Link(_))),
-            _ => return Err(failed("remove", root)(ErrorKind::InvalidInput)),
+        let removal = removal::Removal::of(&verdict.subject);
+        let Some(removal) = removal else {
+            return Err(failed("remove", root)(ErrorKind::InvalidInput));
         };
+        let path = removal.path;
         let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        assert!(panics.as_ref() != Some(path), "injected into the removal of {}", path.display());
+        assert!(panics.as_deref() != Some(path), "injected into the removal of {}", path.display());
         self.removal_released(path).await;
-        self.tree().remove(root, path, is_meant).map_err(failed("remove", path))
+        removal.run(&mut self.tree(), root).map_err(|source| FileError {
+            operation: "remove",
+            path: path.to_owned(),
+            source,
+        })
     }
 }
 

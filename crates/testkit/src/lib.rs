@@ -44,4 +44,5 @@ pub mod runtime;
 pub mod segments;
 #[cfg(feature = "hollow")]
 pub mod socket;
+pub mod volumes;
 pub mod wanted;

@@ -107,7 +107,7 @@ async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
 async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure() {
     let world = World::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
-    world.files.write(left.join("file"), "text");
+    world.files.write(left.join("etc-hosts"), "text");
     world.files.fail_list("/var/lib/kubelet/pods", ErrorKind::PermissionDenied);
     world.files.hold_removal(&left);
     world.write_manifest("web", "Always", "[sleep, forever]");
@@ -130,7 +130,7 @@ async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure()
 async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
     let world = World::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
-    world.files.write(left.join("file"), "text");
+    world.files.write(left.join("etc-hosts"), "text");
     world.files.hold_removal(&left);
     let _agent = world.start();
     let begun = |world: &World| (world.files.held_removals(&left) > 0).then_some(());

@@ -195,7 +195,10 @@ pub trait HostFiles: Debug + Send + Sync {
 
     /// Removes what the verdict names, which must lie in `root` itself: a directory with all that is
     /// in it, or a link but never what it leads to. A container's log lies two directories further
-    /// down, by its pod and its container; its rotated parts go with it. What is not there is no error;
+    /// down, by its pod and its container; its rotated parts go with it. A volume lies three directories
+    /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all that is
+    /// in it is [known](crate::pod_directory::PodEntry); otherwise all of it stays, and the error names what is
+    /// not. What is not there is no error;
     /// something of another kind than the verdict says is one, and stays; so is a directory on which
     /// or below which something is mounted.
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;

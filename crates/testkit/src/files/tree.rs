@@ -8,13 +8,15 @@ use std::path::{Component, Path, PathBuf};
 use model::ports::files::{FileKind, FileVersion, Found, Heard, Removed, draft_of};
 use tokio::sync::mpsc;
 
+use super::mounts::MemoryMount;
+
 /// As many links as Linux follows before it gives up.
 const MOST_LINKS: usize = 40;
 /// How a path fails that leads out of where it must stay, as on Linux.
 const OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Directory { mode: u32 },
     File { content: Vec<u8>, mode: u32 },
     Link(PathBuf),
@@ -22,29 +24,34 @@ pub(super) enum Node {
 }
 
 /// A node with its history.
-#[derive(Debug)]
-struct Placed {
-    node: Node,
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) node: Node,
     /// The number of the change that made it.
-    inode: u64,
+    pub(crate) inode: u64,
     /// The number of the last change to it.
     changed: u64,
+    /// The user and the group that it belongs to.
+    pub(crate) owner: u32,
+    pub(crate) group: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Tree {
-    /// By path, free of links.
-    nodes: BTreeMap<PathBuf, Placed>,
+pub(crate) struct Tree {
+    /// By path, free of links and bind mounts.
+    pub(crate) nodes: BTreeMap<PathBuf, Placed>,
+    /// In the order in which they were made.
+    pub(crate) mounts: Vec<MemoryMount>,
     /// What fails whatever there is.
-    pub(super) broken: BTreeMap<PathBuf, ErrorKind>,
+    pub(crate) broken: BTreeMap<PathBuf, ErrorKind>,
     /// Directories that can be used, and not listed.
-    pub(super) unlisted: BTreeMap<PathBuf, ErrorKind>,
+    pub(crate) unlisted: BTreeMap<PathBuf, ErrorKind>,
     /// How often each file was read.
-    pub(super) reads: BTreeMap<PathBuf, usize>,
+    pub(crate) reads: BTreeMap<PathBuf, usize>,
     /// Why directories cannot be watched, if so.
-    pub(super) no_watches: Option<ErrorKind>,
+    pub(crate) no_watches: Option<ErrorKind>,
     /// Whether changes are told to nobody.
-    pub(super) deaf: bool,
+    pub(crate) deaf: bool,
     changes: u64,
     /// Who listens to which directory.
     listeners: Vec<(PathBuf, mpsc::UnboundedSender<Heard>)>,
@@ -52,7 +59,7 @@ pub(super) struct Tree {
 
 /// Where a walk begins, and whether it may leave that place.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Start<'a> {
+pub(crate) enum Start<'a> {
     Root,
     /// Below a path free of links, where the walk must stay at every step.
     Within(&'a Path),
@@ -60,9 +67,10 @@ pub(super) enum Start<'a> {
 
 impl Tree {
     /// Just the root.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
+            mounts: Vec::new(),
             broken: BTreeMap::new(),
             unlisted: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -76,34 +84,39 @@ impl Tree {
     }
 
     /// The node at exactly this path, which is free of links.
-    pub(super) fn at(&self, path: &Path) -> Option<&Node> {
-        self.nodes.get(path).map(|placed| &placed.node)
+    pub(crate) fn at(&self, path: &Path) -> Option<&Node> {
+        self.placed(path).map(|placed| &placed.node)
     }
 
     /// Puts a node at a path, as a new version of what is there if that is of its kind.
-    pub(super) fn insert(&mut self, path: &Path, node: Node) {
+    pub(crate) fn insert(&mut self, path: &Path, node: Node) {
         self.changes += 1;
-        let before = self.nodes.get(path);
-        let same = before
+        let path = &*self.stored(path);
+        let same = self
+            .nodes
+            .get(path)
             .filter(|before| std::mem::discriminant(&before.node) == std::mem::discriminant(&node));
         let inode = same.map_or(self.changes, |before| before.inode);
-        if before.is_none() {
+        let (owner, group) = same.map_or((0, 0), |before| (before.owner, before.group));
+        if !self.nodes.contains_key(path) {
             self.entries_changed(path);
         }
-        self.nodes.insert(path.to_owned(), Placed { node, inode, changed: self.changes });
+        let placed = Placed { node, inode, changed: self.changes, owner, group };
+        self.nodes.insert(path.to_owned(), placed);
         self.tell_of(path);
     }
 
     /// Replaces the content of a file by as many other bytes, within one tick of the clock.
-    pub(super) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
-        match self.nodes.get_mut(path).map(|placed| &mut placed.node) {
+    pub(crate) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
+        match self.placed_mut(path).map(|placed| &mut placed.node) {
             Some(Node::File { content, .. }) if content.len() == new.len() => *content = new,
             other => panic!("{} is {other:?}, not a file of that size", path.display()),
         }
     }
 
     /// Takes what is at a path out of the tree, with all below it.
-    pub(super) fn prune(&mut self, path: &Path) {
+    pub(crate) fn prune(&mut self, path: &Path) {
+        let path = &*self.stored(path);
         let before = self.nodes.len();
         self.nodes.retain(|node, _| !node.starts_with(path) || node == Path::new("/"));
         if self.nodes.len() < before {
@@ -123,8 +136,9 @@ impl Tree {
     }
 
     /// Moves what is at a path, with all below it, in place of what is at the other.
-    pub(super) fn rename(&mut self, from: &Path, to: &Path) {
+    pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         self.prune(to);
+        let (from, to) = (&*self.stored(from), &*self.stored(to));
         let moved: Vec<PathBuf> =
             self.nodes.keys().filter(|path| path.starts_with(from)).cloned().collect();
         for path in moved {
@@ -154,7 +168,7 @@ impl Tree {
     }
 
     /// Listens to a directory.
-    pub(super) fn listen(
+    pub(crate) fn listen(
         &mut self,
         directory: &Path,
     ) -> Result<mpsc::UnboundedReceiver<Heard>, ErrorKind> {
@@ -170,14 +184,14 @@ impl Tree {
         Ok(receiver)
     }
 
-    pub(super) fn found(&self, path: &Path) -> Result<Found, ErrorKind> {
+    pub(crate) fn found(&self, path: &Path) -> Result<Found, ErrorKind> {
         let (path, node) = self.node(path)?;
         let (kind, size) = match node {
             Node::File { content, .. } => (FileKind::File, content.len()),
             Node::Directory { .. } => (FileKind::Directory, 0),
             Node::Special | Node::Link(_) => (FileKind::Special, 0),
         };
-        let placed = &self.nodes[&path];
+        let placed = self.placed(&path).ok_or(ErrorKind::NotFound)?;
         let changed = (0, i64::try_from(placed.changed).unwrap_or(i64::MAX));
         let size = size as u64;
         let version =
@@ -185,7 +199,7 @@ impl Tree {
         Ok(Found { kind, version })
     }
 
-    pub(super) fn write_durably(&mut self, path: &Path, content: &[u8]) -> Result<(), ErrorKind> {
+    pub(crate) fn write_durably(&mut self, path: &Path, content: &[u8]) -> Result<(), ErrorKind> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(ErrorKind::InvalidInput);
         };
@@ -207,7 +221,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn overwrite(
+    pub(crate) fn overwrite(
         &mut self,
         path: &Path,
         content: &[u8],
@@ -233,7 +247,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn remove_written(&mut self, path: &Path) -> Result<(), ErrorKind> {
+    pub(crate) fn remove_written(&mut self, path: &Path) -> Result<(), ErrorKind> {
         match self.node(path) {
             Ok((path, Node::File { .. })) => {
                 self.prune(&path);
@@ -247,12 +261,12 @@ impl Tree {
     }
 
     /// The path without links, of something that exists.
-    fn resolve(&self, path: &Path) -> Result<PathBuf, ErrorKind> {
+    pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, ErrorKind> {
         self.walk(Start::Root, path, |_| false)
     }
 
     /// Makes what is missing of a path and gives it without links.
-    pub(super) fn make_directories(
+    pub(crate) fn make_directories(
         &mut self,
         start: Start<'_>,
         path: &Path,
@@ -274,7 +288,7 @@ impl Tree {
 
     /// Goes along a path, through its links. Where there is nothing, `missing` says whether to go on
     /// as if there were a directory.
-    fn walk(
+    pub(crate) fn walk(
         &self,
         start: Start<'_>,
         path: &Path,
@@ -323,7 +337,7 @@ impl Tree {
         Ok(here)
     }
 
-    pub(super) fn node(&self, path: &Path) -> Result<(PathBuf, &Node), ErrorKind> {
+    pub(crate) fn node(&self, path: &Path) -> Result<(PathBuf, &Node), ErrorKind> {
         if let Some(kind) = self.broken.get(path) {
             return Err(*kind);
         }
@@ -332,7 +346,7 @@ impl Tree {
         Ok((resolved, node))
     }
 
-    pub(super) fn list(&self, directory: &Path) -> Result<Vec<String>, ErrorKind> {
+    pub(crate) fn list(&self, directory: &Path) -> Result<Vec<String>, ErrorKind> {
         if let Some(kind) = self.unlisted.get(directory) {
             return Err(*kind);
         }
@@ -340,14 +354,13 @@ impl Tree {
         if !matches!(node, Node::Directory { .. }) {
             return Err(ErrorKind::NotADirectory);
         }
-        let children = self.nodes.keys().filter(|path| path.parent() == Some(&*directory));
-        let names = children.filter_map(|path| path.file_name());
+        let names = self.children(&directory).filter_map(|path| path.file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
         names.sort();
         Ok(names)
     }
 
-    pub(super) fn read(&mut self, path: &Path, limit: u64) -> Result<Vec<u8>, ErrorKind> {
+    pub(crate) fn read(&mut self, path: &Path, limit: u64) -> Result<Vec<u8>, ErrorKind> {
         *self.reads.entry(path.to_owned()).or_default() += 1;
         match self.node(path)?.1 {
             Node::File { content, .. } if content.len() as u64 <= limit => Ok(content.clone()),
@@ -357,7 +370,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn link(&mut self, target: &Path, link: &Path) -> Result<(), ErrorKind> {
+    pub(crate) fn link(&mut self, target: &Path, link: &Path) -> Result<(), ErrorKind> {
         if let Some(kind) = self.broken.get(link) {
             return Err(*kind);
         }
@@ -380,7 +393,7 @@ impl Tree {
     }
 
     /// Removes the node at a path that lies in `root` itself, if it is of the kind that is meant.
-    pub(super) fn remove(
+    pub(crate) fn remove(
         &mut self,
         root: &Path,
         path: &Path,
@@ -409,7 +422,7 @@ impl Tree {
     }
 
     /// Removes the log of a container and its rotated parts, following no link below the root.
-    pub(super) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<Removed, ErrorKind> {
+    pub(crate) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<Removed, ErrorKind> {
         if let Some(kind) = self.broken.get(path) {
             return Err(*kind);
         }
@@ -439,7 +452,7 @@ impl Tree {
     }
 
     /// A path below a root that is made of plain names and goes through no link, free of links.
-    fn beneath(&self, root: &Path, below: &Path) -> Result<PathBuf, ErrorKind> {
+    pub(crate) fn beneath(&self, root: &Path, below: &Path) -> Result<PathBuf, ErrorKind> {
         let mut here = self.resolve(root)?;
         for part in below.components() {
             let Component::Normal(name) = part else { return Err(ErrorKind::InvalidInput) };
@@ -454,7 +467,7 @@ impl Tree {
         Ok(here)
     }
 
-    pub(super) fn create_file(
+    pub(crate) fn create_file(
         &mut self,
         root: &Path,
         below: &Path,
@@ -473,7 +486,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn read_end(
+    pub(crate) fn read_end(
         &mut self,
         root: &Path,
         below: &Path,
@@ -496,7 +509,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn create(&mut self, root: &Path, below: &Path, mode: u32) -> Result<(), ErrorKind> {
+    pub(crate) fn create(&mut self, root: &Path, below: &Path, mode: u32) -> Result<(), ErrorKind> {
         if let Some(kind) = self.broken.get(&root.join(below)) {
             return Err(*kind);
         }

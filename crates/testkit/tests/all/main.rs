@@ -10,3 +10,4 @@ mod outside;
 mod runtime;
 mod segments;
 mod setup;
+mod volumes;
