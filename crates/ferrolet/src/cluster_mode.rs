@@ -20,7 +20,7 @@ use model::ids::PodUid;
 use model::panics::PanicGuard;
 use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
-use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
@@ -60,6 +60,8 @@ pub struct ClusterPorts {
     pub node: Arc<dyn NodeApi>,
     /// Its lease.
     pub leases: Arc<dyn NodeLeases>,
+    /// Its CSI node.
+    pub csi_nodes: Arc<dyn CsiNodes>,
     /// The addresses that it has.
     pub addresses: Arc<dyn Addresses>,
     /// Secrets and config maps.
@@ -95,6 +97,7 @@ pub(crate) async fn connect(
         pod_writes: Arc::clone(&cluster) as _,
         node: Arc::clone(&cluster) as _,
         leases: Arc::clone(&cluster) as _,
+        csi_nodes: Arc::clone(&cluster) as _,
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
