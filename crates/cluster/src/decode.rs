@@ -4,6 +4,7 @@
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod pod;
+pub(crate) mod storage;
 
 use std::borrow::Cow;
 

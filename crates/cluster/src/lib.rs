@@ -35,6 +35,7 @@ mod reach;
 mod reviews;
 mod runtime_classes;
 mod services;
+mod storage;
 mod token_file;
 mod urls;
 mod ways;

@@ -1,4 +1,4 @@
-//! The node's own objects: itself and its lease. These calls keep the node alive, so they do not wait for
+//! The node's own objects: itself, its lease and its CSI node. These calls keep the node alive, so they do not wait for
 //! the rate of others.
 
 use std::borrow::Cow;
@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSINode;
 use model::ports::cluster::{ApiError, Sink};
-use model::ports::node_api::{NODE_LEASES, NodeApi, NodeLeases};
+use model::ports::node_api::{CsiNodes, NODE_LEASES, NodeApi, NodeLeases};
 
 use crate::call::{Call, found};
 use crate::decode::Identity;
@@ -94,6 +95,30 @@ impl NodeLeases for Cluster {
     async fn update_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
         let name = lease.metadata.name.as_deref().unwrap_or_default();
         let call = Call::object(Method::PUT, lease_path(name), lease)?;
+        self.caller.ask(call.in_own_lane()).await
+    }
+}
+
+const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
+
+fn csi_node_path(name: &str) -> String {
+    format!("{CSI_NODES}/{}", urls::part(name))
+}
+
+#[async_trait]
+impl CsiNodes for Cluster {
+    async fn csi_node(&self, name: &str) -> Result<Option<CSINode>, ApiError> {
+        found(self.caller.ask(Call::get(csi_node_path(name)).in_own_lane()).await)
+    }
+
+    async fn create_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
+        let call = Call::object(Method::POST, CSI_NODES.to_owned(), node)?;
+        self.caller.ask(call.in_own_lane()).await
+    }
+
+    async fn update_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let call = Call::object(Method::PUT, csi_node_path(name), node)?;
         self.caller.ask(call.in_own_lane()).await
     }
 }

@@ -20,8 +20,10 @@ use model::ids::PodUid;
 use model::panics::PanicGuard;
 use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
-use model::ports::node_api::{NodeApi, NodeLeases};
-use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
+use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
+use model::ports::objects::{
+    ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
+};
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
 use pods::WorkerStates;
@@ -60,12 +62,16 @@ pub struct ClusterPorts {
     pub node: Arc<dyn NodeApi>,
     /// Its lease.
     pub leases: Arc<dyn NodeLeases>,
+    /// Its CSI node.
+    pub csi_nodes: Arc<dyn CsiNodes>,
     /// The addresses that it has.
     pub addresses: Arc<dyn Addresses>,
     /// Secrets and config maps.
     pub objects: Arc<dyn ObjectReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
+    /// Claims and persistent volumes.
+    pub storage: Arc<dyn StorageReads>,
     /// Services.
     pub services: Arc<dyn ServiceFeed>,
     /// Runtime classes.
@@ -97,9 +103,11 @@ pub(crate) async fn connect(
         pod_writes: Arc::clone(&cluster) as _,
         node: Arc::clone(&cluster) as _,
         leases: Arc::clone(&cluster) as _,
+        csi_nodes: Arc::clone(&cluster) as _,
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
+        storage: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,
         events: Arc::clone(&cluster) as _,

@@ -312,6 +312,7 @@ impl PodSyncer for SyncPod {
             SyncPlan::Wait(wait) => return self.wait(pod, wait, false),
             SyncPlan::Act => {}
         }
+        self.pod_runtime.register_objects(pod);
         self.volumes.update(pod);
         let restart_all = published.is_restarting_all();
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await

@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod conditions;
 pub mod configured;
+pub mod csi_node;
 pub mod difference;
 pub mod facts;
 pub mod health;

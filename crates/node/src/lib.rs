@@ -31,8 +31,10 @@
 //! tasks.spawn("node status", |stop| node.status.run(stop));
 //! tasks.spawn("node lease", |stop| node.lease.run(stop));
 //! tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
+//! tasks.spawn("CSI node", |stop| node.csi_node.run(stop));
 //! ```
 
+mod csi_node;
 pub mod decide;
 mod handle;
 mod lease;
@@ -50,6 +52,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+pub use csi_node::CsiNodeTask;
 pub use decide::health::{Pressure, Unwell};
 pub use decide::settings::{Particulars, Settings};
 pub use handle::{NodeHandle, RuntimeHeard};
@@ -80,6 +83,8 @@ pub struct NodeTasks {
     pub lease: LeaseTask,
     /// Tells the runtime the addresses of pods.
     pub pod_cidrs: PodCidrs,
+    /// Keeps the CSI node.
+    pub csi_node: CsiNodeTask,
 }
 
 /// The tasks of a node, and the handle by which others take part.
@@ -107,6 +112,7 @@ pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
             start,
         ),
         lease: LeaseTask::new(&settings, &ports, own.clone()),
+        csi_node: CsiNodeTask::new(&settings, &ports, own.clone()),
         pod_cidrs: PodCidrs { runtime: Arc::clone(&ports.runtime.info), own: own.clone() },
         status: StatusTask::new(settings, ports, facts.subscribe(), own, start),
     };

@@ -9,7 +9,7 @@ use model::ports::addresses::Addresses;
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
 use model::ports::events::NodeEvents;
-use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -33,6 +33,8 @@ pub struct NodePorts {
     pub api: Arc<dyn NodeApi>,
     /// Where its lease is.
     pub leases: Arc<dyn NodeLeases>,
+    /// Where its CSI node is.
+    pub csi_nodes: Arc<dyn CsiNodes>,
     /// The runtime whose state the node tells.
     pub runtime: Runtime,
     /// The addresses of the machine.

@@ -107,6 +107,11 @@ impl PodRuntime {
         Arc::clone(&self.killer)
     }
 
+    /// Registers the objects that a pod refers to. Its volumes need them also while no container starts.
+    pub fn register_objects(&self, pod: &Pod) {
+        self.setup.register_objects(pod);
+    }
+
     /// Ends the wait for the hook of a container that has ended.
     pub fn container_died(&self, id: &ContainerId) {
         self.starter.start_watch.ended(id);

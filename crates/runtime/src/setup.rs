@@ -61,7 +61,6 @@ impl PodSetup {
             self.cgroup(pod).await?;
         }
         if needs.start {
-            self.register_objects(pod);
             self.directories(pod).await?;
             if let Some(wait) = self.volumes.wait(pod, cancel).await {
                 return Ok(Preparation::NotReady(wait));
@@ -71,7 +70,7 @@ impl PodSetup {
     }
 
     /// Registers the objects that the pod refers to, so that they are watched.
-    fn register_objects(&self, pod: &Pod) {
+    pub(crate) fn register_objects(&self, pod: &Pod) {
         if let Some(objects) = &self.objects {
             objects.register(&view::uid(pod), pod_objects(pod));
         }

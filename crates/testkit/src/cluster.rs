@@ -5,6 +5,7 @@ mod feed;
 pub mod node_api;
 mod objects;
 mod port;
+mod storage;
 mod strategic_merge;
 mod troubles;
 mod watched;
@@ -23,6 +24,7 @@ use model::verdict::Verdict;
 
 use self::objects::Objects;
 pub use self::objects::object;
+use self::storage::Storage;
 pub use self::troubles::Trouble;
 use self::troubles::Troubles;
 use self::watched::Watched;
@@ -50,6 +52,10 @@ pub enum Ask {
     Object,
     /// For a token.
     Token,
+    /// For a claim.
+    Claim,
+    /// For a persistent volume.
+    PersistentVolume,
 }
 
 /// A pod that was removed.
@@ -126,6 +132,7 @@ struct State {
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
     objects: Objects,
+    storage: Storage,
 }
 
 /// The API server. Clones are the same one.

@@ -9,6 +9,8 @@ use e2e::api::Patch;
 use e2e::cluster::Cluster;
 use model::cluster::{PodPhase, PodTarget, Version};
 use model::ports::cluster::{Leases, Nodes, PodWrites};
+use model::ports::objects::StorageReads;
+use model::storage::ClaimName;
 use serde_json::{Value, json};
 use testbed::ControlPlaneOptions;
 use testkit::contract::assert_kept;
@@ -46,6 +48,30 @@ impl Real {
     }
 }
 
+impl Real {
+    /// Without a controller nothing binds them: each names the other already.
+    fn claim_with_volume(&self, name: &str) -> Result<()> {
+        let api = self.cluster.api();
+        let (size, modes) = (json!({ "storage": "1Mi" }), json!(["ReadWriteOnce"]));
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": name },
+            "spec": { "accessModes": modes, "resources": { "requests": size },
+                      "storageClassName": "", "volumeName": name },
+        });
+        let claims = format!("/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims");
+        let made = api.create(&claims, &claim)?;
+        let affinity = json!({ "key": "kubernetes.io/hostname", "operator": "Exists" });
+        let volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+            "spec": { "accessModes": modes, "capacity": size, "local": { "path": "/disk" },
+                      "claimRef": { "namespace": NAMESPACE, "name": name, "uid": made["metadata"]["uid"] },
+                      "nodeAffinity": { "required": { "nodeSelectorTerms": [
+                          { "matchExpressions": [affinity] } ] } } },
+        });
+        api.create("/api/v1/persistentvolumes", &volume).map(drop)
+    }
+}
+
 #[async_trait]
 impl World for Real {
     fn pods(&self) -> &dyn PodWrites {
@@ -79,6 +105,15 @@ impl World for Real {
 
     async fn make_node(&self, name: &str) -> Result<()> {
         block_in_place(|| self.cluster.api().create("/api/v1/nodes", &node(name))).map(drop)
+    }
+
+    fn storage(&self) -> &dyn StorageReads {
+        &self.adapter
+    }
+
+    async fn make_claim(&self, name: &str) -> Result<ClaimName> {
+        block_in_place(|| self.claim_with_volume(name))?;
+        Ok(ClaimName { namespace: NAMESPACE.into(), name: name.into() })
     }
 }
 

@@ -13,7 +13,7 @@ use model::ports::runtime::Runtime;
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, User};
 use testkit::clock::VirtualClock;
-use testkit::contract::node_api::{lease_contract, node_contract};
+use testkit::contract::node_api::{csi_node_contract, lease_contract, node_contract};
 use testkit::runtime::MemoryRuntime;
 
 use crate::our_node::{OurNode, Who, api_server};
@@ -59,7 +59,8 @@ fn a_real_api_server_keeps_the_contract_of_a_nodes_own_objects() -> Result<()> {
     runtime()?.block_on(async {
         let server = api_server(&kubeconfig).await?;
         node_contract(&server, "contract").await?;
-        lease_contract(&server, "contract").await
+        lease_contract(&server, "contract").await?;
+        csi_node_contract(&server, "contract").await
     })?;
     cluster.stop()
 }

@@ -89,7 +89,8 @@ impl OurNode {
         let ports = NodePorts {
             metrics: node::Metrics::new(&prometheus::Registry::new())?,
             api: server.clone(),
-            leases: server,
+            leases: server.clone(),
+            csi_nodes: server,
             runtime,
             addresses: Arc::new(MemoryAddresses::one(&who.address)),
             events: events.clone(),

@@ -10,8 +10,10 @@ use model::objects::{
 };
 use model::ports::cluster::{Change, ClusterEvents as _, Sink};
 use model::ports::objects::{
-    Freshness, ObjectReads as _, RuntimeClassFeed as _, ServiceFeed as _, TokenRequests as _,
+    Freshness, ObjectReads as _, RuntimeClassFeed as _, ServiceFeed as _, StorageReads as _,
+    TokenRequests as _,
 };
+use model::storage::ClaimName;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -254,4 +256,24 @@ async fn events_keep_to_a_rate_of_their_own() {
     }
     // Two at once, and four that wait for 50 ms each.
     assert!(begun.elapsed() >= Duration::from_millis(190), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn claims_and_persistent_volumes_are_read_one_by_one() {
+    let claim =
+        r#"{"metadata":{"uid":"c1"},"spec":{"volumeName":"pv"},"status":{"phase":"Bound"}}"#;
+    let volume = r#"{"metadata":{},"spec":{"claimRef":{"uid":"c1"},"local":{"path":"/disk"}}}"#;
+    let replies = [ok(claim), ok(volume), refused(404, "no"), refused(403, "no")];
+    let server = Server::start(replies).await;
+    let cluster = server.cluster().await;
+    let name = ClaimName { namespace: "ns".into(), name: "a/b".into() };
+    let found = cluster.claim(&name).await.unwrap().unwrap();
+    assert_eq!((&*found.volume, found.is_bound), ("pv", true));
+    let found = cluster.persistent_volume("pv").await.unwrap().unwrap();
+    assert_eq!(found.claim_uid.as_deref(), Some("c1"));
+    assert_eq!(cluster.persistent_volume("pv").await.unwrap(), None);
+    cluster.claim(&name).await.unwrap_err();
+    let claim = "/api/v1/namespaces/ns/persistentvolumeclaims/a%2Fb";
+    let volume = "/api/v1/persistentvolumes/pv";
+    assert_eq!(server.paths(4).await, [claim, volume, volume, claim]);
 }

@@ -87,6 +87,7 @@ mod tests {
             metrics: node::Metrics::new(&prometheus::Registry::new()).unwrap(),
             api: Arc::new(api.clone()),
             leases: Arc::new(api.clone()),
+            csi_nodes: Arc::new(api.clone()),
             runtime: Runtime::new(Arc::new(MemoryRuntime::new(clock.clone()))),
             addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             events: Arc::<KeptNodeEvents>::default(),

@@ -81,6 +81,7 @@ pub(crate) fn keep(
         metrics: metrics(&ports.metrics),
         api: Arc::clone(&cluster.node),
         leases: Arc::clone(&cluster.leases),
+        csi_nodes: Arc::clone(&cluster.csi_nodes),
         runtime: ports.runtime.clone(),
         addresses: Arc::clone(&cluster.addresses),
         events: Arc::clone(&ports.node_events),
@@ -94,6 +95,7 @@ pub(crate) fn keep(
     tasks.spawn("node status", |stop| node.status.run(stop));
     tasks.spawn("node lease", |stop| node.lease.run(stop));
     tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
+    tasks.spawn("CSI node", |stop| node.csi_node.run(stop));
     Some(handle)
 }
 

@@ -41,7 +41,7 @@ pub(super) fn start_volumes(
         files: Arc::clone(&ports.files),
         objects: objects.clone().map(|objects| Arc::new(objects) as _),
         tokens,
-        storage: None,
+        storage: cluster.map(|cluster| Arc::clone(&cluster.storage)),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         layout: layout.clone(),

@@ -205,6 +205,7 @@ impl World {
             pod_writes: Arc::new(api.clone()),
             node: Arc::new(self.own_node.clone().unwrap_or_default()),
             leases: Arc::new(self.own_node.clone().unwrap_or_default()),
+            csi_nodes: Arc::new(self.own_node.clone().unwrap_or_default()),
             addresses: Arc::clone(&self.addresses) as _,
             objects: Arc::new(self.rest.clone()),
             services: Arc::new(self.rest.clone()),

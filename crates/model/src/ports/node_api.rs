@@ -1,10 +1,11 @@
-//! The node's own objects on the API server: itself, and the lease that says that it lives.
+//! The node's own objects on the API server: itself, the lease that says that it lives, and its CSI node.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::ports::cluster::{ApiError, Sink};
 
@@ -39,4 +40,17 @@ pub trait NodeLeases: Debug + Send + Sync {
 
     /// Replaces it; a conflict when it is not at the version that the lease says any more.
     async fn update_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError>;
+}
+
+/// The `CSINode` of one node, which its agent keeps.
+#[async_trait]
+pub trait CsiNodes: Debug + Send + Sync {
+    /// The object of that name; `None` when it does not exist.
+    async fn csi_node(&self, name: &str) -> Result<Option<CSINode>, ApiError>;
+
+    /// Creates it; a conflict when it exists.
+    async fn create_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError>;
+
+    /// Replaces it; a conflict when it is not at the version that the object says any more.
+    async fn update_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError>;
 }

@@ -120,6 +120,7 @@ impl World {
             metrics: Metrics::new(&timed).unwrap().booted(self.booted),
             api,
             leases,
+            csi_nodes: Arc::new(self.api.clone()),
             runtime: Runtime::new(self.runtime.clone()),
             addresses: self.addresses.clone(),
             events: self.events.clone(),
@@ -127,7 +128,7 @@ impl World {
             checks: vec![self.part.clone()],
         };
         let (tasks, handle) = node::node(settings, ports);
-        let NodeTasks { feed, look, check, status, lease, pod_cidrs } = tasks;
+        let NodeTasks { feed, look, check, status, lease, pod_cidrs, csi_node } = tasks;
         let stop = CancellationToken::new();
         let mut set = JoinSet::new();
         set.spawn(feed.run(stop.clone()));
@@ -135,6 +136,7 @@ impl World {
         set.spawn(check.run(stop.clone()));
         set.spawn(status.run(stop.clone()));
         set.spawn(lease.run(stop.clone()));
+        set.spawn(csi_node.run(stop.clone()));
         set.spawn(pod_cidrs.run(stop));
         Running { handle, _tasks: set }
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSINode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use serde_json::Value;
 
 use super::strategic_merge::patched;
@@ -29,6 +30,12 @@ pub enum NodeAsk {
     CreateLease,
     /// To replace the lease.
     UpdateLease,
+    /// The CSI node.
+    GetCsiNode,
+    /// To create the CSI node.
+    CreateCsiNode,
+    /// To replace the CSI node.
+    UpdateCsiNode,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +44,7 @@ struct State {
     uids: u64,
     nodes: BTreeMap<String, Node>,
     leases: BTreeMap<String, Lease>,
+    csi_nodes: BTreeMap<String, CSINode>,
     troubles: Troubles<NodeAsk>,
     calls: Vec<(NodeAsk, Option<Value>)>,
     is_frozen: bool,
@@ -79,6 +87,11 @@ impl MemoryNodeApi {
     /// A lease, if it is there.
     pub fn lease(&self, name: &str) -> Option<Lease> {
         self.shared.state().leases.get(name).cloned()
+    }
+
+    /// A CSI node, if it is there.
+    pub fn csi_node_of(&self, name: &str) -> Option<CSINode> {
+        self.shared.state().csi_nodes.get(name).cloned()
     }
 
     /// Puts a node there, as somebody else would.
@@ -285,5 +298,41 @@ impl NodeLeases for MemoryNodeApi {
             Ok(lease)
         };
         self.call(NodeAsk::UpdateLease, None, update).await
+    }
+}
+
+#[async_trait]
+impl CsiNodes for MemoryNodeApi {
+    async fn csi_node(&self, name: &str) -> Result<Option<CSINode>, ApiError> {
+        self.call(NodeAsk::GetCsiNode, None, |state| Ok(state.csi_nodes.get(name).cloned())).await
+    }
+
+    async fn create_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
+        let create = |state: &mut State| {
+            let mut node = node.clone();
+            let name = name_of(&node.metadata);
+            if state.csi_nodes.contains_key(&name) {
+                return Err(ApiError::Conflict("it exists".to_owned()));
+            }
+            state.stamp(&mut node.metadata, true);
+            state.csi_nodes.insert(name, node.clone());
+            Ok(node)
+        };
+        self.call(NodeAsk::CreateCsiNode, None, create).await
+    }
+
+    async fn update_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
+        let update = |state: &mut State| {
+            let mut node = node.clone();
+            let name = name_of(&node.metadata);
+            let found = state.csi_nodes.get(&name).ok_or(ApiError::NotFound)?;
+            if found.metadata.resource_version != node.metadata.resource_version {
+                return Err(ApiError::Conflict("the version is another".to_owned()));
+            }
+            state.stamp(&mut node.metadata, false);
+            state.csi_nodes.insert(name, node.clone());
+            Ok(node)
+        };
+        self.call(NodeAsk::UpdateCsiNode, None, update).await
     }
 }

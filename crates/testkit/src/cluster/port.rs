@@ -194,6 +194,10 @@ impl ClusterEvents for MemoryCluster {
 mod tests {
     use anyhow::{Context as _, Result};
 
+    use k8s_openapi::api::core::v1::NodeSelectorTerm;
+    use model::ports::objects::StorageReads;
+    use model::storage::{ClaimName, ClaimRecord, PersistentVolumeRecord, PersistentVolumeSource};
+
     use super::*;
     use crate::cluster::{node, pod};
     use crate::contract::assert_kept;
@@ -223,6 +227,27 @@ mod tests {
         async fn make_node(&self, name: &str) -> Result<()> {
             self.put_node(NodeRecord { is_ready: false, ..node(name) });
             Ok(())
+        }
+        fn storage(&self) -> &dyn StorageReads {
+            self
+        }
+        async fn make_claim(&self, name: &str) -> Result<ClaimName> {
+            let key = ClaimName { namespace: "default".into(), name: name.into() };
+            let claim =
+                ClaimRecord { uid: "c1".into(), volume: name.into(), ..ClaimRecord::default() };
+            self.put_claim(&key, claim);
+            let path = "/disk".to_owned();
+            let volume = PersistentVolumeRecord {
+                claim_uid: Some("c1".into()),
+                mode: Some("Filesystem".into()),
+                access_modes: vec!["ReadWriteOnce".to_owned()],
+                mount_options: Vec::new(),
+                group: None,
+                node_affinity: Some(vec![NodeSelectorTerm::default()]),
+                source: PersistentVolumeSource::Local { path, fs_type: None },
+            };
+            self.put_persistent_volume(name, volume);
+            Ok(key)
         }
     }
 

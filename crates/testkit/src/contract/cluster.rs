@@ -8,6 +8,8 @@ use model::cluster::{
     FailedStatus, LeaseName, LeaseRecord, PodPhase, PodRemoved, PodTarget, Version,
 };
 use model::ports::cluster::{ApiError, Leases, Nodes, PodWrites};
+use model::ports::objects::StorageReads;
+use model::storage::{ClaimName, PersistentVolumeSource};
 use model::verdict::Subject;
 
 use super::{Play, Report};
@@ -28,6 +30,11 @@ pub trait World: Send + Sync {
     async fn phase(&self, name: &str) -> Result<Option<PodPhase>>;
     /// Makes a node that is not ready.
     async fn make_node(&self, name: &str) -> Result<()>;
+    /// Reads claims and persistent volumes.
+    fn storage(&self) -> &dyn StorageReads;
+    /// Makes a claim, and a local persistent volume `/disk` for it, both of that name: the volume refers to the claim,
+    /// and the claim to the volume. Nothing has bound them yet.
+    async fn make_claim(&self, name: &str) -> Result<ClaimName>;
 }
 
 /// A part of the contract.
@@ -47,6 +54,7 @@ cases! {
     what_is_not_there_is_not_found
     a_node_is_there_or_not
     a_lease_is_made_once_and_changed_from_what_was_seen
+    a_claim_and_its_volume_are_read
 }
 
 /// Plays all cases.
@@ -159,5 +167,24 @@ async fn a_lease_is_made_once_and_changed_from_what_was_seen(world: &dyn World) 
     ensure!(matches!(late, Err(ApiError::Conflict(_))), "it is another version: {late:?}");
     let seen = leases.lease(&name).await?.context("it was made")?;
     ensure!(seen == second && seen.record == record("c"), "{seen:?}");
+    Ok(())
+}
+
+async fn a_claim_and_its_volume_are_read(world: &dyn World) -> Result<()> {
+    let storage = world.storage();
+    let name = world.make_claim("data").await?;
+    let claim = storage.claim(&name).await?.context("the claim")?;
+    ensure!(&*claim.volume == "data" && !claim.uid.is_empty(), "{claim:?}");
+    ensure!(!claim.is_bound && !claim.is_being_deleted, "{claim:?}");
+    let volume = storage.persistent_volume("data").await?.context("the volume")?;
+    ensure!(volume.claim_uid.as_ref() == Some(&claim.uid), "{volume:?} is not for {claim:?}");
+    ensure!(volume.mode.as_deref() == Some("Filesystem"), "{volume:?}");
+    ensure!(volume.access_modes == ["ReadWriteOnce"], "{volume:?}");
+    ensure!(volume.node_affinity.as_ref().is_some_and(|terms| terms.len() == 1), "{volume:?}");
+    let source = PersistentVolumeSource::Local { path: "/disk".to_owned(), fs_type: None };
+    ensure!(volume.source == source, "{volume:?}");
+    let other = ClaimName { name: "none".into(), ..name };
+    ensure!(storage.claim(&other).await?.is_none(), "a claim that was not created");
+    ensure!(storage.persistent_volume("none").await?.is_none(), "a volume that was not created");
     Ok(())
 }

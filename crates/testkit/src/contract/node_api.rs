@@ -4,9 +4,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::api::storage::v1::{CSINode, CSINodeSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::node_api::{NODE_LEASES, NodeApi, NodeLeases};
+use model::ports::node_api::{CsiNodes, NODE_LEASES, NodeApi, NodeLeases};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -164,6 +165,33 @@ pub async fn lease_contract(leases: &dyn NodeLeases, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Holds for a CSI node that is not there yet.
+pub async fn csi_node_contract(api: &dyn CsiNodes, name: &str) -> Result<()> {
+    ensure!(api.csi_node(name).await?.is_none(), "a CSI node before it was created");
+    let owner = |uid: &str| OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        ..OwnerReference::default()
+    };
+    let mut node = CSINode { metadata: named(name), spec: CSINodeSpec { drivers: Vec::new() } };
+    node.metadata.owner_references = Some(vec![owner("00000000-0000-4000-8000-00000000000a")]);
+    let made = api.create_csi_node(&node).await?;
+    ensure!(made.spec == node.spec, "{made:?}");
+    let again = api.create_csi_node(&node).await;
+    ensure!(is_conflict(&again), "{again:?}");
+    let mut later = made.clone();
+    later.metadata.owner_references = Some(vec![owner("00000000-0000-4000-8000-00000000000b")]);
+    let written = api.update_csi_node(&later).await?;
+    ensure!(written.metadata.uid == made.metadata.uid, "{written:?}");
+    ensure!(written.metadata.owner_references == later.metadata.owner_references, "{written:?}");
+    ensure!(api.csi_node(name).await?.as_ref() == Some(&written), "{written:?}");
+    let stale = api.update_csi_node(&later).await;
+    ensure!(is_conflict(&stale), "{stale:?}");
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,5 +202,6 @@ mod tests {
         let api = MemoryNodeApi::default();
         node_contract(&api, "n").await.unwrap();
         lease_contract(&api, "n").await.unwrap();
+        csi_node_contract(&api, "n").await.unwrap();
     }
 }
