@@ -83,7 +83,7 @@ pub(super) fn share(directory: &Path) -> io::Result<()> {
     if outer.mount.path != path {
         let within = table.within(&path);
         let moved = within.into_iter().filter(|line| MountTable::is_child(line, outer));
-        let named = |path: &Path| open(path, place::NAMED, Mode::empty());
+        let named = |path: &Path| open(path, place::NAMED_OR_LINK, Mode::empty());
         let moved = moved.map(|line| Ok((&line.mount.path, named(&line.mount.path)?)));
         let moved: Vec<_> = moved.collect::<io::Result<_>>()?;
         mount_bind(&path, &path)?;

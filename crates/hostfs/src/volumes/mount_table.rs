@@ -1,6 +1,6 @@
 //! The mounts of this process, from `/proc/self/mountinfo`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
@@ -35,12 +35,11 @@ impl MountTable {
 
     /// What is mounted on a directory and below it, and can be reached there.
     pub(super) fn within(&self, directory: &Path) -> Vec<&Line> {
-        let parents: HashMap<u64, u64> =
-            self.lines.iter().map(|line| (line.id, line.parent)).collect();
-        let places: HashMap<(u64, &Path), u64> =
-            self.lines.iter().map(|line| ((line.parent, &*line.mount.path), line.id)).collect();
+        let mounts: HashMap<u64, &Line> = self.lines.iter().map(|line| (line.id, line)).collect();
+        let children: HashSet<(u64, &Path)> =
+            self.lines.iter().map(|line| (line.parent, &*line.mount.path)).collect();
         let within = self.lines.iter().filter(|line| line.mount.path.starts_with(directory));
-        within.filter(|line| is_reachable(line, &parents, &places)).collect()
+        within.filter(|line| is_reachable(line, &mounts, &children)).collect()
     }
 
     /// The mount on exactly this directory; the one on top if there are several.
@@ -63,20 +62,20 @@ impl MountTable {
 /// table lists them still.
 fn is_reachable(
     line: &Line,
-    parents: &HashMap<u64, u64>,
-    places: &HashMap<(u64, &Path), u64>,
+    mounts: &HashMap<u64, &Line>,
+    children: &HashSet<(u64, &Path)>,
 ) -> bool {
-    let mut chain = vec![line.id];
-    while let Some(parent) = chain.last().and_then(|id| parents.get(id)) {
-        if chain.contains(parent) {
-            break;
+    let (mut here, mut steps) = (line, 0);
+    // From each mount the way leads into the next, unless another mount is nearer.
+    while let Some(parent) = mounts.get(&here.parent).filter(|parent| parent.id != here.id) {
+        let is_nearer = |path| children.contains(&(parent.id, path));
+        steps += 1;
+        if here.mount.path.ancestors().skip(1).any(is_nearer) || steps > mounts.len() {
+            return false;
         }
-        chain.push(*parent);
+        here = parent;
     }
-    chain.iter().skip(1).all(|ancestor| {
-        let covers = |path| places.get(&(*ancestor, path)).is_some_and(|id| !chain.contains(id));
-        !line.mount.path.ancestors().any(covers)
-    })
+    true
 }
 
 /// `36 35 98:0 /root /place rw,noatime shared:1 - ext4 /dev/root rw`: the optional fields end with a dash.

@@ -20,8 +20,11 @@ const PARENT_MODE: u32 = 0o750;
 /// The mode of a file on which something is mounted.
 const FILE_MODE: u32 = 0o640;
 
-/// A descriptor that names a file or directory and does nothing else with it.
-pub(super) const NAMED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A descriptor that names a file or directory and does nothing else with it. A link is an error, with [`BENEATH`].
+pub(super) const NAMED: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// The same, and of a link it names the link itself: a mount of one would lead wherever the link does.
+pub(super) const NAMED_OR_LINK: OFlags = NAMED.union(OFlags::NOFOLLOW);
 
 /// A directory that can be listed.
 pub(super) const LISTED: OFlags =

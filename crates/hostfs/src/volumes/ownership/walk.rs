@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::crew::Crew;
 use super::set;
-use crate::volumes::place::{INSIDE, LISTED, NAMED, identity};
+use crate::volumes::place::{INSIDE, LISTED, NAMED_OR_LINK, identity};
 
 /// How many directories of one directory are kept in memory at a time.
 const MOST_NAMES: usize = 1024;
@@ -132,7 +132,7 @@ impl Walk<'_, '_> {
     }
 
     fn change(&self, name: &CStr) {
-        let opened = openat2(&self.here, name, NAMED, Mode::empty(), INSIDE);
+        let opened = openat2(&self.here, name, NAMED_OR_LINK, Mode::empty(), INSIDE);
         match opened.map_err(Into::into).and_then(|file| set(&file, &self.crew.ownership)) {
             Ok(()) => (self.count)(),
             Err(error) => self.failed(name, &error),
