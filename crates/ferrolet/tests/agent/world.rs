@@ -208,6 +208,8 @@ impl World {
             csi_nodes: Arc::new(self.own_node.clone().unwrap_or_default()),
             addresses: Arc::clone(&self.addresses) as _,
             objects: Arc::new(self.rest.clone()),
+            tokens: Arc::new(self.rest.clone()),
+            storage: Arc::new(self.rest.clone()),
             services: Arc::new(self.rest.clone()),
             classes: Arc::new(self.rest.clone()),
             events: Arc::new(self.rest.clone()),
