@@ -73,7 +73,9 @@ impl Witnesses {
                 Ok(image) => Ok(Some(image.is_some())),
                 Err(error) => Err(error.to_string()),
             },
-            ("log" | "pod-directory" | "volume", _, Some(files), _) => listed(&**files, Path::new(id)).await,
+            ("log" | "pod-directory" | "volume", _, Some(files), _) => {
+                listed(&**files, Path::new(id)).await
+            }
             ("cgroup", _, _, Some(cgroups)) => {
                 let name = CgroupName::parse(id).map_err(|error| error.to_string())?;
                 match cgroups.check(&name).await {
