@@ -3,6 +3,7 @@
 pub mod act;
 pub mod decide;
 mod take;
+mod volumes;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -88,6 +89,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
     let cleaner = Cleaner {
         runtime: runtime.intercepted(&recording),
+        volumes: Arc::new(files.volumes()),
         files: Arc::new(Intercepted::new(files as _, &recording)),
         cgroups: target.cgroups.map(|note| cgroups(&note, &recording)).transpose()?,
         clock: Arc::new(SystemClock),

@@ -15,11 +15,14 @@ use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles};
 use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::volumes::VolumeHost;
 use model::verdict::{Detail, Owner, Subject, Verdict};
+use model::volume::VolumeLayout;
 use runtime::LogLayout;
 use runtime::decide::{CLASSES, cgroups_of_pod, class_cgroup};
 
 use super::decide::{PodRemoval, RULE, grace, may_run, plan};
+use super::volumes;
 
 /// How many pods are removed at a time.
 const AT_A_TIME: usize = 8;
@@ -34,6 +37,8 @@ pub struct Cleaner {
     pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
+    /// The volumes of the host.
+    pub volumes: Arc<dyn VolumeHost>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Where logs lie.
@@ -156,6 +161,7 @@ impl Cleaner {
         }
         let logs = self.logs.pod_directory(&removal.pod, &removal.uid);
         self.remove_file(removal, Subject::PodLogs(logs), "").await?;
+        self.remove_volumes(removal).await?;
         let own = self.pods.join(removal.uid.as_str());
         self.remove_file(removal, Subject::PodDirectory(own), "").await?;
         for id in &removal.sandboxes {
@@ -167,6 +173,16 @@ impl Cleaner {
                 let verdict = self.verdict(removal, Subject::Cgroup(name), "");
                 cgroups.remove(&verdict).await.map_err(StepError::Cgroup)?;
             }
+        }
+        Ok(())
+    }
+
+    async fn remove_volumes(&self, removal: &PodRemoval) -> Result<(), StepError> {
+        let layout = VolumeLayout { pods: self.pods.clone() };
+        let on_disk = volumes::unmount(&*self.volumes, &layout, &removal.uid).await;
+        for id in on_disk.map_err(StepError::File)? {
+            let path = layout.volume(&removal.uid, &id).path();
+            self.remove_file(removal, Subject::Volume(path), &id.name).await?;
         }
         Ok(())
     }
@@ -202,7 +218,7 @@ impl Cleaner {
     ) -> Result<(), StepError> {
         let root = match subject {
             Subject::LogLink(_) => &self.logs.container_links,
-            Subject::PodDirectory(_) => &self.pods,
+            Subject::PodDirectory(_) | Subject::Volume(_) => &self.pods,
             _ => &self.logs.pod_logs,
         };
         let verdict = self.verdict(removal, subject, name);

@@ -6,10 +6,13 @@ use std::time::Duration;
 use model::ids::ContainerId;
 use model::labels;
 use model::ports::runtime::{Code, ContainerService, Runtime, SandboxService};
+use model::ports::volumes::{FileSystem, Subpath};
+use model::volume::{Plugin, VolumeId};
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
+use testkit::volumes::MemoryVolumes;
 use testkit::wanted;
 
 use super::*;
@@ -35,6 +38,7 @@ impl Node {
         let cleaner = Cleaner {
             runtime: Runtime::new(Arc::clone(&runtime)),
             files: Arc::clone(&files) as _,
+            volumes: Arc::new(MemoryVolumes::new(Arc::clone(&files))),
             clock,
             logs,
             pods: "/pods".into(),
@@ -86,6 +90,46 @@ async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
     assert_eq!(node.list("/links").await, [""; 0]);
     assert_eq!(node.list("/pods").await, [""; 0]);
     assert_eq!(node.clean().await, (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_unmounted_and_removed_and_data_elsewhere_stays() {
+    let node = Node::new();
+    node.add("web", &["sleep", "forever"], 30).await;
+    let uid = PodUid::from("uid-of-web");
+    let (layout, volumes) = (VolumeLayout { pods: "/pods".into() }, &node.cleaner.volumes);
+    let place = |plugin, name| layout.volume(&uid, &VolumeId::new(plugin, name));
+    let (disk, memory) = (place(Plugin::EmptyDir, "disk"), place(Plugin::Secret, "token"));
+    for place in [&disk, &memory] {
+        volumes.make_directory(place, 0o777).await.unwrap();
+    }
+    node.files.write(disk.path().join("file"), "text");
+    let tmpfs = FileSystem::Tmpfs { size: None, no_swap: true };
+    volumes.mount(&memory, &tmpfs).await.unwrap();
+    node.files.write("/disks/one/file", "kept");
+    let local = place(Plugin::Local, "pv");
+    volumes.bind("/disks/one".as_ref(), &local, false).await.unwrap();
+    let part = Subpath {
+        volume: local.path(),
+        path: "part".into(),
+        target: layout.subpath(&uid, "data", "main", 0),
+    };
+    volumes.bind_subpath(&part).await.unwrap();
+    assert_eq!(node.clean().await, (1, vec![]));
+    assert_eq!(node.list("/pods").await, [""; 0]);
+    assert_eq!(node.list("/disks/one").await, ["file", "part"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_with_a_foreign_volume_is_named_and_stays() {
+    let node = Node::new();
+    node.add("web", &["sleep", "forever"], 30).await;
+    let foreign = "/pods/uid-of-web/volumes/kubernetes.io~csi/pv/vol_data.json";
+    node.files.write(foreign, "{}");
+    assert_eq!(node.clean().await, (0, vec!["default/web".to_owned()]));
+    let told = node.told.lock().unwrap().clone();
+    assert!(told.iter().any(|line| line.contains("kubernetes.io~csi/pv")), "{told:?}");
+    assert_eq!(node.files.content(foreign).as_deref(), Some(&b"{}"[..]));
 }
 
 #[tokio::test(start_paused = true)]

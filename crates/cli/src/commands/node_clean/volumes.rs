@@ -1,0 +1,33 @@
+//! The volumes of a pod that goes.
+
+use model::ids::PodUid;
+use model::ports::files::FileError;
+use model::ports::volumes::VolumeHost;
+use model::volume::{Plugin, VolumeId, VolumeLayout};
+
+/// Ends the mounts of a pod's volumes. Those that lie on the node's disk are returned: they can be removed. Volumes of
+/// plugins that the agent does not have are left alone.
+pub(super) async fn unmount(
+    volumes: &dyn VolumeHost,
+    layout: &VolumeLayout,
+    uid: &PodUid,
+) -> Result<Vec<VolumeId>, FileError> {
+    let subpaths = layout.subpaths(uid);
+    for volume in volumes.directories(&subpaths).await? {
+        volumes.clean_subpaths(&subpaths, &volume).await?;
+    }
+    let mut on_disk = Vec::new();
+    let plugins = layout.pod(uid).join("volumes");
+    for directory in volumes.directories(&plugins).await? {
+        let Some(plugin) = Plugin::from_directory(&directory) else { continue };
+        for name in volumes.directories(&plugins.join(&directory)).await? {
+            let id = VolumeId::new(plugin, &name);
+            volumes.unmount(&layout.volume(uid, &id)).await?;
+            // Of others the directory was a mount point alone. It is removed with the pod's, if it is empty.
+            if plugin == Plugin::EmptyDir || plugin.requires_remount() {
+                on_disk.push(id);
+            }
+        }
+    }
+    Ok(on_disk)
+}
