@@ -22,7 +22,7 @@ impl Progress {
             }
             if is_failure(line) {
                 let name = lines.next().unwrap_or_default();
-                progress.failed.push(name.replacen(" [It]", "", 1));
+                progress.failed.push(without_labels(name).replacen(" [It]", "", 1));
             }
         }
         progress
@@ -37,6 +37,14 @@ impl Progress {
             self.done,
             self.failed.len()
         )
+    }
+}
+
+/// ginkgo puts the labels of a spec behind its name, in brackets and with commas.
+fn without_labels(name: &str) -> &str {
+    match name.rsplit_once(" [") {
+        Some((name, labels)) if labels.contains(", ") => name,
+        _ => name,
     }
 }
 
@@ -58,7 +66,7 @@ Running in parallel across 8 processes
 SSS•S•
 ------------------------------
 • [FAILED] [300.123 seconds]
-[sig-node] Pods [It] should run [NodeConformance]
+[sig-node] Pods [It] should run [NodeConformance] [sig-node, NodeConformance]
 k8s.io/kubernetes/test/e2e/common/node/pods.go:123
 ------------------------------
 SS•
