@@ -5,10 +5,10 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster record test soak bench testbed tools fmt lint
+.PHONY: help run cluster record test soak bench conformance testbed tools fmt lint
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 run: ## set up and run the sample pod on a containerd of its own
 	@e2e/parts/build.sh containerd runc cni
@@ -35,6 +35,9 @@ soak: ## long tests in parts of at most an hour (PART="NAME…"; all parts by de
 
 bench: ## measure ferrolet and the upstream kubelet side by side, in parts (PART="NAME…" ROUNDS=N)
 	@scripts/bench.sh $(PART)
+
+conformance: ## run upstream's end-to-end suite on a node (FOCUS=REGEX SKIP=REGEX AGENT=upstream QUICK=1 PROCS=8)
+	@scripts/conformance.sh
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

@@ -5,10 +5,12 @@
 #
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/NAME-TAG.tar
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/extra/NAME-TAG.tar    (those that few tests import)
+#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/conformance/NAME-TAG.tar    (for `make conformance`)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/vm/guest
 #
 # What would come out the same is left alone. What the build needs from the system is in
-# parts/build.sh, which installs it. Called with `images` or `guest`, it makes those alone.
+# parts/build.sh, which installs it. Called with `images` or `guest`, it makes those alone;
+# `conformance` is made only when it is named.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -44,6 +46,12 @@ only=${1:-}
 if asked images; then
   workload=$(static workload)
   cargo run $quiet --locked -p test-images -- --workload "$workload" --into "$testbed/images"
+fi
+if [ "$only" = conformance ]; then
+  workload=$(static workload)
+  # Optimized: the images have hundreds of megabytes, of which digests are computed.
+  cargo run $quiet --locked --profile image -p test-images -- conformance --testbed "$testbed" --workload "$workload" \
+    --into "$testbed/images/conformance"
 fi
 if asked guest; then
   guest=$(static guest)

@@ -13,6 +13,8 @@
 #     bin/PROGRAM              link to the program of the version now wanted
 #     cni/PLUGIN               the same for the CNI plugins
 #     NAME/VERSION/FILE        link to a file copied from a part
+#     conformance/FILE         upstream's end-to-end suite
+#     userland/                programs for the images of that suite; see userland.sh
 #     vm/                      what the virtual machine is made of; see vm.sh
 #     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum and the table line
 #     log/NAME.log             what the last build of that part printed
@@ -22,14 +24,15 @@
 # is whole. Parts of other versions stay and can be deleted at any time.
 #
 # Called with names of parts, it makes those alone; `vm` is one of them. `systemd` installs the packages that only
-# `make soak PART=vm` needs.
+# `make soak PART=vm` needs. `conformance` is made only when it is named.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
 
 # name | Go module | where it goes | cgo | items
-# It goes to bin or cni when it is programs to build, and to files when it is files to copy. Items are
-# packages or files, as paths in the module; NAME=PATH gives one a name other than its last element.
+# It goes to bin, cni or conformance when it is programs to build, and to files when it is files to copy. Items are
+# packages or files, as paths in the module; NAME=PATH gives one a name other than its last element. Among programs,
+# NAME.test is the test of a package, NAME.crt and NAME.key are files, and MODULE@PATH is a package of another module.
 PARTS='
 containerd    | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
 runc          | github.com/opencontainers/runc         | bin   | 1 | runc=.
@@ -39,6 +42,11 @@ kubelet       | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
 kubelet-api   | k8s.io/kubelet                         | files | 0 | podresources-v1.proto=pkg/apis/podresources/v1/api.proto podresources-v1alpha1.proto=pkg/apis/podresources/v1alpha1/api.proto
 etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
+'
+
+# Parts that are made only when they are named: the end-to-end suite takes ten minutes.
+PARTS_ON_DEMAND='
+conformance   | k8s.io/kubernetes                      | conformance | 0 | e2e.test=test/e2e agnhost=test/images/agnhost ginkgo=github.com/onsi/ginkgo/v2@ginkgo localhost.crt=test/images/agnhost/porter/localhost.crt localhost.key=test/images/agnhost/porter/localhost.key
 '
 
 # Build tags, and the variable that makes a program report its version, for parts that have them.
@@ -51,6 +59,7 @@ declare -A VERSION_VARIABLE=(
   [cni]='github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion'
   [kubelet]='k8s.io/component-base/version.gitVersion'
   [control-plane]='k8s.io/component-base/version.gitVersion'
+  [conformance]='k8s.io/component-base/version.gitVersion'
 )
 
 # What the system must have, first to build and then to run the tests:
@@ -77,6 +86,14 @@ binutils        | binutils             | command -v strip
 SYSTEMD_PACKAGES='
 systemd         | systemd              | test -x /lib/systemd/systemd
 dbus-daemon     | dbus-daemon          | command -v dbus-daemon
+'
+
+# The same, for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
+CONFORMANCE_PACKAGES='
+bash            | bash                 | command -v bash
+busybox         | busybox              | command -v busybox
+curl            | curl                 | command -v curl
+netcat-openbsd  | netcat               | command -v nc
 '
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -177,9 +194,23 @@ build_programs() { # name module version cgo output item...
     link+=" -X ${VERSION_VARIABLE[$name]}=$version"
   fi
   for item in "$@"; do
-    CGO_ENABLED=$cgo go build -mod=readonly -buildvcs=false -trimpath -tags "${TAGS[$name]:-}" -ldflags "$link" \
-      -o "$output/$(item_name "$item")" "$module$(item_path "$item")" || return
+    case $item in
+      *.crt=* | *.key=*) copy_files "$module" "$output" "$item" || return ;;
+      *.test=*) go_compile "$name" "$cgo" test -c -vet=off -ldflags "$link" \
+        -o "$output/$(item_name "$item")" "$module$(item_path "$item")" || return ;;
+      *@*) go_compile "$name" "$cgo" build -ldflags "$link" \
+        -o "$output/$(item_name "$item")" "$(item_path "$item" | sed -e 's|^/||' -e 's|@|/|')" || return ;;
+      *) go_compile "$name" "$cgo" build -ldflags "$link" \
+        -o "$output/$(item_name "$item")" "$module$(item_path "$item")" || return ;;
+    esac
   done
+}
+
+go_compile() { # name cgo command argument...
+  local name=$1 cgo=$2
+  local command=$3
+  shift 3
+  CGO_ENABLED=$cgo go "$command" -mod=readonly -buildvcs=false -trimpath -tags "${TAGS[$name]:-}" "$@"
 }
 
 copy_files() { # module output item...
@@ -266,6 +297,7 @@ main() { # names of parts; all of them if there are none
   # People who only run the agent need no virtual machine.
   [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
   [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
+  [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES PARTS+=$PARTS_ON_DEMAND
   install_packages
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
@@ -273,6 +305,7 @@ main() { # names of parts; all of them if there are none
     provide "$row"
   done
   [[ $# -gt 0 && $wanted != *" vm "* ]] || "$here/vm.sh" "$testbed"
+  [[ $wanted != *" conformance "* ]] || "$here/userland.sh" "$testbed"
 }
 
 main "$@"

@@ -61,7 +61,20 @@ const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Agent, &["ferrolet", "podgc-main"]),
     (Layer::Binary, &["cli"]),
     (Layer::Testkit, &["testkit"]),
-    (Layer::Test, &["sim", "e2e", "bench", "testbed", "workload", "guest", "vm", "test-images"]),
+    (
+        Layer::Test,
+        &[
+            "sim",
+            "e2e",
+            "bench",
+            "conformance",
+            "testbed",
+            "workload",
+            "guest",
+            "vm",
+            "test-images",
+        ],
+    ),
     (Layer::Tool, &["xtask"]),
 ];
 

@@ -1,7 +1,10 @@
 //! The files of an image.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use tar::{Builder, EntryType, Header};
 
@@ -34,6 +37,32 @@ impl Layer {
         }
         self.entries.insert(path.to_owned(), entry);
         self
+    }
+
+    /// Adds all that is in a directory of this machine.
+    pub fn with_tree(self, directory: &Path) -> Result<Self, Error> {
+        self.with_tree_at(directory, "")
+    }
+
+    fn with_tree_at(mut self, directory: &Path, place: &str) -> Result<Self, Error> {
+        let list = |source| Error::List { path: directory.to_owned(), source };
+        for entry in fs::read_dir(directory).map_err(list)? {
+            let path = entry.map_err(list)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let place = format!("{place}/{name}");
+            let read = |source| Error::Read { path: path.clone(), source };
+            let metadata = fs::symlink_metadata(&path).map_err(read)?;
+            let mode = metadata.permissions().mode() & 0o7777;
+            self = if metadata.is_dir() {
+                self.with(&place, Entry::Directory { mode }).with_tree_at(&path, &place)?
+            } else if metadata.is_symlink() {
+                let target = fs::read_link(&path).map_err(read)?.to_string_lossy().into_owned();
+                self.with(&place, Entry::Symlink { target })
+            } else {
+                self.with(&place, Entry::File { content: fs::read(&path).map_err(read)?, mode })
+            };
+        }
+        Ok(self)
     }
 
     /// The layer as an uncompressed tar archive.
@@ -92,5 +121,26 @@ impl Archive {
         self.builder
             .into_inner()
             .map_err(|source| Error::Entry { path: "the end".to_owned(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_becomes_entries_with_modes_and_links() -> Result<(), Box<dyn std::error::Error>> {
+        let tree = tempfile::tempdir()?;
+        fs::create_dir(tree.path().join("bin"))?;
+        fs::write(tree.path().join("bin/busybox"), "program")?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(tree.path().join("bin/busybox"), mode.clone())?;
+        fs::set_permissions(tree.path().join("bin"), mode)?;
+        std::os::unix::fs::symlink("busybox", tree.path().join("bin/ls"))?;
+        let expected = Layer::default()
+            .with("bin/busybox", Entry::File { content: b"program".to_vec(), mode: 0o755 })
+            .with("bin/ls", Entry::Symlink { target: "busybox".to_owned() });
+        assert_eq!(Layer::default().with_tree(tree.path())?, expected);
+        Ok(())
     }
 }

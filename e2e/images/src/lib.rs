@@ -18,6 +18,7 @@
 )]
 
 pub mod catalogue;
+pub mod conformance;
 mod error;
 mod image;
 mod layer;

@@ -11,15 +11,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use lexopt::{Arg, ValueExt};
+use test_images::Image;
+use test_images::conformance::{self, Inputs};
 use test_images::registry::{Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
+       test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
        test-images serve --from DIRECTORY [--port PORT]";
 
 /// What to do.
 enum Task {
     /// Write the images around a workload into a directory.
     Write { workload: PathBuf, into: PathBuf },
+    /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
+    WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Serve the images of a directory to programs on this machine; at port 0, wherever there is
     /// room.
     Serve { from: PathBuf, port: u16 },
@@ -28,21 +33,28 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match arguments().context(USAGE)? {
         Task::Write { workload, into } => write_images(&workload, &into),
+        Task::WriteConformance { testbed, workload, into } => {
+            let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
+            write_all(&conformance::images(&inputs), &into)
+        }
         Task::Serve { from, port } => serve_images(&from, port),
     }
 }
 
 fn write_images(workload: &Path, into: &Path) -> anyhow::Result<()> {
-    let executable = fs::read(workload)
-        .with_context(|| format!("reading the workload {}", workload.display()))?;
-    for (images, into) in [
-        (test_images::catalogue(&executable), into.to_owned()),
-        (test_images::extra(&executable), into.join(test_images::EXTRA)),
-    ] {
-        for image in images {
-            let path = image.write(&into)?;
-            writeln!(io::stdout(), "{} in {}", image.name(), path.display())?;
-        }
+    let executable = read_workload(workload)?;
+    write_all(&test_images::catalogue(&executable), into)?;
+    write_all(&test_images::extra(&executable), &into.join(test_images::EXTRA))
+}
+
+fn read_workload(workload: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(workload).with_context(|| format!("reading the workload {}", workload.display()))
+}
+
+fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
+    for image in images {
+        let path = image.write(into)?;
+        writeln!(io::stdout(), "{} in {}", image.name(), path.display())?;
     }
     Ok(())
 }
@@ -62,11 +74,13 @@ fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
 
 fn arguments() -> Result<Task, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
-    let (mut workload, mut into, mut from) = (None, None, None);
-    let (mut serving, mut port) = (false, 0);
+    let (mut workload, mut into, mut from, mut testbed) = (None, None, None, None);
+    let (mut serving, mut for_conformance, mut port) = (false, false, 0);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(word) if word == "serve" && !serving => serving = true,
+            Arg::Value(word) if word == "conformance" && !serving => for_conformance = true,
+            Arg::Long("testbed") if for_conformance => testbed = Some(parser.value()?.into()),
             Arg::Long("from") if serving => from = Some(parser.value()?.into()),
             Arg::Long("port") if serving => port = parser.value()?.parse()?,
             Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
@@ -77,8 +91,11 @@ fn arguments() -> Result<Task, lexopt::Error> {
     if serving {
         return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port });
     }
-    Ok(Task::Write {
-        workload: workload.ok_or("--workload is needed")?,
-        into: into.ok_or("--into is needed")?,
-    })
+    let workload = workload.ok_or("--workload is needed")?;
+    let into = into.ok_or("--into is needed")?;
+    if for_conformance {
+        let testbed = testbed.ok_or("--testbed is needed")?;
+        return Ok(Task::WriteConformance { testbed, workload, into });
+    }
+    Ok(Task::Write { workload, into })
 }

@@ -130,6 +130,11 @@ impl Parts {
         }
     }
 
+    /// Upstream's end-to-end suite, which `make conformance` builds.
+    pub fn conformance(&self) -> PathBuf {
+        self.root.join("conformance")
+    }
+
     /// What a virtual machine is made of: its kernel, and the program it starts with.
     pub fn vm(&self) -> PathBuf {
         self.root.join("vm")

@@ -30,6 +30,7 @@ pub(crate) enum Command {
         signals: BTreeSet<Signal>,
     },
     Env,
+    Uid,
     Cat {
         file: OsString,
     },
@@ -69,6 +70,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("trap") => Command::Trap(trap(&mut parser)?),
         Some("ignore") => ignore(&mut parser)?,
         Some("env") => Command::Env,
+        Some("uid") => Command::Uid,
         Some("cat") => Command::Cat { file: parser.value()? },
         Some("write") => write(&mut parser)?,
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },

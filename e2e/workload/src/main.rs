@@ -42,6 +42,7 @@ usage: workload COMMAND
                                              print what arrives; after the first, DURATION and exit
   ignore SIGNAL...                           and sleep forever
   env                                        print the environment, sorted
+  uid                                        print the effective user
   cat FILE                                   print a file
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
@@ -77,6 +78,7 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Trap(trap) => wait::trap(&trap),
         Command::Ignore { signals } => wait::ignore(&signals),
         Command::Env => show::environment(),
+        Command::Uid => show::effective_user(),
         Command::Cat { file } => show::file(&file),
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),

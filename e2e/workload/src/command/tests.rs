@@ -21,6 +21,7 @@ fn each_command_has_its_form() {
         ("crash-after 1s 3", Command::CrashAfter { time: second, code: 3 }),
         ("ignore TERM INT", Command::Ignore { signals: signals(["INT", "TERM"]) }),
         ("env", Command::Env),
+        ("uid", Command::Uid),
         ("cat /a", Command::Cat { file: "/a".into() }),
         ("args", Command::Args { arguments: vec![] }),
         ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
