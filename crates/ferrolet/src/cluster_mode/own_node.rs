@@ -69,8 +69,8 @@ pub(crate) fn settings(
     node::Settings::new(config, own)
 }
 
-/// Starts to keep the node's object and its lease, where there is a cluster.
-pub(crate) fn keep(
+/// Starts the tasks that maintain the Node object and its lease, where there is a cluster.
+pub(crate) fn start_node(
     settings: &Settings,
     ports: &Ports,
     pleg: pleg::Health,
