@@ -12,7 +12,7 @@ use ferrolet::wiring::{Agent, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
@@ -166,8 +166,7 @@ impl Node {
             let (outside, life) = both();
             Arc::new(FaultyLooks { outside, life })
         };
-        let (outside, life) = both();
-        let runtime = Runtime::new(Arc::new(FaultyRuntime { outside, life }));
+        let runtime = FaultyRuntime::runtime(&self.outside, life);
         let (outside, life) = both();
         let files = Arc::new(FaultyFiles { outside, life });
         let (outside, life) = both();

@@ -37,7 +37,7 @@ impl MemoryRuntime {
         object: String,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
-        self.call_slower(method, object, effect, self.slower_by).await
+        self.call_slower(method, object, effect, self.delay()).await
     }
 
     /// The same of a call that makes something, whose name it holds until it has an effect. One that does
@@ -49,7 +49,7 @@ impl MemoryRuntime {
         held: Result<Held<'_>, Refusal>,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
-        let slower_by = if held.is_ok() { self.slower_by } else { Duration::ZERO };
+        let slower_by = if held.is_ok() { self.delay() } else { Duration::ZERO };
         let effect = async move {
             let _held = held?;
             effect.await
