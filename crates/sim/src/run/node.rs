@@ -166,17 +166,13 @@ impl Node {
             let (outside, life) = both();
             Arc::new(FaultyLooks { outside, life })
         };
-        let runtime = FaultyRuntime::runtime(&self.outside, life);
-        let (outside, life) = both();
-        let files = Arc::new(FaultyFiles { outside, life });
-        let (outside, life) = both();
-        let (torn, place) = (Arc::default(), Place::Journal);
-        let journal = Arc::new(FaultySegments { outside, life, torn, place });
-        let (outside, life) = both();
-        let cgroups = Arc::new(FaultyCgroups { outside, life });
+        let journal = {
+            let ((outside, life), torn, place) = (both(), Arc::default(), Place::Journal);
+            Arc::new(FaultySegments { outside, life, torn, place })
+        };
         Ports {
-            runtime,
-            files,
+            runtime: FaultyRuntime::runtime(&self.outside, life),
+            files: FaultyFiles::files(&self.outside, life),
             http: web(&self.outside.web, Asked::Web),
             pod_http: web(&self.outside.pod_web, Asked::PodWeb),
             logs: looks(),
@@ -185,7 +181,7 @@ impl Node {
             journal,
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: looks(),
-            cgroups: Some(cgroups),
+            cgroups: Some(FaultyCgroups::cgroups(&self.outside, life)),
             packet_filter: None,
             cluster: None,
             pools: Vec::new(),
