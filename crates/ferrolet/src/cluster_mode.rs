@@ -40,8 +40,8 @@ use crate::wiring::{Ports, Settings};
 pub(crate) use event_writer::start_event_writer;
 pub(crate) use host_ips::{follow_host_ips, host_ips};
 pub(crate) use objects::start_object_store;
-pub(crate) use own_node::{GivenNode, settings as own_node, start_node};
-pub(crate) use setup_failed::tell_setup_failed;
+pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
+pub(crate) use setup_failed::report_setup_failed;
 pub(crate) use start_times::StartTimer;
 
 /// Who writes events.

@@ -1,4 +1,4 @@
-//! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
+//! `ferrolet run`: reads the configuration, waits for the runtime, and runs until a signal.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,16 +31,16 @@ use tracing::{info, warn};
 
 use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
-use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
+use crate::cluster_mode::{NodeInputs, connect, own_node, report_setup_failed};
 use crate::decide::former_devices::former_devices;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
-use crate::feature_metrics::{tell_features, tell_losing_support};
+use crate::feature_metrics::{register_features, register_losing_support};
 use crate::kernel_settings::set_kernel;
 use crate::node_cgroups;
 use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
-use crate::pod_cidr::tell_pod_cidr;
+use crate::pod_cidr::set_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
@@ -52,13 +52,13 @@ use crate::wiring::{
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the start waits for what the runtime can do, which hardly any pod asks for.
+/// How long the start waits for the features of the runtime, which few pods need.
 const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where the journal of removals is, below the root directory.
 pub const JOURNAL: &str = "ferrolet/journal";
 
-/// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
+/// How long an agent that was killed may take to be gone. After that, a running agent is reported.
 const LAST_AGENT: Duration = Duration::from_secs(3);
 
 /// Runs the agent.
@@ -94,7 +94,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         host_ips: node_ips(&asked_ips, &node_name, &hostfs::by_default_route()),
         healthz: healthz_address(&config),
         own_node: args.kubeconfig.is_some().then(|| {
-            let given = GivenNode {
+            let given = NodeInputs {
                 name: node_name.clone(),
                 labels: args.node_labels,
                 ips: asked_ips,
@@ -172,14 +172,14 @@ pub fn node_name(wanted: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-/// Where the agent is asked, and where it leaves its notes.
+/// The agent's place on this machine, and what it reports to there.
 struct Here<'a> {
     root_dir: &'a Path,
     kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
     traces: Option<Traces>,
-    /// How often the service manager wants to hear that the agent is well.
+    /// The watchdog period of the service manager.
     watchdog: Option<Duration>,
     /// Whether no certificate for the node's API is configured.
     generates_certificate: bool,
@@ -224,7 +224,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
         let (server, now) = (&*cluster.events, SystemClock.now());
-        tell_setup_failed(server, &inputs.node_name, early.into_kept(), error, now).await;
+        report_setup_failed(server, &inputs.node_name, early.into_kept(), error, now).await;
     }
     let Prepared { settings, ports, local } = prepared?;
     let mut agent = Agent::start(&settings, ports, Some(local));
@@ -240,7 +240,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             Ok(())
         }
         broken = agent.broken() => Err(broken.into()),
-        () = alive => unreachable!("it tells without end"),
+        () = alive => unreachable!("it reports without end"),
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
     }
@@ -261,10 +261,10 @@ async fn prepare(
     cluster: Option<ClusterPorts>,
 ) -> Result<Prepared> {
     let (config, metrics) = (inputs.config, Registry::new());
-    tell_features(&metrics, config).context("tell which features are on")?;
+    register_features(&metrics, config).context("register the metric of features")?;
     let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
     let name = wait_for_runtime(&*runtime, endpoint.path()).await;
-    tell_pod_cidr(&*runtime, &config.pod_cidr).await;
+    set_pod_cidr(&*runtime, &config.pod_cidr).await;
     let in_user_namespace = hostfs::in_user_namespace();
     set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
     let opened = open_cgroups(config, &inputs.node, &runtime, &metrics).await?;
@@ -310,12 +310,12 @@ async fn prepare(
     Ok(Prepared { settings, ports, local })
 }
 
-/// The packet filter, if others are to find in it what they expect of a node.
+/// The packet filter, if the agent maintains its chains.
 fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<HostPacketFilter>> {
     config.make_iptables_util_chains.then(Arc::default)
 }
 
-/// Whoever cleans up after this agent must find the runtime without it.
+/// The runtime of this agent: a clean-up must find it without the agent.
 fn runtime_note(
     settings: &Settings,
     endpoint: &Endpoint,
@@ -345,13 +345,12 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// What the runtime can do. One that does not say in time can do nothing besides what all can, until
-/// it is asked again.
+/// The features of the runtime. One that does not answer in time has none until its next status.
 async fn runtime_features(runtime: &dyn RuntimeInfo) -> RuntimeFeatures {
     match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
         Ok(Ok(status)) => return status.features,
-        Ok(Err(error)) => warn!(%error, "the runtime does not say what it can do"),
-        Err(_) => warn!("the runtime takes long to say what it can do"),
+        Ok(Err(error)) => warn!(%error, "Cannot read the features of the runtime"),
+        Err(_) => warn!("Runtime is slow to report its features"),
     }
     RuntimeFeatures::default()
 }
@@ -375,8 +374,7 @@ async fn open_cgroups(
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
     if asked == DriverAnswer::CannotSay {
-        tell_losing_support(metrics)
-            .context("tell that the runtime is too old for later versions")?;
+        register_losing_support(metrics).context("register the metric of the runtime's support")?;
     }
     let driver = asked.named().unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,
@@ -391,7 +389,7 @@ async fn open_cgroups(
     Ok(OpenedCgroups { settings, port: Some(Arc::new(port)), pool: Some(pool) })
 }
 
-/// Where whoever cleans up after this agent finds the cgroups of its pods.
+/// The cgroups of this agent's pods, for the same.
 fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
     let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
     Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })

@@ -43,7 +43,7 @@ pub use self::given::{ManifestUrl, Ports, Settings};
 use self::node_api::NodeApiPorts;
 use self::servers::{ServerInputs, start_servers};
 use crate::adopt::Adoption;
-use crate::cgroup_metrics::tell_cgroup_version;
+use crate::cgroup_metrics::register_cgroup_version;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
     WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_object_store,
@@ -65,7 +65,7 @@ use crate::runtime_state::runtime_state;
 use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
-use crate::sync_metrics::{SyncMetrics, tell_node_name};
+use crate::sync_metrics::{SyncMetrics, register_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 
@@ -285,10 +285,12 @@ fn status_manager(
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
-    tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
+    register_node_name(&ports.metrics, &settings.node_name)
+        .expect("no other part has the node's name");
     let version = settings.node.machine.cgroups;
-    tell_cgroup_version(&ports.metrics, version).expect("nobody else tells of cgroups");
-    SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
+    register_cgroup_version(&ports.metrics, version)
+        .expect("no other part has the version of cgroups");
+    SyncMetrics::new(&ports.metrics).expect("no other part counts pods")
 }
 
 /// Catches panics in the work for single pods, and reports them.

@@ -32,7 +32,7 @@ const NO_CPU_LIMITS: &str = "CPU hardcapping unsupported";
 
 /// The inputs of the Node object that are not part of the configuration.
 #[derive(Debug)]
-pub(crate) struct GivenNode {
+pub(crate) struct NodeInputs {
     pub(crate) name: String,
     /// From `--node-labels`.
     pub(crate) labels: BTreeMap<String, String>,
@@ -50,7 +50,7 @@ pub(crate) struct GivenNode {
 pub(crate) fn settings(
     config: &KubeletConfiguration,
     node: &NodeSettings,
-    given: GivenNode,
+    given: NodeInputs,
 ) -> node::Settings {
     let own = Particulars {
         hostname: given.name.clone(),
@@ -129,7 +129,7 @@ mod tests {
     fn what_pods_are_held_against_is_declared() {
         let mut config = KubeletConfiguration::default();
         let declared = |config: &KubeletConfiguration| {
-            let given = GivenNode {
+            let given = NodeInputs {
                 name: "n".to_owned(),
                 labels: BTreeMap::new(),
                 ips: Vec::new(),
@@ -150,7 +150,7 @@ mod tests {
     fn what_flags_say_reaches_the_node() {
         let config = KubeletConfiguration::default();
         let any = "::".parse().unwrap();
-        let given = GivenNode {
+        let given = NodeInputs {
             name: "n".to_owned(),
             labels: [("zone".to_owned(), "a".to_owned())].into(),
             ips: vec![any],
