@@ -88,17 +88,17 @@ impl Cgroups for TimedCgroups {
     }
 }
 
-/// Tells which version of cgroups the machine has.
-pub(crate) fn tell_cgroup_version(
+/// Registers the metric of the cgroup version of the machine.
+pub(crate) fn register_cgroup_version(
     registry: &Registry,
     version: machine::Cgroups,
 ) -> prometheus::Result<()> {
-    let told = IntGauge::new("kubelet_cgroup_version", "The version of cgroups of this machine.")?;
-    told.set(match version {
+    let gauge = IntGauge::new("kubelet_cgroup_version", "The version of cgroups of this machine.")?;
+    gauge.set(match version {
         machine::Cgroups::V1 => 1,
         machine::Cgroups::V2 => 2,
     });
-    registry.register(Box::new(told))
+    registry.register(Box::new(gauge))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         let (registry, name) = (Registry::new(), CgroupName::parse("/kubepods").unwrap());
         let inner = Arc::new(MemoryCgroups::new(CgroupDriver::Cgroupfs));
         let cgroups = TimedCgroups::new(Arc::clone(&inner) as _, &registry).unwrap();
-        tell_cgroup_version(&registry, machine::Cgroups::V2).unwrap();
+        register_cgroup_version(&registry, machine::Cgroups::V2).unwrap();
         let values = CgroupValues { memory_limit: Some(1 << 20), ..CgroupValues::default() };
         cgroups.create(&name, &CgroupValues::default()).await.unwrap();
         for _ in 0..2 {

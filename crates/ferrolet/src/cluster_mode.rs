@@ -1,5 +1,4 @@
-//! What an agent of a cluster does besides: pods of the API server, mirrors of the node's own, and statuses
-//! on their way there.
+//! The parts of an agent in a cluster: the source of pods, the writer of statuses and the mirror pods.
 
 mod event_writer;
 mod host_ips;
@@ -33,7 +32,6 @@ use pods::source::SourceWatch;
 use pods::source::api::{ApiCopies, ApiSource, api_source};
 use process::tasks::Tasks;
 use process::version::USER_AGENT;
-use status::StartTimes;
 use status::store::StatusReader;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
@@ -41,12 +39,12 @@ use tracing::info;
 
 use crate::wiring::{Ports, Settings};
 
-pub(crate) use event_writer::tell_events;
+pub(crate) use event_writer::start_event_writer;
 pub(crate) use host_ips::{follow_host_ips, host_ips};
-pub(crate) use objects::provide;
-pub(crate) use own_node::{GivenNode, keep, settings as own_node};
-pub(crate) use setup_failed::tell_setup_failed;
-pub(crate) use start_times::time_starts;
+pub(crate) use objects::start_object_store;
+pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
+pub(crate) use setup_failed::report_setup_failed;
+pub(crate) use start_times::StartTimer;
 
 /// Who writes events.
 const COMPONENT: &str = "kubelet";
@@ -115,15 +113,15 @@ pub(crate) async fn connect(
     }))
 }
 
-/// Follows the pods of the API server, where there is one.
-pub(crate) fn follow(
+/// Starts the source of pods of the API server, where there is one.
+pub(crate) fn start_api_source(
     settings: &Settings,
     ports: &Ports,
     node: Option<&NodeHandle>,
     tasks: &mut Tasks,
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
-    let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
+    let (source, pods, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
     if !settings.restart_rules {
         source.drop_restart_rules();
     }
@@ -131,7 +129,7 @@ pub(crate) fn follow(
     tasks.spawn("pods of the API server", |stop| async move {
         stop.run_until_cancelled(follow_pods(&source, node.as_ref())).await;
     });
-    Some((told, copies))
+    Some((pods, copies))
 }
 
 /// Follows the pods for ever.
@@ -170,21 +168,21 @@ pub(crate) struct WriterInputs<'a> {
     pub(crate) copies: Option<ApiCopies>,
     pub(crate) states: WorkerStates,
     /// How long pods take to start, and statuses to be written.
-    pub(crate) times: Option<(StartTimes, status::Metrics)>,
+    pub(crate) timer: Option<StartTimer>,
     pub(crate) statuses: &'a StatusReader,
 }
 
 /// Starts the status writer and the mirror pods; returns the channel that takes the static pods.
-pub(crate) fn tell(
+pub(crate) fn start_status_writer(
     settings: &Settings,
     ports: &Ports,
     inputs: WriterInputs<'_>,
     panics: &PanicGuard,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
-    let WriterInputs { copies, states, times, statuses } = inputs;
+    let WriterInputs { copies, states, timer, statuses } = inputs;
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
-    let (starts, metrics) = times?;
+    let StartTimer { times: starts, metrics } = timer?;
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),

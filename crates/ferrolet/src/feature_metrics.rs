@@ -44,8 +44,8 @@ impl Collector for FeatureMetrics {
     }
 }
 
-/// Lets whoever asks for metrics know which features are on.
-pub(crate) fn tell_features(
+/// Registers the metric of the features.
+pub(crate) fn register_features(
     registry: &Registry,
     config: &KubeletConfiguration,
 ) -> prometheus::Result<()> {
@@ -53,13 +53,13 @@ pub(crate) fn tell_features(
     registry.register(Box::new(FeatureMetrics { about, switched }))
 }
 
-/// Lets them know that a later version does not work with the runtime of this node.
-pub(crate) fn tell_losing_support(registry: &Registry) -> prometheus::Result<()> {
+/// Registers the metric that reports that a later version does not work with the runtime of this node.
+pub(crate) fn register_losing_support(registry: &Registry) -> prometheus::Result<()> {
     let help =
         "The version of Kubernetes that does not work any more with the runtime of this node.";
-    let told = IntGaugeVec::new(Opts::new("kubelet_cri_losing_support", help), &["version"])?;
-    told.with_label_values(&[FIRST_TO_NEED_AN_ANSWER]).set(1);
-    registry.register(Box::new(told))
+    let gauge = IntGaugeVec::new(Opts::new("kubelet_cri_losing_support", help), &["version"])?;
+    gauge.with_label_values(&[FIRST_TO_NEED_AN_ANSWER]).set(1);
+    registry.register(Box::new(gauge))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
         let (registry, mut config) = (Registry::new(), KubeletConfiguration::of_empty_file());
         config.feature_gates.insert("AllAlpha".to_owned(), true);
         config.feature_gates.insert("MemoryQoS".to_owned(), false);
-        tell_features(&registry, &config).unwrap();
+        register_features(&registry, &config).unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "kubernetes_feature_enabled{name=\"AllAlpha\",stage=\"ALPHA\"} 1",
@@ -98,9 +98,9 @@ mod tests {
 
     // behaviour: CFG-8
     #[test]
-    fn it_is_told_from_which_version_on_the_runtime_is_too_old() {
+    fn losing_support_names_the_first_version_without_the_runtime() {
         let registry = Registry::new();
-        tell_losing_support(&registry).unwrap();
+        register_losing_support(&registry).unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let line = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
         assert!(text.lines().any(|told| told == line), "{text}");

@@ -42,6 +42,7 @@ mod runtime_logs;
 pub mod runtime_note;
 mod runtime_state;
 mod served_pods;
+mod start_settings;
 mod streams;
 mod stuck_calls;
 mod sync_loop;

@@ -3,10 +3,9 @@
 use model::ports::runtime::RuntimeInfo;
 use tracing::{info, warn};
 
-/// Tells the runtime which addresses the pods of this node have, if the configuration says; where there is a
-/// cluster, the node's object counts afterwards. A runtime that does not take it keeps nobody from starting, as
-/// upstream.
-pub(crate) async fn tell_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
+/// Sets the pod CIDR of the configuration, if it has one, in the runtime; in a cluster the Node object sets it
+/// later. As upstream, an error does not keep the agent from starting.
+pub(crate) async fn set_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
     if cidr.is_empty() {
         return;
     }
@@ -36,13 +35,13 @@ mod tests {
             told.map(|call| call.object).collect::<Vec<_>>()
         };
         let logged = Logged::new();
-        tell_pod_cidr(&runtime, "").await;
+        set_pod_cidr(&runtime, "").await;
         assert_eq!(told(), [""; 0]);
-        tell_pod_cidr(&runtime, "10.1.0.0/24").await;
+        set_pod_cidr(&runtime, "10.1.0.0/24").await;
         assert_eq!((told(), logged.warnings().len()), (vec!["10.1.0.0/24".to_owned()], 0));
         let fault = Fault::error(model::ports::runtime::Code::Unimplemented);
         runtime.inject(Rule::on(Method::UpdateRuntimeConfig, fault));
-        tell_pod_cidr(&runtime, "10.2.0.0/24").await;
+        set_pod_cidr(&runtime, "10.2.0.0/24").await;
         assert_eq!((told().len(), logged.warnings_of("failed to update pod CIDR")), (2, 1));
     }
 }

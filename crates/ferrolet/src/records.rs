@@ -1,4 +1,4 @@
-//! Where removals are put on record, and asked for.
+//! The journal of removals: its writers and its readers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use node::NodeHandle;
 use process::version::FERROLET;
 use tokio_util::sync::CancellationToken;
 
-use crate::wiring::{Ports, Settings};
+use crate::wiring::{ClusterPorts, Ports, Settings};
 
 /// How long a search of the journal may take.
 const SEARCH: Duration = Duration::from_secs(30);
@@ -27,14 +27,14 @@ pub(crate) struct Records {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) sessions: Arc<SessionJournal>,
     witnesses: Arc<Witnesses>,
+    recording: Arc<Recording>,
     /// Images that must not go.
     claims: ImageClaims,
 }
 
 impl Records {
-    /// Puts the ports that remove behind others that keep a record, so that no part of the agent can
-    /// remove without one.
-    pub(crate) fn new(settings: &Settings, ports: &mut Ports) -> Self {
+    /// Opens the journal.
+    pub(crate) fn new(settings: &Settings, ports: &Ports) -> Self {
         let (segments, clock) = (Arc::clone(&ports.journal), Arc::clone(&ports.clock));
         let sessions =
             SessionJournal::new(&*segments, Arc::clone(&clock), FERROLET, settings.journal_bytes);
@@ -49,16 +49,22 @@ impl Records {
         });
         let claims = ImageClaims::default();
         let recording = Arc::new(Recording::new(Arc::clone(&ledger), claims.clone()));
-        ports.runtime = ports.runtime.intercepted(&recording);
-        ports.files = Arc::new(Intercepted::new(Arc::clone(&ports.files), &recording));
-        if let Some(inner) = ports.cgroups.take() {
-            ports.cgroups = Some(Arc::new(Intercepted::new(inner, &recording)));
+        Self { journal, ledger, sessions: Arc::new(sessions), witnesses, recording, claims }
+    }
+
+    /// The same ports, which record every removal: no part of the agent can remove without a record.
+    pub(crate) fn recorded(&self, ports: Ports) -> Ports {
+        let recording = &self.recording;
+        Ports {
+            runtime: ports.runtime.intercepted(recording),
+            files: Arc::new(Intercepted::new(ports.files, recording)),
+            cgroups: ports.cgroups.map(|inner| Arc::new(Intercepted::new(inner, recording)) as _),
+            cluster: ports.cluster.map(|cluster| ClusterPorts {
+                pod_writes: Arc::new(Intercepted::new(cluster.pod_writes, recording)),
+                ..cluster
+            }),
+            ..ports
         }
-        if let Some(cluster) = &mut ports.cluster {
-            let inner = Arc::clone(&cluster.pod_writes);
-            cluster.pod_writes = Arc::new(Intercepted::new(inner, &recording));
-        }
-        Self { journal, ledger, sessions: Arc::new(sessions), witnesses, claims }
     }
 
     /// The claims on images that its runtime honours; the node is notified when images come and go.

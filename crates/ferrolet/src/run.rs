@@ -1,22 +1,18 @@
-//! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
+//! `ferrolet run`: reads the configuration, waits for the runtime, and runs until a signal.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, KubeletConfiguration};
+use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
-use gc::policy::ContainerPolicy;
 use hostfs::{HostPacketFilter, HostSegments, Pool};
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
-use model::ports::events::NodeEvents;
-use model::ports::http::Headers;
 use model::ports::runtime::{Runtime, RuntimeFeatures, RuntimeInfo};
 use model::trouble::Trouble;
 use process::clock::SystemClock;
@@ -28,45 +24,41 @@ use process::signals::Signals;
 use process::systemd;
 use process::traces::{self, Traces};
 use process::version::USER_AGENT;
-use runtime::decide::{BackoffLimits, NodeSettings};
-use server::EventLimits;
+use runtime::decide::NodeSettings;
 use tokio::net::UnixListener;
 use tokio::time::Instant;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
-use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
+use crate::cluster_mode::{NodeInputs, connect, own_node, report_setup_failed};
 use crate::decide::former_devices::former_devices;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
-use crate::feature_metrics::{tell_features, tell_losing_support};
+use crate::feature_metrics::{register_features, register_losing_support};
 use crate::kernel_settings::set_kernel;
 use crate::node_cgroups;
 use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
-use crate::pod_cidr::tell_pod_cidr;
+use crate::pod_cidr::set_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
+use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
 use crate::wiring::{
-    Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, PodResourcesSocket, Ports, Registry,
-    Settings,
+    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings,
 };
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the start waits for what the runtime can do, which hardly any pod asks for.
+/// How long the start waits for the features of the runtime, which few pods need.
 const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
-
-/// The shortest period at which anything is done again and again.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// Where the journal of removals is, below the root directory.
 pub const JOURNAL: &str = "ferrolet/journal";
 
-/// How long an agent that was killed may take to be gone. Another one that goes on is told of after it.
+/// How long an agent that was killed may take to be gone. After that, a running agent is reported.
 const LAST_AGENT: Duration = Duration::from_secs(3);
 
 /// Runs the agent.
@@ -95,21 +87,27 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
     let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
     check_sources(&config, args.kubeconfig.as_deref())?;
-    let mut settings = settings(&config, node_name, node, admission);
-    settings.host_ips = node_ips(&asked_ips, &settings.node_name, &hostfs::by_default_route());
-    if args.kubeconfig.is_some() {
-        let told = GivenNode {
-            labels: args.node_labels,
-            ips: asked_ips,
-            external_cloud: args.external_cloud,
-            capacity,
-            former_devices: former(),
-        };
-        settings.own_node = Some(own_node(&config, &settings, told));
-    }
-    settings.apply(&args.own);
-    settings.container_gc = args.collection.containers;
-    settings.images = args.collection.images;
+    let inputs = StartInputs {
+        config: &config,
+        own: &args.own,
+        collection: args.collection,
+        host_ips: node_ips(&asked_ips, &node_name, &hostfs::by_default_route()),
+        healthz: healthz_address(&config),
+        own_node: args.kubeconfig.is_some().then(|| {
+            let given = NodeInputs {
+                name: node_name.clone(),
+                labels: args.node_labels,
+                ips: asked_ips,
+                external_cloud: args.external_cloud,
+                capacity,
+                former_devices: former(),
+            };
+            own_node(&config, &node, given)
+        }),
+        node_name,
+        node,
+        admission,
+    };
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
@@ -120,11 +118,10 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         verbosity,
         traces,
         watchdog,
-        own: &args.own,
         generates_certificate: args.generates_certificate,
         flags: &args.flags,
     };
-    run_async(serve(&config, settings, here)).context("start the async runtime")?
+    run_async(serve(&inputs, here)).context("start the async runtime")?
 }
 
 /// The resources that device plugins gave to an upstream kubelet, if there was one here before.
@@ -175,120 +172,15 @@ pub fn node_name(wanted: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-fn settings(
-    config: &KubeletConfiguration,
-    node_name: String,
-    node: NodeSettings,
-    admission: Node,
-) -> Settings {
-    let back_off = config.restart_back_off();
-    let gates = config.features();
-    Settings {
-        node_name,
-        // Asked of the runtime before anything starts.
-        runtime_name: String::new(),
-        manifests: Some(PathBuf::from(&config.static_pod_path))
-            .filter(|path| !path.as_os_str().is_empty()),
-        manifests_period: at_least(
-            "fileCheckFrequency",
-            config.file_check_frequency,
-            SHORTEST_PERIOD,
-        ),
-        manifest_url: manifest_url(config),
-        admission,
-        node,
-        // What was found out of the machine says.
-        host_ips: Vec::new(),
-        restart_rules: gates.enabled("ContainerRestartRules"),
-        unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
-        pod_logs: PathBuf::from(&config.pod_logs_dir),
-        // These and how events are kept: the agent's own settings say.
-        container_links: PathBuf::new(),
-        events: EventLimits::default(),
-        journal_bytes: 0,
-        // So do these, and flags.
-        container_gc: ContainerPolicy::default(),
-        // So do these in part.
-        images: ImageRules::default(),
-        // Only a node of a cluster says anything of itself.
-        own_node: None,
-        objects: objects::Settings::of(config),
-        // The runtime says who makes them.
-        cgroups: NodeCgroups::default(),
-        resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
-        healthz: healthz_address(config),
-        restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
-        pleg: pleg::Settings {
-            // Hints are on by default; whoever turns the gate off gets the plain relist.
-            hints: gates.asked("EventedPLEG") != Some(false),
-            ..pleg::Settings::default()
-        },
-    }
-}
-
-impl Settings {
-    /// Takes over what the agent's own settings say.
-    fn apply(&mut self, own: &FerroletConfiguration) {
-        // The runtime's client and the node's API have settings of their own.
-        let FerroletConfiguration { pleg, events, gc, container_links_dir, .. } = own;
-        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        self.container_links = PathBuf::from(container_links_dir);
-        self.journal_bytes = gc.journal.max_bytes.into();
-        self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
-        self.pleg = pleg::Settings {
-            hints: self.pleg.hints,
-            relist_period: pleg.relist_period.to_std(),
-            relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
-            relist_threshold: pleg.relist_threshold.to_std(),
-            inspection_deadline: pleg.inspection_deadline.to_std(),
-            parallel_inspections: count(pleg.parallel_inspections),
-        };
-    }
-}
-
-/// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
-fn healthz_address(config: &KubeletConfiguration) -> Option<SocketAddr> {
-    let (host, port) = (config.healthz_bind_address.as_str(), config.healthz_port);
-    if port == 0 {
-        return None;
-    }
-    match (host, port).to_socket_addrs() {
-        Ok(mut addresses) => addresses.next(),
-        Err(error) => {
-            error!(host, %error, "healthzBindAddress leads nowhere; health is not told");
-            None
-        }
-    }
-}
-
-fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {
-    let url = Some(config.static_pod_url.clone()).filter(|url| !url.is_empty())?;
-    let headers = Headers(config.static_pod_url_header.clone().into_iter().collect());
-    let period = at_least("httpCheckFrequency", config.http_check_frequency, SHORTEST_PERIOD);
-    Some(ManifestUrl { url, headers, period })
-}
-
-/// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
-/// the node busy with nothing else.
-fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duration {
-    let wanted = wanted.to_std();
-    if wanted < least {
-        warn!(field, ?wanted, ?least, "too short; using the least");
-    }
-    wanted.max(least)
-}
-
-/// Where the agent is asked, and where it leaves its notes.
+/// The agent's place on this machine, and what it reports to there.
 struct Here<'a> {
     root_dir: &'a Path,
     kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
     traces: Option<Traces>,
-    /// How often the service manager wants to hear that the agent is well.
+    /// The watchdog period of the service manager.
     watchdog: Option<Duration>,
-    /// The settings of our own.
-    own: &'a FerroletConfiguration,
     /// Whether no certificate for the node's API is configured.
     generates_certificate: bool,
     /// The flags of the command line.
@@ -296,11 +188,11 @@ struct Here<'a> {
 }
 
 impl<'a> Here<'a> {
-    fn node_api(&self, config: &'a KubeletConfiguration, node: &'a str) -> NodeApiOptions<'a> {
+    fn node_api(&self, inputs: &'a StartInputs<'_>) -> NodeApiOptions<'a> {
         NodeApiOptions {
-            config,
-            own: self.own,
-            node,
+            config: inputs.config,
+            own: inputs.own,
+            node: &inputs.node_name,
             in_cluster: self.kubeconfig.is_some(),
             generates_certificate: self.generates_certificate,
             root_dir: self.root_dir,
@@ -309,11 +201,7 @@ impl<'a> Here<'a> {
     }
 }
 
-async fn serve(
-    config: &KubeletConfiguration,
-    mut settings: Settings,
-    mut here: Here<'_>,
-) -> Result<()> {
+async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
     let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces.take())?;
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
@@ -323,7 +211,7 @@ async fn serve(
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        cluster = connect(here.kubeconfig.clone(), config, &settings.node_name) => cluster?,
+        cluster = connect(here.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
     };
     let early = EarlyEvents::default();
     let prepared = tokio::select! {
@@ -332,14 +220,14 @@ async fn serve(
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        prepared = prepare(config, &mut settings, &here, &early) => prepared,
+        prepared = prepare(inputs, &here, &early, cluster.clone()) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
         let (server, now) = (&*cluster.events, SystemClock.now());
-        tell_setup_failed(server, &settings.node_name, early.into_kept(), error, now).await;
+        report_setup_failed(server, &inputs.node_name, early.into_kept(), error, now).await;
     }
-    let (ports, local) = prepared?;
-    let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
+    let Prepared { settings, ports, local } = prepared?;
+    let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready("keeps the pods of this node");
     let alive = systemd::stay_alive(here.watchdog, agent.health());
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
@@ -352,40 +240,55 @@ async fn serve(
             Ok(())
         }
         broken = agent.broken() => Err(broken.into()),
-        () = alive => unreachable!("it tells without end"),
+        () = alive => unreachable!("it reports without end"),
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
     }
 }
 
-/// What the agent needs before it can start: the runtime, and what is made with its help.
+/// The inputs of the agent.
+struct Prepared {
+    settings: Settings,
+    ports: Ports,
+    local: Local,
+}
+
+/// Waits for the runtime, and makes the inputs of the agent.
 async fn prepare(
-    config: &KubeletConfiguration,
-    settings: &mut Settings,
+    inputs: &StartInputs<'_>,
     here: &Here<'_>,
     early: &EarlyEvents,
-) -> Result<(Ports, Local)> {
-    let metrics = Registry::new();
-    tell_features(&metrics, config).context("tell which features are on")?;
-    let (endpoint, runtime) = runtime(config, here.own.images.pull_timeout.to_std(), &metrics)?;
-    settings.runtime_name = wait_for_runtime(&*runtime, endpoint.path()).await;
-    let cgroups = prepare_with_runtime(config, settings, &runtime, &metrics, early).await?;
-    let (cgroups, cgroup_pool) = cgroups.unzip();
+    cluster: Option<ClusterPorts>,
+) -> Result<Prepared> {
+    let (config, metrics) = (inputs.config, Registry::new());
+    register_features(&metrics, config).context("register the metric of features")?;
+    let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
+    let name = wait_for_runtime(&*runtime, endpoint.path()).await;
+    set_pod_cidr(&*runtime, &config.pod_cidr).await;
+    let in_user_namespace = hostfs::in_user_namespace();
+    set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
+    let opened = open_cgroups(config, &inputs.node, &runtime, &metrics).await?;
+    if let Some(port) = &opened.port {
+        node_cgroups::prepare(&**port, &opened.settings, early).await?;
+    }
+    let features = runtime_features(&*runtime).await;
+    let facts = RuntimeFacts { name, features, cgroups: opened.settings };
+    let settings = Settings::resolve(inputs, facts);
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
-    let note = runtime_note(settings, &endpoint, cgroups.as_deref());
+    let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
     note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
         verbosity: Arc::new(here.verbosity.clone()),
         pod_resources: PodResourcesSocket::of(here.root_dir, config),
-        node_api: NodeApiPorts::open(here.node_api(config, &settings.node_name)).await?,
+        node_api: NodeApiPorts::open(here.node_api(inputs)).await?,
         streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];
-    pools.extend(cgroup_pool);
+    pools.extend(opened.pool);
     pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
         runtime: Runtime::new(runtime),
@@ -400,21 +303,20 @@ async fn prepare(
         node_events: Arc::new(LoggedEvents),
         pools,
         disks: Arc::new(host),
-        cgroups,
+        cgroups: opened.port,
         packet_filter: packet_filter.map(|filter| filter as _),
-        // Found before all this.
-        cluster: None,
+        cluster,
         metrics,
     };
-    Ok((ports, local))
+    Ok(Prepared { settings, ports, local })
 }
 
-/// The packet filter, if others are to find in it what they expect of a node.
+/// The packet filter, if the agent maintains its chains.
 fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<HostPacketFilter>> {
     config.make_iptables_util_chains.then(Arc::default)
 }
 
-/// Whoever cleans up after this agent must find the runtime without it.
+/// The runtime of this agent: a clean-up must find it without the agent.
 fn runtime_note(
     settings: &Settings,
     endpoint: &Endpoint,
@@ -444,65 +346,51 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// Reads from the runtime what pods depend on, and creates the cgroups above theirs.
-async fn prepare_with_runtime(
-    config: &KubeletConfiguration,
-    settings: &mut Settings,
-    runtime: &CriRuntime,
-    metrics: &Registry,
-    events: &dyn NodeEvents,
-) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
-    tell_pod_cidr(runtime, &config.pod_cidr).await;
-    let in_user_namespace = hostfs::in_user_namespace();
-    set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
-    let cgroups = cgroups(config, settings, runtime, metrics, events).await?;
-    settings.admission.runtime = runtime_features(runtime).await;
-    Ok(cgroups)
-}
-
-/// What the runtime can do. One that does not say in time can do nothing besides what all can, until
-/// it is asked again.
+/// The features of the runtime. One that does not answer in time has none until its next status.
 async fn runtime_features(runtime: &dyn RuntimeInfo) -> RuntimeFeatures {
     match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
         Ok(Ok(status)) => return status.features,
-        Ok(Err(error)) => warn!(%error, "the runtime does not say what it can do"),
-        Err(_) => warn!("the runtime takes long to say what it can do"),
+        Ok(Err(error)) => warn!(%error, "Cannot read the features of the runtime"),
+        Err(_) => warn!("Runtime is slow to report its features"),
     }
     RuntimeFeatures::default()
 }
 
-/// The node's cgroups, if it looks after any: those above the pods' are made, whatever is in the way
-/// keeps the agent from starting.
-async fn cgroups(
+/// The cgroups that the agent manages.
+struct OpenedCgroups {
+    settings: NodeCgroups,
+    /// None if the agent manages no cgroups.
+    port: Option<Arc<dyn Cgroups>>,
+    /// The threads of the port.
+    pool: Option<Pool>,
+}
+
+/// Opens the cgroups with the runtime's driver; an error keeps the agent from starting.
+async fn open_cgroups(
     config: &KubeletConfiguration,
-    settings: &mut Settings,
+    node: &NodeSettings,
     runtime: &CriRuntime,
     metrics: &Registry,
-    events: &dyn NodeEvents,
-) -> Result<Option<(Arc<dyn Cgroups>, Pool)>> {
+) -> Result<OpenedCgroups> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
     if asked == DriverAnswer::CannotSay {
-        tell_losing_support(metrics)
-            .context("tell that the runtime is too old for later versions")?;
+        register_losing_support(metrics).context("register the metric of the runtime's support")?;
     }
     let driver = asked.named().unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,
         Configured::Systemd => CgroupDriver::Systemd,
     });
-    let node = &settings.node;
-    settings.cgroups = NodeCgroups::new(config, &node.machine, &node.limits, driver)?;
-    if !settings.cgroups.is_any() {
-        return Ok(None);
+    let settings = NodeCgroups::new(config, &node.machine, &node.limits, driver)?;
+    if !settings.is_any() {
+        return Ok(OpenedCgroups { settings, port: None, pool: None });
     }
     let (port, pool) = node_cgroups::open(driver)?;
-    let port = TimedCgroups::new(port, metrics);
-    let port: Arc<dyn Cgroups> = Arc::new(port.context("time what is done to cgroups")?);
-    node_cgroups::prepare(&*port, &settings.cgroups, events).await?;
-    Ok(Some((port, pool)))
+    let port = TimedCgroups::new(port, metrics).context("time what is done to cgroups")?;
+    Ok(OpenedCgroups { settings, port: Some(Arc::new(port)), pool: Some(pool) })
 }
 
-/// Where whoever cleans up after this agent finds the cgroups of its pods.
+/// The cgroups of this agent's pods, for the same.
 fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
     let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
     Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })

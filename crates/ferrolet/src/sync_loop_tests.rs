@@ -13,6 +13,7 @@ use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use podspec::resources::Amounts;
 use runtime::LogLayout;
 use status::PodMetrics;
 use status::decide::NodeFacts;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::pod_index::PodIndex;
+use crate::pod_volumes::VolumeNode;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -112,6 +114,25 @@ fn gc_notifier(
     GcNotifier { index, containers, deletor, clock, cgroups }
 }
 
+/// Volumes in memory.
+fn volume_manager(clock: &Arc<VirtualClock>) -> VolumeManager {
+    let files = Arc::new(testkit::files::MemoryFiles::new());
+    VolumeManager::new(volumes::ManagerParts {
+        host: Arc::new(testkit::volumes::MemoryVolumes::new(Arc::clone(&files))),
+        files,
+        objects: None,
+        tokens: None,
+        storage: None,
+        events: Arc::new(KeptEvents::default()),
+        clock: Arc::clone(clock) as _,
+        layout: model::volume::VolumeLayout { pods: "/pods".into() },
+        node: Arc::new(VolumeNode { allocatable: Amounts::default(), node: None }),
+        resync: Duration::from_mins(1),
+        metrics: volumes::Metrics::new(&prometheus::Registry::new()).unwrap(),
+        panics: PanicGuard::default(),
+    })
+}
+
 #[derive(Debug)]
 struct NeverStops;
 
@@ -194,6 +215,7 @@ impl Bench {
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
         let watch = SourceWatch { pods, refusals, unread: None, copies: None };
+        let volumes = volume_manager(&clock);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
@@ -206,6 +228,7 @@ impl Bench {
                 clock: Arc::clone(&clock) as _,
                 pods: "/pods".into(),
             },
+            volumes: volumes.clone(),
             workers,
             events: Arc::new(KeptEvents::default()),
             status: Arc::clone(&status),
@@ -223,6 +246,7 @@ impl Bench {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
+        tasks.spawn(volumes.run(stop.clone()));
         tasks.spawn(async { sync_loop.run(stop).await.expect("nothing is in the way") });
         Self { runtime, status, pulse, source, _refusals: no_refusals, _tasks: tasks }
     }

@@ -89,12 +89,12 @@ impl SyncMetrics {
     }
 }
 
-/// Tells the node's name, for who puts the metrics of many nodes together.
-pub(crate) fn tell_node_name(registry: &Registry, name: &str) -> prometheus::Result<()> {
+/// Registers the metric of the node's name, for a database with the metrics of many nodes.
+pub(crate) fn register_node_name(registry: &Registry, name: &str) -> prometheus::Result<()> {
     let opts = Opts::new("kubelet_node_name", "The name of the node; the value is always 1.");
-    let told = IntGaugeVec::new(opts, &["node"])?;
-    told.with_label_values(&[name]).set(1);
-    registry.register(Box::new(told))
+    let gauge = IntGaugeVec::new(opts, &["node"])?;
+    gauge.with_label_values(&[name]).set(1);
+    registry.register(Box::new(gauge))
 }
 
 fn set(gauges: &IntGaugeVec, pods: impl Iterator<Item = bool>) {
@@ -124,7 +124,7 @@ mod tests {
         metrics.ephemeral(3);
         metrics.restarted(true);
         metrics.orphaned();
-        tell_node_name(&registry, "web-1").unwrap();
+        register_node_name(&registry, "web-1").unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "kubelet_desired_pods{static=\"\"} 1",

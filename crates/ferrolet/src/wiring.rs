@@ -1,6 +1,7 @@
 //! Builds the agent: each part after the parts it needs, then the tasks.
 
 mod container_gc;
+mod decorated;
 mod given;
 pub mod node_api;
 mod servers;
@@ -32,7 +33,7 @@ use runtime::{
     TerminationMessages,
 };
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, PodView, Verbosity};
+use server::{HealthChecks, PodView, Verbosity};
 use status::PodMetrics;
 use status::decide::NodeFacts;
 use status::manager::{PodStatusManager, StatusParts};
@@ -40,15 +41,17 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
+use self::decorated::DecoratedPorts;
 pub use self::given::{ManifestUrl, Ports, Settings};
 use self::node_api::NodeApiPorts;
 use self::servers::{ServerInputs, start_servers};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
-use crate::cgroup_metrics::tell_cgroup_version;
+use crate::cgroup_metrics::register_cgroup_version;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
-    WriterInputs, follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+    WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_object_store,
+    start_status_writer,
 };
 use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
@@ -62,12 +65,11 @@ use crate::pleg_statuses::PlegStatuses;
 use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pulse::Pulse;
-use crate::records::Records;
 use crate::runtime_state::runtime_state;
 use crate::served_pods::ServedPods;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
-use crate::sync_metrics::{SyncMetrics, tell_node_name};
+use crate::sync_metrics::{SyncMetrics, register_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 
@@ -107,20 +109,20 @@ impl Agent {
         clippy::too_many_lines,
         reason = "the one list of all parts, in the order of their needs"
     )]
-    pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
+    pub fn start(settings: &Settings, ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
-        let book = event_book(settings, &mut ports, &mut tasks);
-        let panics = panics(&ports);
-        let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
-        let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
+        let decorated = DecoratedPorts::new(settings, ports, &mut tasks);
+        let DecoratedPorts { ports, event_book, start_timer, records } = decorated;
+        let (panics, resizes, pulse) =
+            (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &stamps, &panics);
-        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
+        let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, served) = status_manager(settings, &ports, node.as_ref());
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
-        let api = provide(settings, &ports, node.as_ref(), &mut tasks);
+        let api = start_object_store(settings, &ports, node.as_ref(), &mut tasks);
         let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
         let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
         let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
@@ -164,10 +166,10 @@ impl Agent {
         let inputs = WriterInputs {
             copies: copies.clone(),
             states: workers_handle.states(),
-            times,
+            timer: start_timer,
             statuses: status.reader(),
         };
-        let statics = tell(settings, &ports, inputs, &panics, &mut tasks);
+        let statics = start_status_writer(settings, &ports, inputs, &panics, &mut tasks);
         let index = Arc::new(PodIndex::new(workers_handle.states()));
         let inputs =
             ContainerGcInputs { index: &index, pod_runtime: &pod_runtime, panics: &panics };
@@ -206,7 +208,7 @@ impl Agent {
         let inputs = ServerInputs {
             pods: Arc::clone(&served),
             index,
-            events: book,
+            events: event_book,
             cache: pleg.cache,
             copies,
             health: Arc::new(shown),
@@ -298,22 +300,12 @@ fn status_manager(
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
-    tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
+    register_node_name(&ports.metrics, &settings.node_name)
+        .expect("no other part has the node's name");
     let version = settings.node.machine.cgroups;
-    tell_cgroup_version(&ports.metrics, version).expect("nobody else tells of cgroups");
-    SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
-}
-
-/// Keeps events on their way to whoever hears them, a cluster among them.
-fn event_book(settings: &Settings, ports: &mut Ports, tasks: &mut Tasks) -> Arc<EventBook> {
-    tell_events(settings, ports, tasks);
-    let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
-    let of_node = Arc::clone(&ports.node_events);
-    let book = EventBook::new(clock, settings.events, further);
-    let book = Arc::new(book.of_node(&settings.node_name, of_node));
-    ports.events = Arc::clone(&book) as _;
-    ports.node_events = Arc::clone(&book) as _;
-    book
+    register_cgroup_version(&ports.metrics, version)
+        .expect("no other part has the version of cgroups");
+    SyncMetrics::new(&ports.metrics).expect("no other part counts pods")
 }
 
 /// Catches panics in the work for single pods, and reports them.
@@ -377,8 +369,8 @@ fn sources(
         tasks.spawn("manifest URL", |stop| source.run(stop));
         sources.push((SourceName::Http, told));
     }
-    let copies = follow(settings, ports, node, tasks).map(|(told, copies)| {
-        sources.push((SourceName::Api, told));
+    let copies = start_api_source(settings, ports, node, tasks).map(|(pods, copies)| {
+        sources.push((SourceName::Api, pods));
         copies
     });
     (Sources::new(sources), copies)
@@ -481,6 +473,6 @@ fn pod_runtime(
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api,
-        metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
+        metrics: runtime::Metrics::new(&ports.metrics).expect("no other part counts starts"),
     }))
 }

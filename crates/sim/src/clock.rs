@@ -81,42 +81,41 @@ impl WallClock for NodeClock {
 
 /// Something with times in it, which the runtime noted down.
 pub(crate) trait Timed {
-    /// The same, with the times that the node's clock showed.
-    fn by(self, clock: &NodeClock) -> Self;
+    /// Sets its times to those that the node's clock showed.
+    fn show_by(&mut self, clock: &NodeClock);
 }
 
 impl<T: Timed> Timed for Vec<T> {
-    fn by(self, clock: &NodeClock) -> Self {
-        self.into_iter().map(|one| one.by(clock)).collect()
+    fn show_by(&mut self, clock: &NodeClock) {
+        for one in self {
+            one.show_by(clock);
+        }
     }
 }
 
 impl Timed for Sandbox {
-    fn by(self, clock: &NodeClock) -> Self {
-        Self { created_at: clock.shown(self.created_at), ..self }
+    fn show_by(&mut self, clock: &NodeClock) {
+        self.created_at = clock.shown(self.created_at);
     }
 }
 
 impl Timed for SandboxStatus {
-    fn by(self, clock: &NodeClock) -> Self {
-        Self { created_at: clock.shown(self.created_at), ..self }
+    fn show_by(&mut self, clock: &NodeClock) {
+        self.created_at = clock.shown(self.created_at);
     }
 }
 
 impl Timed for Container {
-    fn by(self, clock: &NodeClock) -> Self {
-        Self { created_at: clock.shown(self.created_at), ..self }
+    fn show_by(&mut self, clock: &NodeClock) {
+        self.created_at = clock.shown(self.created_at);
     }
 }
 
 impl Timed for ContainerStatus {
-    fn by(self, clock: &NodeClock) -> Self {
-        Self {
-            created_at: clock.shown(self.created_at),
-            started_at: self.started_at.map(|at| clock.shown(at)),
-            finished_at: self.finished_at.map(|at| clock.shown(at)),
-            ..self
-        }
+    fn show_by(&mut self, clock: &NodeClock) {
+        self.created_at = clock.shown(self.created_at);
+        self.started_at = self.started_at.map(|at| clock.shown(at));
+        self.finished_at = self.finished_at.map(|at| clock.shown(at));
     }
 }
 

@@ -1,4 +1,4 @@
-//! A call of an agent that may go wrong, and over which it may die.
+//! A call of an agent that may fail, and over which the agent may die.
 
 use tokio::time::sleep;
 
@@ -6,13 +6,25 @@ use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::plan::Fault;
 
-/// Makes a call: well, slowly, not at all or, with late success, so that it was made and is said to have failed.
+/// A call about to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempt<'a, F> {
+    /// The kind of call, by which faults find it.
+    pub(crate) asked: Asked,
+    /// The call in words.
+    pub(crate) what: &'a str,
+    /// Makes the error of a call that fails.
+    pub(crate) broken: F,
+}
+
+/// Makes a call: well, slowly, not at all or, with late success, so that it took effect and reports failure.
 pub(crate) async fn faulty<T, E>(
-    (outside, life): (&Outside, &Life),
-    (asked, what): (Asked, &str),
-    broken: impl Fn() -> E,
+    outside: &Outside,
+    life: &Life,
+    attempt: Attempt<'_, impl Fn() -> E>,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
+    let Attempt { asked, what, broken } = attempt;
     let work = async {
         let fault = outside.fault(asked);
         match fault {

@@ -1,116 +1,97 @@
-//! Cgroups as an agent reaches them: they go wrong, the agent dies over them, and what it removes is told.
+//! The interceptor of cgroup calls: it makes them fail, records writes and removals, and ends the agent over them.
 
-use std::collections::BTreeSet;
+use std::any::Any;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
-use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
-use model::ports::files::Removed;
-use model::verdict::Verdict;
+use model::cgroup::CgroupName;
+use model::intercept::{Args, Call, CgroupCall, Intercepted, Interceptor, Kind};
+use model::ports::cgroups::{CgroupError, Cgroups, subject};
 use runtime::decide::pod_of_cgroup;
 
-use crate::faulty::faulty;
+use crate::faulty::{Attempt, faulty};
 use crate::history::{CgroupWrite, Event};
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::removal::Removal;
 
-/// The cgroups of one agent.
+/// The cgroup calls of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyCgroups {
-    pub(crate) outside: Arc<Outside>,
-    pub(crate) life: Arc<Life>,
+    outside: Arc<Outside>,
+    life: Arc<Life>,
 }
 
 impl FaultyCgroups {
-    async fn call<T>(
-        &self,
-        what: &str,
-        name: &CgroupName,
-        work: impl Future<Output = Result<T, CgroupError>>,
-    ) -> Result<T, CgroupError> {
-        let call = format!("{what} cgroup {name}");
-        let broken = || {
-            let source = io::Error::other("input/output error");
-            let (operation, path) = (what.to_owned(), PathBuf::from(name.to_string()));
-            CgroupError::File { operation, path, source }
-        };
-        faulty((&self.outside, &self.life), (Asked::Cgroup, &call), broken, work).await
+    /// The cgroups as this agent reaches them.
+    pub(crate) fn cgroups(outside: &Arc<Outside>, life: &Arc<Life>) -> Arc<dyn Cgroups> {
+        let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
+        let cgroups: Arc<dyn Cgroups> = Arc::clone(&outside.cgroups) as _;
+        Arc::new(Intercepted::new(cgroups, &Arc::new(faults)))
     }
 
-    /// The same, of what changes a cgroup, which is told.
-    async fn write<T>(
+    /// Runs a call; records a write and whether it changed anything.
+    async fn recorded<T>(
         &self,
         what: &str,
         name: &CgroupName,
-        work: impl Future<Output = Result<T, CgroupError>>,
-    ) -> Result<T, CgroupError> {
-        let work = async {
-            let values = || self.outside.cgroups.all().remove(name);
-            let before = values();
-            let answer = work.await;
-            let (call, pod) = (format!("{what} cgroup {name}"), pod_of_cgroup(name));
-            let write = CgroupWrite { call, pod, changes: values() != before };
-            self.outside.record(Event::CgroupWritten(write));
-            answer
-        };
-        self.call(what, name, work).await
+        kind: Kind,
+        run: impl Future<Output = T>,
+    ) -> T {
+        if kind == Kind::Read {
+            return run.await;
+        }
+        let values = || self.outside.cgroups.all().remove(name);
+        let before = values();
+        let answer = run.await;
+        let (call, pod) = (what.to_owned(), pod_of_cgroup(name));
+        let write = CgroupWrite { call, pod, changes: values() != before };
+        self.outside.record(Event::CgroupWritten(write));
+        answer
     }
 }
 
-#[async_trait]
-impl Cgroups for FaultyCgroups {
-    fn driver(&self) -> CgroupDriver {
-        self.outside.cgroups.driver()
-    }
-
-    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
-        self.call("check", name, self.outside.cgroups.check(name)).await
-    }
-
-    async fn create(
+impl Interceptor<dyn Cgroups> for FaultyCgroups {
+    async fn around<T: Any + Send>(
         &self,
-        name: &CgroupName,
-        values: &CgroupValues,
-    ) -> Result<Limits, CgroupError> {
-        self.write("create", name, self.outside.cgroups.create(name, values)).await
-    }
-
-    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
-        self.write("update", name, self.outside.cgroups.update(name, values)).await
-    }
-
-    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
-        self.call("compare", name, self.outside.cgroups.has(name, values)).await
-    }
-
-    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
-        self.call("read", name, self.outside.cgroups.values(name)).await
-    }
-
-    async fn memory_usage(
-        &self,
-        name: &CgroupName,
-        part: Option<&str>,
-    ) -> Result<Option<u64>, CgroupError> {
-        self.call("measure", name, self.outside.cgroups.memory_usage(name, part)).await
-    }
-
-    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
-        self.call("list", name, self.outside.cgroups.children(name)).await
-    }
-
-    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
-        let name = subject(verdict)?;
-        let work = Cgroups::remove(&*self.outside.cgroups, verdict);
-        // Of most pods that are gone no cgroup is left, of which nothing goes on record.
-        if !self.outside.cgroups.all().contains_key(name) {
-            return self.life.call(&format!("remove cgroup {name}"), work).await;
+        call: &Call<'_>,
+        run: impl Future<Output = Result<T, CgroupError>> + Send,
+    ) -> Result<T, CgroupError> {
+        let Args::Cgroup(cgroup_call) = call.args else { unreachable!("a call of cgroups") };
+        let (operation, name) = named(&cgroup_call)?;
+        let what = format!("{operation} cgroup {name}");
+        let mut removal = None;
+        if let CgroupCall::Remove { verdict } = cgroup_call {
+            // Most pods that are gone have no cgroup left, and nothing is recorded of that.
+            if !self.outside.cgroups.all().contains_key(name) {
+                return self.life.call(&what, run).await;
+            }
+            removal = Some(Removal::new(&self.outside, &self.life, verdict));
         }
-        let _removal = Removal::new(&self.outside, &self.life, verdict);
-        self.write("remove", name, work).await
+        let broken = || {
+            let source = io::Error::other("input/output error");
+            let (operation, path) = (operation.to_owned(), PathBuf::from(name.to_string()));
+            CgroupError::File { operation, path, source }
+        };
+        let attempt = Attempt { asked: Asked::Cgroup, what: &what, broken };
+        let run = self.recorded(&what, name, call.kind, run);
+        let answer = faulty(&self.outside, &self.life, attempt, run).await;
+        drop(removal);
+        answer
     }
+}
+
+/// A call in words, and its cgroup.
+fn named<'a>(call: &CgroupCall<'a>) -> Result<(&'static str, &'a CgroupName), CgroupError> {
+    Ok(match *call {
+        CgroupCall::Check { name } => ("check", name),
+        CgroupCall::Create { name, .. } => ("create", name),
+        CgroupCall::Update { name, .. } => ("update", name),
+        CgroupCall::Has { name, .. } => ("compare", name),
+        CgroupCall::Values { name } => ("read", name),
+        CgroupCall::MemoryUsage { name, .. } => ("measure", name),
+        CgroupCall::Children { name } => ("list", name),
+        CgroupCall::Remove { verdict } => ("remove", subject(verdict)?),
+    })
 }

@@ -1,151 +1,126 @@
-//! The disk as an agent reaches it: files go wrong, and the agent dies over them.
+//! The interceptor of file calls: it makes them fail, records them, and ends the agent over them.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
-};
-use model::verdict::Verdict;
+use model::intercept::{Args, Call, FileCall, Intercepted, Interceptor, Kind};
+use model::ports::files::{DirectoryWatch, Entry, FileError, Heard, HostFiles};
 use podspec::Origin;
 
-use crate::faulty::faulty;
+use crate::faulty::{Attempt, faulty};
 use crate::history::Event;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::removal::Removal;
 
-/// The disk of one agent.
+/// The file calls of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyFiles {
-    pub(crate) outside: Arc<Outside>,
-    pub(crate) life: Arc<Life>,
+    outside: Arc<Outside>,
+    life: Arc<Life>,
 }
 
 impl FaultyFiles {
-    async fn reading<T>(
-        &self,
-        operation: &'static str,
-        path: &Path,
-        work: impl Future<Output = Result<T, FileError>>,
-    ) -> Result<T, FileError> {
-        self.call((Asked::FileRead, operation), path, work).await
+    /// The files as this agent reaches them.
+    pub(crate) fn files(outside: &Arc<Outside>, life: &Arc<Life>) -> Arc<dyn HostFiles> {
+        let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
+        let files: Arc<dyn HostFiles> = Arc::clone(&outside.files) as _;
+        Arc::new(Intercepted::new(files, &Arc::new(faults)))
     }
 
-    async fn writing<T>(
+    /// Records an answer. A watch loses some of its notices.
+    fn answered<T: Any>(&self, call: &FileCall<'_>, answer: T) -> T {
+        let mut answer = Some(answer);
+        let any: &mut dyn Any = &mut answer;
+        match call {
+            FileCall::Entries { directory } => {
+                let entries = any.downcast_ref::<Option<Vec<Entry>>>().into_iter().flatten();
+                let names = entries.flatten().map(|entry| entry.name.clone()).collect();
+                self.outside.record(Event::Listed(directory.to_path_buf(), names));
+            }
+            FileCall::ReadVersion { path, .. } => {
+                self.outside.record(Event::OriginRead(Origin::File(path.to_path_buf())));
+            }
+            _ => {}
+        }
+        if let Some(watch) = any.downcast_mut::<Option<Box<dyn DirectoryWatch>>>() {
+            let outside = Arc::clone(&self.outside);
+            let faulty = watch.take().map(|watch| FaultyWatch { watch, outside });
+            *watch = faulty.map(|watch| Box::new(watch) as _);
+        }
+        answer.expect("each answer stays one")
+    }
+}
+
+impl Interceptor<dyn HostFiles> for FaultyFiles {
+    async fn around<T: Any + Send>(
         &self,
-        operation: &'static str,
-        path: &Path,
-        work: impl Future<Output = Result<T, FileError>>,
+        call: &Call<'_>,
+        run: impl Future<Output = Result<T, FileError>> + Send,
     ) -> Result<T, FileError> {
+        let Args::File(file_call) = call.args else { unreachable!("a call of files") };
+        let (operation, path) = (operation(&file_call), path(&file_call));
+        let _removal = match file_call {
+            FileCall::Remove { verdict, .. } => {
+                Some(Removal::new(&self.outside, &self.life, verdict))
+            }
+            _ => None,
+        };
         if matches!(operation, "write" | "remove") {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name = name.get(..12).unwrap_or(&name);
             self.outside.say(format!("agent {}  {operation} {name}", self.life.number));
         }
-        self.call((Asked::FileWrite, operation), path, work).await
-    }
-
-    async fn call<T>(
-        &self,
-        (asked, operation): (Asked, &'static str),
-        path: &Path,
-        work: impl Future<Output = Result<T, FileError>>,
-    ) -> Result<T, FileError> {
+        let asked = if call.kind == Kind::Read { Asked::FileRead } else { Asked::FileWrite };
         let what = format!("{operation} {}", path.display());
         let broken = || {
             let source = io::Error::other("input/output error");
-            FileError { operation, path: path.to_owned(), source }
+            FileError { operation, path: path.to_path_buf(), source }
         };
-        faulty((&self.outside, &self.life), (asked, &what), broken, work).await
+        let attempt = Attempt { asked, what: &what, broken };
+        let answer = faulty(&self.outside, &self.life, attempt, run).await;
+        if let (FileCall::List { directory }, Err(_)) = (file_call, &answer) {
+            self.outside.record(Event::Unread(directory.to_path_buf()));
+        }
+        answer.map(|answer| self.answered(&file_call, answer))
     }
 }
 
-#[async_trait]
-impl HostFiles for FaultyFiles {
-    async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
-        let listed = self.reading("list", directory, self.outside.files.list(directory)).await;
-        if listed.is_err() {
-            self.outside.record(Event::Unread(directory.to_owned()));
-        }
-        listed
+fn operation(call: &FileCall<'_>) -> &'static str {
+    match call {
+        FileCall::List { .. } | FileCall::Entries { .. } => "list",
+        FileCall::Read { .. } | FileCall::ReadVersion { .. } | FileCall::ReadEnd { .. } => "read",
+        FileCall::Look { .. } => "look at",
+        FileCall::Watch { .. } => "watch",
+        FileCall::WriteDurably { .. } => "write",
+        FileCall::Overwrite { .. } => "overwrite",
+        FileCall::RemoveWritten { .. } | FileCall::Remove { .. } => "remove",
+        FileCall::CreateDirectory { .. } => "create directory",
+        FileCall::CreateFile { .. } => "create file",
+        FileCall::Link { .. } => "link",
     }
+}
 
-    async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        self.reading("read", path, self.outside.files.read(path, limit)).await
-    }
-
-    async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.reading("look at", path, self.outside.files.look(path)).await
-    }
-
-    async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        let entries =
-            self.reading("list", directory, self.outside.files.entries(directory)).await?;
-        let names = entries.iter().map(|entry| entry.name.clone()).collect();
-        self.outside.record(Event::Listed(directory.to_owned(), names));
-        Ok(entries)
-    }
-
-    async fn read_version(
-        &self,
-        path: &Path,
-        limit: u64,
-    ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        let read = self.reading("read", path, self.outside.files.read_version(path, limit)).await;
-        if read.is_ok() {
-            self.outside.record(Event::OriginRead(Origin::File(path.to_owned())));
-        }
-        read
-    }
-
-    async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {
-        let watch = self.reading("watch", directory, self.outside.files.watch(directory)).await?;
-        Ok(Box::new(FaultyWatch { watch, outside: Arc::clone(&self.outside) }))
-    }
-
-    async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
-        self.writing("write", path, self.outside.files.write_durably(path, content)).await
-    }
-
-    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
-        self.writing("overwrite", path, self.outside.files.overwrite(path, content, mode)).await
-    }
-
-    async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
-        self.writing("remove", path, self.outside.files.remove_written(path)).await
-    }
-
-    async fn create_directory(
-        &self,
-        root: &Path,
-        below: &Path,
-        mode: u32,
-    ) -> Result<(), FileError> {
-        let work = self.outside.files.create_directory(root, below, mode);
-        self.writing("create directory", &root.join(below), work).await
-    }
-
-    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
-        let work = self.outside.files.create_file(root, below, mode);
-        self.writing("create file", &root.join(below), work).await
-    }
-
-    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        let work = self.outside.files.read_end(root, below, limit);
-        self.reading("read", &root.join(below), work).await
-    }
-
-    async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
-        self.writing("link", link, self.outside.files.link(target, link)).await
-    }
-
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
-        let _removal = Removal::new(&self.outside, &self.life, verdict);
-        let work = HostFiles::remove(&*self.outside.files, root, verdict);
-        self.writing("remove", root, work).await
+fn path<'a>(call: &FileCall<'a>) -> Cow<'a, Path> {
+    match *call {
+        FileCall::List { directory }
+        | FileCall::Entries { directory }
+        | FileCall::Watch { directory } => directory.into(),
+        FileCall::Read { path, .. }
+        | FileCall::Look { path }
+        | FileCall::ReadVersion { path, .. }
+        | FileCall::WriteDurably { path, .. }
+        | FileCall::Overwrite { path, .. }
+        | FileCall::RemoveWritten { path } => path.into(),
+        FileCall::CreateDirectory { root, below, .. }
+        | FileCall::CreateFile { root, below, .. }
+        | FileCall::ReadEnd { root, below, .. } => root.join(below).into(),
+        FileCall::Link { link, .. } => link.into(),
+        FileCall::Remove { root, .. } => root.into(),
     }
 }
 

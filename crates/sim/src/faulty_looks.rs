@@ -10,7 +10,7 @@ use model::ports::disk::{DiskSpace, Disks};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
 
-use crate::faulty::faulty;
+use crate::faulty::{Attempt, faulty};
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 
@@ -24,7 +24,8 @@ pub(crate) struct FaultyLooks {
 impl FaultyLooks {
     async fn call<T>(
         &self,
-        (asked, operation): (Asked, &'static str),
+        asked: Asked,
+        operation: &'static str,
         path: &Path,
         work: impl Future<Output = Result<T, FileError>>,
     ) -> Result<T, FileError> {
@@ -33,14 +34,15 @@ impl FaultyLooks {
             let source = io::Error::other("input/output error");
             FileError { operation, path: path.to_owned(), source }
         };
-        faulty((&self.outside, &self.life), (asked, &what), broken, work).await
+        let attempt = Attempt { asked, what: &what, broken };
+        faulty(&self.outside, &self.life, attempt, work).await
     }
 }
 
 #[async_trait]
 impl Disks for FaultyLooks {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
-        self.call((Asked::Disk, "measure"), path, self.outside.disk.space(path)).await
+        self.call(Asked::Disk, "measure", path, self.outside.disk.space(path)).await
     }
 }
 
@@ -53,6 +55,6 @@ impl ContainerLogs for FaultyLooks {
         follow: Option<Ended>,
     ) -> Result<LogText, FileError> {
         let work = self.outside.logs.open(path, request, follow);
-        self.call((Asked::Log, "open"), path, work).await
+        self.call(Asked::Log, "open", path, work).await
     }
 }

@@ -37,8 +37,8 @@ use crate::sign::Sign;
 use crate::trace::Trace;
 use crate::wanted_images::WantedImages;
 
+pub(crate) use faults::Asked;
 use faults::Store;
-pub(crate) use faults::{Asked, is_effect};
 use vanished::There;
 
 /// How much may happen between two quiet moments: two hundred times what does.

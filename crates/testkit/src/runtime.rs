@@ -57,6 +57,16 @@ pub const IMAGE_DIRECTORY: &str = "/var/lib/images";
 /// Tells what the process of a container does, from its configuration and its whole command line.
 type Director = dyn Fn(&ContainerConfig, &[String]) -> Script + Send + Sync;
 
+tokio::task_local! {
+    /// See [`delayed`].
+    static DELAY: Duration;
+}
+
+/// Delays the effects of the calls in a future. As with [`MemoryRuntime::slower`], the calls begin at once.
+pub async fn delayed<F: Future>(by: Duration, calls: F) -> F::Output {
+    DELAY.scope(by, calls).await
+}
+
 /// The runtime. Share it with an [`Arc`].
 pub struct MemoryRuntime {
     clock: Arc<dyn WallClock>,
@@ -140,6 +150,11 @@ impl MemoryRuntime {
             slower_by: by,
             streams: Arc::clone(&self.streams),
         }
+    }
+
+    /// How much longer than others the call that arrives takes until it has an effect.
+    fn delay(&self) -> Duration {
+        self.slower_by.saturating_add(DELAY.try_get().unwrap_or_default())
     }
 
     /// The same runtime with another idea of what processes do.

@@ -1,4 +1,4 @@
-//! Events for everybody in the cluster.
+//! Events for the API server.
 
 use std::sync::Arc;
 
@@ -7,20 +7,33 @@ use process::tasks::Tasks;
 
 use crate::wiring::{Ports, Settings};
 
-/// Starts to tell events to the API server too, where there is one.
-pub(crate) fn tell_events(settings: &Settings, ports: &mut Ports, tasks: &mut Tasks) {
-    let Some(cluster) = &ports.cluster else { return };
-    let metrics = events::Metrics::new(&ports.metrics).expect("nobody else counts events");
+/// The receivers of events.
+#[derive(Debug)]
+pub(crate) struct EventSinks {
+    pub(crate) pods: Arc<dyn Events>,
+    pub(crate) node: Arc<dyn NodeEvents>,
+}
+
+/// Starts the writer of events to the API server, where there is one; returns it beside the receivers of the ports.
+pub(crate) fn start_event_writer(
+    settings: &Settings,
+    ports: &Ports,
+    tasks: &mut Tasks,
+) -> EventSinks {
+    let (pods, node) = (Arc::clone(&ports.events), Arc::clone(&ports.node_events));
+    let Some(cluster) = &ports.cluster else { return EventSinks { pods, node } };
+    let metrics = events::Metrics::new(&ports.metrics).expect("no other part counts events");
     let (to_api, writer) = events::channel(&settings.node_name, Arc::clone(&ports.clock), metrics);
     let server = Arc::clone(&cluster.events);
     tasks.spawn("events", |stop| writer.run(server, stop));
-    let (first, second) = (Arc::clone(&ports.events), to_api.clone());
-    ports.events = Arc::new(Both { first, second: Arc::new(second) as Arc<dyn Events> });
-    let (first, second) = (Arc::clone(&ports.node_events), to_api);
-    ports.node_events = Arc::new(Both { first, second: Arc::new(second) as Arc<dyn NodeEvents> });
+    let second: Arc<dyn Events> = Arc::new(to_api.clone());
+    let pods = Arc::new(Both { first: pods, second });
+    let second: Arc<dyn NodeEvents> = Arc::new(to_api);
+    let node = Arc::new(Both { first: node, second });
+    EventSinks { pods, node }
 }
 
-/// Two who take events.
+/// Two receivers of the same events.
 #[derive(Debug)]
 struct Both<E: ?Sized> {
     first: Arc<E>,

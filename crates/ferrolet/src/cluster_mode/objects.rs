@@ -11,8 +11,8 @@ use runtime::ApiParts;
 
 use crate::wiring::{Ports, Settings};
 
-/// Starts to follow what pods need, where there is a cluster.
-pub(crate) fn provide(
+/// Starts the stores of the objects that pods need, where there is a cluster.
+pub(crate) fn start_object_store(
     settings: &Settings,
     ports: &Ports,
     node: Option<&NodeHandle>,

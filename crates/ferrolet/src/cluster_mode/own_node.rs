@@ -13,6 +13,7 @@ use podspec::resources::Amounts;
 use process::tasks::Tasks;
 use process::version::{FERROLET, KUBERNETES};
 use prometheus::Registry;
+use runtime::decide::NodeSettings;
 use tokio::time::Instant;
 
 use crate::decide::node::go_arch;
@@ -29,9 +30,10 @@ const FEATURES: [&str; 4] = [
 /// What is told of a kernel that cannot limit the time that processes get.
 const NO_CPU_LIMITS: &str = "CPU hardcapping unsupported";
 
-/// What a node is told of itself besides its configuration.
+/// The inputs of the Node object that are not part of the configuration.
 #[derive(Debug)]
-pub(crate) struct GivenNode {
+pub(crate) struct NodeInputs {
+    pub(crate) name: String,
     /// From `--node-labels`.
     pub(crate) labels: BTreeMap<String, String>,
     /// From `--node-ip`, as it was given.
@@ -44,33 +46,33 @@ pub(crate) struct GivenNode {
     pub(crate) former_devices: BTreeSet<String>,
 }
 
-/// What a node says of itself.
+/// The settings of the Node object.
 pub(crate) fn settings(
     config: &KubeletConfiguration,
-    agent: &Settings,
-    told: GivenNode,
+    node: &NodeSettings,
+    given: NodeInputs,
 ) -> node::Settings {
     let own = Particulars {
-        name: agent.node_name.clone(),
-        hostname: agent.node_name.clone(),
+        hostname: given.name.clone(),
+        name: given.name,
         architecture: go_arch(std::env::consts::ARCH).to_owned(),
-        labels: told.labels,
-        ips: told.ips,
-        external_cloud: told.external_cloud,
+        labels: given.labels,
+        ips: given.ips,
+        external_cloud: given.external_cloud,
         kubelet_version: format!("{KUBERNETES}+ferrolet.{FERROLET}"),
-        cgroup_v1: agent.node.machine.cgroups == Cgroups::V1,
+        cgroup_v1: node.machine.cgroups == Cgroups::V1,
         identity: hostfs::identity(),
-        lacks: (!hostfs::limits_processors(agent.node.machine.cgroups)).then_some(NO_CPU_LIMITS),
-        capacity: told.capacity,
-        allocatable: agent.node.allocatable.clone(),
+        lacks: (!hostfs::limits_processors(node.machine.cgroups)).then_some(NO_CPU_LIMITS),
+        capacity: given.capacity,
+        allocatable: node.allocatable.clone(),
         declared_features: FEATURES.to_vec(),
-        former_devices: told.former_devices,
+        former_devices: given.former_devices,
     };
     node::Settings::new(config, own)
 }
 
-/// Starts to keep the node's object and its lease, where there is a cluster.
-pub(crate) fn keep(
+/// Starts the tasks that maintain the Node object and its lease, where there is a cluster.
+pub(crate) fn start_node(
     settings: &Settings,
     ports: &Ports,
     pleg: pleg::Health,
@@ -122,24 +124,22 @@ impl SelfCheck for Pleg {
 
 #[cfg(test)]
 mod tests {
-    use runtime::decide::NodeSettings;
-
     use super::*;
 
     // behaviour: NODE-17
     #[test]
     fn what_pods_are_held_against_is_declared() {
         let mut config = KubeletConfiguration::default();
-        let agent = Settings::new("n", "memory", NodeSettings::default());
         let declared = |config: &KubeletConfiguration| {
-            let told = GivenNode {
+            let given = NodeInputs {
+                name: "n".to_owned(),
                 labels: BTreeMap::new(),
                 ips: Vec::new(),
                 external_cloud: false,
                 capacity: Amounts::new(),
                 former_devices: BTreeSet::new(),
             };
-            settings(config, &agent, told).own.declared_features
+            settings(config, &NodeSettings::default(), given).own.declared_features
         };
         let users = "UserNamespacesHostNetworkSupport";
         assert!(!declared(&config).contains(&users), "its gate is off");
@@ -151,16 +151,16 @@ mod tests {
     #[test]
     fn what_flags_say_reaches_the_node() {
         let config = KubeletConfiguration::default();
-        let agent = Settings::new("n", "memory", NodeSettings::default());
         let any = "::".parse().unwrap();
-        let told = GivenNode {
+        let given = NodeInputs {
+            name: "n".to_owned(),
             labels: [("zone".to_owned(), "a".to_owned())].into(),
             ips: vec![any],
             external_cloud: true,
             capacity: Amounts::new(),
             former_devices: ["example.com/x".to_owned()].into(),
         };
-        let own = settings(&config, &agent, told).own;
+        let own = settings(&config, &NodeSettings::default(), given).own;
         assert!(own.external_cloud && own.former_devices.contains("example.com/x"));
         assert_eq!((own.ips, own.labels["zone"].as_str()), (vec![any], "a"));
     }

@@ -1,4 +1,4 @@
-//! What the cluster hears of an agent that cannot start.
+//! Reports to the cluster that the agent cannot start.
 
 use std::time::Duration;
 
@@ -14,30 +14,32 @@ use tracing::debug;
 /// How long the end of the agent waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tells why the agent of that node does not start, after what was to be told before that. Whoever does not hear it
-/// in time can read it in the log.
-pub(crate) async fn tell_setup_failed(
+/// Writes the events from before, then the error that keeps the agent of this node from starting. The log has both,
+/// so it waits only for some time.
+pub(crate) async fn report_setup_failed(
     server: &dyn ClusterEvents,
     node: &str,
-    mut told: Vec<(Timestamp, NodeEvent)>,
+    mut events: Vec<(Timestamp, NodeEvent)>,
     error: &anyhow::Error,
     now: Timestamp,
 ) {
     let (kind, reason) = (EventType::Warning, "KubeletSetupFailed");
-    told.push((now, NodeEvent { kind, reason, message: format!("{error:#}") }));
-    match timeout(PATIENCE, write(server, node, told)).await {
+    events.push((now, NodeEvent { kind, reason, message: format!("{error:#}") }));
+    match timeout(PATIENCE, write(server, node, events)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(error = %Chain(&error), "the cluster does not hear of it"),
-        Err(_) => debug!("the cluster does not hear of it in time"),
+        Ok(Err(error)) => {
+            debug!(error = %Chain(&error), "Cannot write the events of the failed start");
+        }
+        Err(_) => debug!("Cannot write the events of the failed start in time"),
     }
 }
 
 async fn write(
     server: &dyn ClusterEvents,
     node: &str,
-    told: Vec<(Timestamp, NodeEvent)>,
+    events: Vec<(Timestamp, NodeEvent)>,
 ) -> Result<(), ApiError> {
-    for (at, NodeEvent { kind, reason, message }) in told {
+    for (at, NodeEvent { kind, reason, message }) in events {
         let is_warning = kind == EventType::Warning;
         let event = ClusterEvent::new(about_node(node), is_warning, reason.into(), message, at);
         server.write_event(&event).await?;
@@ -55,25 +57,25 @@ mod tests {
 
     // behaviour: CGR-23, NODE-42
     #[tokio::test(start_paused = true)]
-    async fn the_cluster_hears_why_an_agent_does_not_start_and_it_ends_all_the_same() {
+    async fn failed_start_is_reported_and_does_not_wait_for_a_slow_api_server() {
         let cluster = MemoryCluster::new(VirtualClock::new());
         let error = anyhow::anyhow!("no such file").context("make the cgroup /kubepods");
         let (reason, message) = ("FailedNodeAllocatableEnforcement", "no limits".to_owned());
         let before = NodeEvent { kind: EventType::Warning, reason, message };
         let (first, then) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(1).unwrap());
-        tell_setup_failed(&cluster, "n", vec![(first, before)], &error, then).await;
-        let told = cluster.events();
-        let found = told.iter().map(|one| (&*one.reason, &*one.message, one.at));
+        report_setup_failed(&cluster, "n", vec![(first, before)], &error, then).await;
+        let written = cluster.events();
+        let found = written.iter().map(|one| (&*one.reason, &*one.message, one.at));
         let why = "make the cgroup /kubepods: no such file";
         let expected = [(reason, "no limits", first), ("KubeletSetupFailed", why, then)];
         assert_eq!(found.collect::<Vec<_>>(), expected);
-        for one in &told {
+        for one in &written {
             assert_eq!((one.about.kind, &*one.about.name), ("Node", "n"));
             assert!(one.is_warning);
         }
         cluster.trouble(Ask::Event, Trouble::Late(Duration::from_hours(1)), 1);
         let begin = Instant::now();
-        tell_setup_failed(&cluster, "n", Vec::new(), &error, then).await;
+        report_setup_failed(&cluster, "n", Vec::new(), &error, then).await;
         assert_eq!(begin.elapsed(), PATIENCE);
     }
 }

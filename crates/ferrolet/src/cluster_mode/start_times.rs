@@ -1,4 +1,4 @@
-//! Times how long pods of the API take to start, by what happens to them.
+//! Measures how long pods of the API server take to start.
 
 use std::sync::Arc;
 
@@ -7,26 +7,38 @@ use status::StartTimes;
 
 use crate::wiring::Ports;
 
-/// Who times starts, where there is a cluster. Hears of events from now on.
-pub(crate) fn time_starts(ports: &mut Ports) -> Option<(StartTimes, status::Metrics)> {
-    ports.cluster.as_ref()?;
-    let metrics = status::Metrics::new(&ports.metrics).expect("nobody else times statuses");
-    let starts = StartTimes::new(Arc::clone(&ports.clock), metrics.clone());
-    let further = Arc::clone(&ports.events);
-    ports.events = Arc::new(Heard { starts: starts.clone(), further });
-    Some((starts, metrics))
-}
-
-/// Hears of events on their way.
+/// Start times, and the metrics that they and the status writer share.
 #[derive(Debug)]
-struct Heard {
-    starts: StartTimes,
-    further: Arc<dyn Events>,
+pub(crate) struct StartTimer {
+    pub(crate) times: StartTimes,
+    pub(crate) metrics: status::Metrics,
 }
 
-impl Events for Heard {
+impl StartTimer {
+    /// The timer, where there is a cluster.
+    pub(crate) fn new(ports: &Ports) -> Option<Self> {
+        ports.cluster.as_ref()?;
+        let metrics = status::Metrics::new(&ports.metrics).expect("no other part times statuses");
+        let times = StartTimes::new(Arc::clone(&ports.clock), metrics.clone());
+        Some(Self { times, metrics })
+    }
+
+    /// The same receiver of events, with the timer in front of it: events show when images are pulled.
+    pub(crate) fn observe(&self, events: Arc<dyn Events>) -> Arc<dyn Events> {
+        Arc::new(ObservedEvents { times: self.times.clone(), events })
+    }
+}
+
+/// Events that pass a timer.
+#[derive(Debug)]
+struct ObservedEvents {
+    times: StartTimes,
+    events: Arc<dyn Events>,
+}
+
+impl Events for ObservedEvents {
     fn record(&self, event: PodEvent) {
-        self.starts.happened(&event);
-        self.further.record(event);
+        self.times.happened(&event);
+        self.events.record(event);
     }
 }

@@ -29,6 +29,7 @@ use testkit::http::MemoryWeb;
 use testkit::reviews::NoReviews;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
+use testkit::volumes::MemoryVolumes;
 
 /// How long, in the agent's time, something may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -176,9 +177,11 @@ impl World {
         for ability in &self.lacks {
             settings.admission.abilities.remove(ability);
         }
+        let volumes = Arc::new(MemoryVolumes::new(Arc::clone(&self.files)));
         let ports = Ports {
             runtime,
             files,
+            volumes,
             http: Arc::clone(&self.web) as _,
             pod_http: Arc::clone(&self.web) as _,
             logs: Arc::new(testkit::logs::MemoryLogs::default()),

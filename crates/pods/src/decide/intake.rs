@@ -38,6 +38,8 @@ pub use queries::IndexEntry;
 #[derive(Debug, Default)]
 pub struct Intake {
     pods: BTreeMap<PodUid, Entry>,
+    /// All pods that are admitted and have no worker, and pods that were so since the last start of waiting pods.
+    awaiting_start: BTreeSet<PodUid>,
     /// Stored manifest copies that are older than a running pod, as of the last [`IntakeEvent::Reconcile`].
     outdated: OutdatedCopies,
     /// Whether every source has listed its pods.
@@ -62,7 +64,7 @@ pub struct Surroundings<'a> {
 impl Intake {
     /// Processes an event; returns the commands in the order in which they are to be executed.
     pub fn step(&mut self, event: IntakeEvent, around: &Surroundings<'_>) -> Vec<IntakeCommand> {
-        let mut commands = Vec::new();
+        let (mut commands, uid) = (Vec::new(), event.uid().cloned());
         match event {
             IntakeEvent::Sources { pods, undecodable, all_ready } => {
                 self.all_ready = all_ready;
@@ -87,8 +89,19 @@ impl Intake {
             }
             IntakeEvent::Reconcile => self.reconcile(around, &mut commands),
         }
-        self.pods.retain(|_, entry| !entry.is_unused());
+        self.drop_unused(uid.as_ref());
         commands
+    }
+
+    /// Drops entries that an event left unused: that of the pod it is about, or those of all pods.
+    fn drop_unused(&mut self, uid: Option<&PodUid>) {
+        match uid {
+            Some(uid) if self.pods.get(uid).is_some_and(Entry::is_unused) => {
+                self.pods.remove(uid);
+            }
+            Some(_) => {}
+            None => self.pods.retain(|_, entry| !entry.is_unused()),
+        }
     }
 
     fn list(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, undecodable: BTreeSet<PodUid>) {
@@ -185,6 +198,7 @@ impl Intake {
         match decision {
             AdmissionDecision::Admit { occupies } => {
                 entry.state = IntakeState::Admitted { occupies };
+                self.awaiting_start.insert(uid.clone());
                 self.start(uid, around, commands);
             }
             AdmissionDecision::Reject { pod, rejection } => {
@@ -201,6 +215,7 @@ impl Intake {
         entry.awaits_room = true;
         if entry.state.awaits_admission() {
             entry.state = IntakeState::Admitted { occupies: true };
+            self.awaiting_start.insert(uid.clone());
         }
         plan.victims.retain(|victim| {
             let entry = self.pods.get_mut(victim);
@@ -334,11 +349,12 @@ impl Intake {
     }
 
     fn start_all(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
-        let admitted = self.pods.iter().filter(|(_, entry)| entry.state.is_awaiting_start());
-        let admitted: Vec<PodUid> = admitted.map(|(uid, _)| uid.clone()).collect();
-        for uid in admitted {
-            self.start(&uid, around, commands);
+        let mut waiting = std::mem::take(&mut self.awaiting_start);
+        for uid in &waiting {
+            self.start(uid, around, commands);
         }
+        waiting.retain(|uid| self.pods.get(uid).is_some_and(Entry::is_awaiting_start));
+        self.awaiting_start = waiting;
     }
 
     /// Creates the worker of an admitted pod, unless something is in the way.

@@ -30,7 +30,7 @@ pub(super) struct Store {
 }
 
 /// Whether a call changes something.
-pub(crate) fn is_effect(method: Method) -> bool {
+fn is_effect(method: Method) -> bool {
     matches!(
         method,
         Method::RunPodSandbox

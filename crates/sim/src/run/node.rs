@@ -12,9 +12,10 @@ use ferrolet::wiring::{Agent, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
+use testkit::volumes::MemoryVolumes;
 use tokio::time::{Instant, sleep_until};
 
 use crate::faulty_cgroups::FaultyCgroups;
@@ -166,18 +167,14 @@ impl Node {
             let (outside, life) = both();
             Arc::new(FaultyLooks { outside, life })
         };
-        let (outside, life) = both();
-        let runtime = Runtime::new(Arc::new(FaultyRuntime { outside, life }));
-        let (outside, life) = both();
-        let files = Arc::new(FaultyFiles { outside, life });
-        let (outside, life) = both();
-        let (torn, place) = (Arc::default(), Place::Journal);
-        let journal = Arc::new(FaultySegments { outside, life, torn, place });
-        let (outside, life) = both();
-        let cgroups = Arc::new(FaultyCgroups { outside, life });
+        let journal = {
+            let ((outside, life), torn, place) = (both(), Arc::default(), Place::Journal);
+            Arc::new(FaultySegments { outside, life, torn, place })
+        };
         Ports {
-            runtime,
-            files,
+            runtime: FaultyRuntime::runtime(&self.outside, life),
+            files: FaultyFiles::files(&self.outside, life),
+            volumes: Arc::new(MemoryVolumes::new(Arc::clone(&self.outside.files))),
             http: web(&self.outside.web, Asked::Web),
             pod_http: web(&self.outside.pod_web, Asked::PodWeb),
             logs: looks(),
@@ -186,7 +183,7 @@ impl Node {
             journal,
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: looks(),
-            cgroups: Some(cgroups),
+            cgroups: Some(FaultyCgroups::cgroups(&self.outside, life)),
             packet_filter: None,
             cluster: None,
             pools: Vec::new(),

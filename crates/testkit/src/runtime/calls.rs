@@ -5,10 +5,32 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-/// A method of the runtime port, by its name in the CRI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the CRI defines these words")]
-pub enum Method {
+macro_rules! methods {
+    ($($method:ident),+ $(,)?) => {
+        /// A method of the runtime port, by its name in the CRI.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the CRI defines these words")]
+        pub enum Method {
+            $($method,)+
+        }
+
+        impl Method {
+            /// Its name as errors have it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$method => stringify!($method),)+
+                }
+            }
+
+            /// The method of this name.
+            pub fn named(name: &str) -> Option<Self> {
+                [$(Self::$method),+].into_iter().find(|method| method.name() == name)
+            }
+        }
+    };
+}
+
+methods! {
     Version,
     Status,
     UpdateRuntimeConfig,
@@ -36,41 +58,6 @@ pub enum Method {
     RemoveImage,
     ImageFsInfo,
     GetContainerEvents,
-}
-
-impl Method {
-    /// Its name as errors give it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Version => "Version",
-            Self::Status => "Status",
-            Self::UpdateRuntimeConfig => "UpdateRuntimeConfig",
-            Self::RunPodSandbox => "RunPodSandbox",
-            Self::StopPodSandbox => "StopPodSandbox",
-            Self::RemovePodSandbox => "RemovePodSandbox",
-            Self::ListPodSandbox => "ListPodSandbox",
-            Self::PodSandboxStatus => "PodSandboxStatus",
-            Self::CreateContainer => "CreateContainer",
-            Self::StartContainer => "StartContainer",
-            Self::StopContainer => "StopContainer",
-            Self::UpdateContainerResources => "UpdateContainerResources",
-            Self::UpdatePodSandboxResources => "UpdatePodSandboxResources",
-            Self::RemoveContainer => "RemoveContainer",
-            Self::ListContainers => "ListContainers",
-            Self::ContainerStatus => "ContainerStatus",
-            Self::ExecSync => "ExecSync",
-            Self::Exec => "Exec",
-            Self::Attach => "Attach",
-            Self::PortForward => "PortForward",
-            Self::CheckpointContainer => "CheckpointContainer",
-            Self::ImageStatus => "ImageStatus",
-            Self::PullImage => "PullImage",
-            Self::ListImages => "ListImages",
-            Self::RemoveImage => "RemoveImage",
-            Self::ImageFsInfo => "ImageFsInfo",
-            Self::GetContainerEvents => "GetContainerEvents",
-        }
-    }
 }
 
 impl fmt::Display for Method {

@@ -37,7 +37,7 @@ impl MemoryRuntime {
         object: String,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
-        self.call_slower(method, object, effect, self.slower_by).await
+        self.call_slower(method, object, effect, self.delay()).await
     }
 
     /// The same of a call that makes something, whose name it holds until it has an effect. One that does
@@ -49,7 +49,7 @@ impl MemoryRuntime {
         held: Result<Held<'_>, Refusal>,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
-        let slower_by = if held.is_ok() { self.slower_by } else { Duration::ZERO };
+        let slower_by = if held.is_ok() { self.delay() } else { Duration::ZERO };
         let effect = async move {
             let _held = held?;
             effect.await
@@ -226,12 +226,12 @@ impl MemoryRuntime {
         Ok(Held { runtime: self, name })
     }
 
-    fn create(
+    /// The image of a container and the script of its process.
+    fn process(
         &self,
-        world: &mut World,
-        now: Timestamp,
-        (sandbox, config, sandbox_config): (&SandboxId, &ContainerConfig, &SandboxConfig),
-    ) -> Result<ContainerId, Refusal> {
+        world: &World,
+        config: &ContainerConfig,
+    ) -> Result<(String, Script), Refusal> {
         let (image_id, image) = world
             .images
             .resolve(&config.image_ref)
@@ -244,14 +244,7 @@ impl MemoryRuntime {
             Script::Missing => image.script_of_unknown(),
             script @ Script::Runs { .. } => script,
         };
-        let new = NewContainer {
-            sandbox: sandbox.clone(),
-            config: config.clone(),
-            log_directory: sandbox_config.log_directory.clone(),
-            image_id: image_id.to_owned(),
-            script,
-        };
-        world.store.create_container(new, now)
+        Ok((image_id.to_owned(), script))
     }
 }
 
@@ -353,8 +346,17 @@ impl ContainerService for MemoryRuntime {
         let object = format!("{} of {}", config.name, sandbox_config.pod);
         // The runtime looks at the sandbox and the name first, then at the image.
         let held = self.hold(|store| store.admit_container(sandbox, config));
-        let effect =
-            self.at_once(|world, now| self.create(world, now, (sandbox, config, sandbox_config)));
+        let effect = self.at_once(|world, now| {
+            let (image_id, script) = self.process(world, config)?;
+            let new = NewContainer {
+                sandbox: sandbox.clone(),
+                config: config.clone(),
+                log_directory: sandbox_config.log_directory.clone(),
+                image_id,
+                script,
+            };
+            world.store.create_container(new, now)
+        });
         self.make(Method::CreateContainer, object, held, effect).await
     }
 

@@ -79,10 +79,6 @@ impl IntakeState {
         matches!(self, Self::AwaitingAdmission { .. })
     }
 
-    pub(super) fn is_awaiting_start(&self) -> bool {
-        matches!(self, Self::Admitted { .. })
-    }
-
     pub(super) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted { .. } | Self::Working { .. })
     }
@@ -149,6 +145,10 @@ impl Entry {
     /// Whether nothing of it should run, and no worker sees to that.
     pub(super) fn is_unwanted(&self) -> bool {
         !self.is_desired() && self.listing != Some(Listing::Undecodable) && !self.state.has_worker()
+    }
+
+    pub(super) fn is_awaiting_start(&self) -> bool {
+        matches!(self.state, IntakeState::Admitted { .. })
     }
 
     pub(super) fn is_unused(&self) -> bool {

@@ -301,6 +301,11 @@ impl World {
                 "{uid} waits for nothing"
             );
         }
+        for (uid, entry) in &self.intake.pods {
+            assert!(!entry.is_unused(), "{uid} is dropped");
+            let waits = entry.is_awaiting_start();
+            assert!(!waits || self.intake.awaiting_start.contains(uid), "{uid} is looked at");
+        }
         assert_eq!(self.intake.awaiting_admission(), [], "admission is decided in the same turn");
     }
 

@@ -40,8 +40,11 @@ pub(super) fn listed(pod: &Arc<Pod>) -> Listing {
 
 /// An intake after the start.
 pub(super) fn started(entries: impl IntoIterator<Item = (&'static str, Entry)>) -> Intake {
-    let pods = entries.into_iter().map(|(uid, entry)| (PodUid::from(uid), entry)).collect();
-    Intake { pods, all_ready: true, relisted: true, ..Intake::default() }
+    let pods = entries.into_iter().map(|(uid, entry)| (PodUid::from(uid), entry));
+    let pods: BTreeMap<PodUid, Entry> = pods.collect();
+    let waiting = pods.iter().filter(|(_, entry)| entry.is_awaiting_start());
+    let awaiting_start = waiting.map(|(uid, _)| uid.clone()).collect();
+    Intake { pods, awaiting_start, all_ready: true, relisted: true, ..Intake::default() }
 }
 
 /// The same with one pod that is listed.

@@ -1,0 +1,138 @@
+//! The settings of an agent on a real machine.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use model::ports::http::Headers;
+use model::ports::runtime::RuntimeFeatures;
+use runtime::decide::{BackoffLimits, NodeSettings};
+use server::EventLimits;
+use tracing::{error, warn};
+
+use crate::collection_rules::CollectionRules;
+use crate::wiring::{ManifestUrl, Node, NodeCgroups, Settings};
+
+/// The shortest period of repeated work.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// The inputs of the settings that are collected before the runtime is reached.
+#[derive(Debug)]
+pub(crate) struct StartInputs<'a> {
+    pub(crate) config: &'a KubeletConfiguration,
+    /// The settings of our own.
+    pub(crate) own: &'a FerroletConfiguration,
+    /// Rules of garbage collection, from flags and both configurations.
+    pub(crate) collection: CollectionRules,
+    pub(crate) node_name: String,
+    pub(crate) node: NodeSettings,
+    /// The node as pods meet it at admission; the runtime's features are not known yet.
+    pub(crate) admission: Node,
+    /// The node's addresses at the start.
+    pub(crate) host_ips: Vec<IpAddr>,
+    /// The address of the health endpoint.
+    pub(crate) healthz: Option<SocketAddr>,
+    /// The Node object; none without a cluster.
+    pub(crate) own_node: Option<node::Settings>,
+}
+
+/// The inputs of the settings that depend on the runtime.
+#[derive(Debug)]
+pub(crate) struct RuntimeFacts {
+    /// Its name, which is part of container ids.
+    pub(crate) name: String,
+    pub(crate) features: RuntimeFeatures,
+    /// The node's cgroups, by the driver that the runtime uses.
+    pub(crate) cgroups: NodeCgroups,
+}
+
+impl Settings {
+    /// The complete settings.
+    pub(crate) fn resolve(inputs: &StartInputs<'_>, runtime: RuntimeFacts) -> Self {
+        let StartInputs { config, own, collection, .. } = inputs;
+        let (back_off, gates) = (config.restart_back_off(), config.features());
+        Self {
+            node_name: inputs.node_name.clone(),
+            runtime_name: runtime.name,
+            manifests: Some(PathBuf::from(&config.static_pod_path))
+                .filter(|path| !path.as_os_str().is_empty()),
+            manifests_period: at_least(
+                "fileCheckFrequency",
+                config.file_check_frequency,
+                SHORTEST_PERIOD,
+            ),
+            manifest_url: manifest_url(config),
+            pod_logs: PathBuf::from(&config.pod_logs_dir),
+            container_links: PathBuf::from(&own.container_links_dir),
+            resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
+            node: inputs.node.clone(),
+            host_ips: inputs.host_ips.clone(),
+            admission: Node { runtime: runtime.features, ..inputs.admission.clone() },
+            restart_rules: gates.enabled("ContainerRestartRules"),
+            unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
+            restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
+            pleg: pleg_settings(config, own),
+            events: EventLimits {
+                per_pod: count(own.events.per_pod),
+                in_all: count(own.events.in_all),
+            },
+            journal_bytes: own.gc.journal.max_bytes.into(),
+            container_gc: collection.containers,
+            images: collection.images.clone(),
+            cgroups: runtime.cgroups,
+            healthz: inputs.healthz,
+            own_node: inputs.own_node.clone(),
+            objects: objects::Settings::of(config),
+        }
+    }
+}
+
+fn pleg_settings(config: &KubeletConfiguration, own: &FerroletConfiguration) -> pleg::Settings {
+    let pleg = &own.pleg;
+    pleg::Settings {
+        // Runtime events are on by default; the gate turned off leaves the plain relist.
+        hints: config.features().asked("EventedPLEG") != Some(false),
+        relist_period: pleg.relist_period.to_std(),
+        relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
+        relist_threshold: pleg.relist_threshold.to_std(),
+        inspection_deadline: pleg.inspection_deadline.to_std(),
+        parallel_inspections: count(pleg.parallel_inspections),
+    }
+}
+
+fn count(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The address of the health endpoint. As with the kubelet, an address that cannot be resolved does not stop the agent.
+pub(crate) fn healthz_address(config: &KubeletConfiguration) -> Option<SocketAddr> {
+    let (host, port) = (config.healthz_bind_address.as_str(), config.healthz_port);
+    if port == 0 {
+        return None;
+    }
+    match (host, port).to_socket_addrs() {
+        Ok(mut addresses) => addresses.next(),
+        Err(error) => {
+            error!(host, %error, "Cannot resolve healthzBindAddress, health is not served");
+            None
+        }
+    }
+}
+
+fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {
+    let url = Some(config.static_pod_url.clone()).filter(|url| !url.is_empty())?;
+    let headers = Headers(config.static_pod_url_header.clone().into_iter().collect());
+    let period = at_least("httpCheckFrequency", config.http_check_frequency, SHORTEST_PERIOD);
+    Some(ManifestUrl { url, headers, period })
+}
+
+/// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
+/// the node busy with nothing else.
+pub(crate) fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duration {
+    let wanted = wanted.to_std();
+    if wanted < least {
+        warn!(field, ?wanted, ?least, "too short; using the least");
+    }
+    wanted.max(least)
+}
