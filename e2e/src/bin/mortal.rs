@@ -116,6 +116,7 @@ async fn main() -> Result<()> {
     let ports = Ports {
         runtime: Runtime::new(runtime).intercepted(&crash),
         files: Arc::new(Intercepted::new(Arc::new(host.clone()) as Arc<dyn HostFiles>, &crash)),
+        volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new("mortal")),
         pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
         logs: Arc::new(host.logs()),
