@@ -23,7 +23,8 @@ usage: conformance --docs DIR --results DIR [--agent ferrolet|upstream] [--quick
                    [--procs N] [--minutes N] [--commit ID] [--date DATE]
   Starts a cluster of one node and runs upstream's end-to-end suite in it. Needs root, and what `make conformance`
   builds. Prints the result, brings the lists in DIR (docs/conformance) up to date, and keeps logs and the output of
-  failed specs in the results directory. Ends with code 1 when a spec failed that passed before.
+  failed specs in the results directory. Ends with code 1 when a spec failed that passed before, or the time limit was
+  too short for all specs, and with code 2 when the suite could not run.
 
   --agent AGENT    which program is the node agent (ferrolet)
   --quick          only a dozen specs
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("conformance: {error:?}");
+            eprintln!("conformance: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -116,6 +117,15 @@ fn run(settings: &Settings) -> Result<bool> {
         bail!("no spec ran");
     }
     store.update_lists(settings.agent, stored, &report)?;
+    if report.not_run() > 0 {
+        println!(
+            "FAILED: {} of {} specs did not run in {} min; MINUTES sets the limit",
+            report.not_run(),
+            report.selected,
+            settings.minutes
+        );
+        return Ok(false);
+    }
     if settings.selection != Selection::Quick {
         let run = Run {
             agent: settings.agent.name(),

@@ -39,6 +39,8 @@ pub struct Spec {
 pub struct Report {
     /// By full name.
     pub specs: BTreeMap<String, Spec>,
+    /// How many specs were selected. Some of them have no entry if the time limit was too short.
+    pub selected: usize,
     /// Failures of the suite itself, before or after its specs.
     pub suite_failures: Vec<String>,
 }
@@ -48,8 +50,9 @@ impl Report {
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         let suites: Vec<Suite> = serde_json::from_slice(json)?;
         let mut report = Self::default();
-        for entry in suites.into_iter().flat_map(|suite| suite.spec_reports.unwrap_or_default()) {
-            report.add(entry);
+        for suite in suites {
+            report.selected += suite.pre_run_stats.map_or(0, |stats| stats.specs_that_will_run);
+            suite.spec_reports.unwrap_or_default().into_iter().for_each(|entry| report.add(entry));
         }
         Ok(report)
     }
@@ -77,6 +80,11 @@ impl Report {
         self.specs.insert(words.join(" "), spec);
     }
 
+    /// How many selected specs did not run.
+    pub fn not_run(&self) -> usize {
+        self.selected.saturating_sub(self.specs.len())
+    }
+
     /// The outcome of each spec.
     pub fn outcomes(&self) -> BTreeMap<String, Outcome> {
         self.specs.iter().map(|(name, spec)| (name.clone(), spec.outcome)).collect()
@@ -87,6 +95,13 @@ impl Report {
 #[serde(rename_all = "PascalCase")]
 struct Suite {
     spec_reports: Option<Vec<SpecReport>>,
+    pre_run_stats: Option<PreRunStats>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct PreRunStats {
+    specs_that_will_run: usize,
 }
 
 #[derive(Deserialize)]
@@ -167,6 +182,15 @@ mod tests {
         assert_eq!(name, "[sig-node] Pods when created should run");
         assert_eq!((spec.outcome, spec.seconds), (Outcome::Passed, 2));
         assert_eq!(spec.output, "STEP: one\n");
+    }
+
+    #[test]
+    fn specs_that_were_not_reached_are_counted() {
+        let report = json!([{
+            "PreRunStats": { "TotalSpecs": 7, "SpecsThatWillRun": 3 },
+            "SpecReports": [entry("a", "failed", 1), entry("b", "skipped", 0)],
+        }]);
+        assert_eq!(Report::parse(report.to_string().as_bytes()).unwrap().not_run(), 2);
     }
 
     #[test]

@@ -115,9 +115,7 @@ fn print(now: &Progress, shown: &mut Progress, time: Duration) {
     for name in &now.failed[shown.failed.len().min(now.failed.len())..] {
         println!("        failed: {name}");
     }
-    if now != shown {
-        println!("{}", now.line(time.as_secs()));
-    }
+    println!("{}", now.line(time.as_secs()));
     shown.clone_from(now);
 }
 

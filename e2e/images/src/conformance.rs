@@ -60,6 +60,8 @@ pub fn images(inputs: &Inputs) -> Vec<Image> {
         pause(inputs.workload.clone()).named("registry.k8s.io/pause:3.10.2"),
         busybox("busybox:1.37.0-1"),
         busybox("nonroot:1.5").user("1234"),
+        // For its resolver: the programs are linked to glibc.
+        busybox("glibc-dns-testing:2.0.0"),
         busybox("nonewprivs:1.4")
             .layer(Layer::default().with("usr/local/bin/nnp", nnp))
             .cmd(&["/usr/local/bin/nnp", "uid"]),
