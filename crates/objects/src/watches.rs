@@ -17,7 +17,7 @@ use crate::decide::{Idle, Known, idle};
 use crate::store::{ObjectStore, Shared, Watching};
 
 impl ObjectStore {
-    /// Follows what pods refer to, until it is told to stop.
+    /// Follows what pods refer to, until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let mut watches = Watches::default();
         loop {
@@ -120,9 +120,9 @@ struct ObjectSink {
 
 impl Sink<DataObject, ()> for ObjectSink {
     fn hear(&self, change: Change<DataObject, ()>) {
-        let told = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
-        if let Some(told) = told {
-            let new: Known = told.into();
+        let version = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
+        if let Some(version) = version {
+            let new: Known = version.into();
             let before = self.known.send_replace(new.clone());
             // The first version is no change: its readers wait for it.
             if before != Known::NotYet && before != new {
