@@ -23,6 +23,9 @@ use crate::unmounter;
 /// When the host is searched again for volumes of a pod after that failed.
 const SCAN_RETRY: Duration = Duration::from_secs(1);
 
+/// How long a token that could not be renewed is used before that is tried again.
+const TOKEN_RETRY: Duration = Duration::from_secs(10);
+
 /// The result of an operation.
 #[derive(Debug)]
 enum Ended {
@@ -165,7 +168,8 @@ impl Shared {
             }
             Ended::Mounted(uid, id, Ok(content)) => {
                 if let Some(at) = content.as_ref().and_then(|content| content.refresh_at) {
-                    timers.insert((at, uid.clone()));
+                    // While no new token is issued, its time has passed and the old one is used.
+                    timers.insert((at.max(now + TOKEN_RETRY), uid.clone()));
                 }
                 record.mounted(&uid, &id, content, now);
             }
