@@ -40,7 +40,7 @@ impl CsiNodeTask {
         }
     }
 
-    /// Keeps it until it is stopped.
+    /// Keeps it until it is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         // Biased: a stop comes once.
         tokio::select! {

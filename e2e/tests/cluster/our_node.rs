@@ -105,6 +105,7 @@ impl OurNode {
         set.spawn(tasks.check.run(stop.clone()));
         set.spawn(tasks.status.run(stop.clone()));
         set.spawn(tasks.lease.run(stop.clone()));
+        set.spawn(tasks.csi_node.run(stop.clone()));
         set.spawn(tasks.pod_cidrs.run(stop));
         Ok(Self { handle, events, _tasks: set })
     }

@@ -141,8 +141,8 @@ mod tests {
                 None,
             ),
             (
-                "volumes: [{name: v, emptyDir: {}}]".to_owned(),
-                Some(("UnsupportedFields", "not supported: spec.volumes")),
+                "readinessGates: [{conditionType: x}]".to_owned(),
+                Some(("UnsupportedFields", "not supported: spec.readinessGates")),
             ),
             (
                 format!("securityContext: {{{SYSCTL}}}"),
@@ -170,7 +170,7 @@ mod tests {
         rules.node.abilities.clear();
         rules.node.allocatable.insert("cpu".to_owned(), "1".parse().unwrap());
         let rows = [
-            ("volumes: [{name: v, emptyDir: {}}]", Some("not supported: spec.volumes")),
+            ("readinessGates: [{conditionType: x}]", Some("not supported: spec.readinessGates")),
             (
                 "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
                 Some("forbidden sysctl: \"net.core.somaxconn\" not allowlisted"),
