@@ -138,7 +138,10 @@ impl PodRecord {
     }
 
     /// The volumes of the pod are determined.
-    pub(crate) fn set_resolved(&mut self, resolved: Resolved) {
+    pub(crate) fn set_resolved(&mut self, mut resolved: Resolved) {
+        let known: Vec<VolumeSpec> =
+            self.specs.values().map(|spec| VolumeSpec::clone(spec)).collect();
+        resolved.keep_known(&known);
         let specs = resolved.volumes.into_iter();
         self.specs = specs.map(|spec| (spec.id.clone(), Arc::new(spec))).collect();
         self.unresolved = resolved.failed;
@@ -317,7 +320,7 @@ impl VolumeManager {
         record.pod = None;
         record.specs.clear();
         record.unresolved.clear();
-        record.volumes.set_desired([]);
+        record.volumes.end();
         if !record.is_scanned {
             record.needs_processing();
         }
