@@ -149,17 +149,14 @@ impl PodVolumes {
         for (id, state) in &mut self.volumes {
             let needed = state.needed(has_ended).filter(|_| state.running.is_none());
             let Some(operation) = needed else { continue };
-            match state.not_before(operation).filter(|until| *until > now) {
-                Some(until) => {
-                    steps.wake_at = Some(steps.wake_at.map_or(until, |at| at.min(until)));
-                }
-                None => {
-                    state.running = Some(operation);
-                    // A change during the operation makes it stale again.
-                    state.stale = false;
-                    steps.start.push((operation, id.clone()));
-                }
+            if let Some(until) = state.not_before(operation).filter(|until| *until > now) {
+                steps.wake_at = Some(steps.wake_at.map_or(until, |at| at.min(until)));
+                continue;
             }
+            state.running = Some(operation);
+            // A change during the operation makes it stale again.
+            state.stale = false;
+            steps.start.push((operation, id.clone()));
         }
         steps.start.sort();
         steps
