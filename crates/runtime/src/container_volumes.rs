@@ -13,6 +13,7 @@ use crate::decide::{
     ConfigError, MountContext, MountedVolume, SubpathMount, VolumeMountPlan, used_volumes,
     volume_devices, volume_mounts,
 };
+use crate::image_volumes::ImageVolumes;
 use crate::start_context::StartContext;
 use crate::volumes::PodVolumes;
 
@@ -37,9 +38,10 @@ impl ContainerVolumes {
         &self,
         starting: &StartContext<'_>,
         envs: &[(String, String)],
+        images: &ImageVolumes,
     ) -> Result<ContainerVolumeMounts, ConfigError> {
         let StartContext { container, sandbox, .. } = *starting;
-        let mounted = self.mounted(starting);
+        let mounted = self.mounted(starting, images);
         let devices = volume_devices(container, &mounted)?;
         let context = MountContext {
             volumes: &mounted,
@@ -58,9 +60,19 @@ impl ContainerVolumes {
         Ok(ContainerVolumeMounts { mounts, devices })
     }
 
-    fn mounted(&self, starting: &StartContext<'_>) -> BTreeMap<String, MountedVolume> {
+    fn mounted(
+        &self,
+        starting: &StartContext<'_>,
+        images: &ImageVolumes,
+    ) -> BTreeMap<String, MountedVolume> {
         let uid = view::uid(starting.pod);
-        let volume = |name: &str| Some((name.to_owned(), self.volumes.mounted(&uid, name)?));
+        let volume = |name: &str| {
+            let mut volume = self.volumes.mounted(&uid, name)?;
+            if let Some(reference) = images.references.get(name) {
+                volume.image.clone_from(reference);
+            }
+            Some((name.to_owned(), volume))
+        };
         used_volumes(starting.container).into_iter().filter_map(volume).collect()
     }
 

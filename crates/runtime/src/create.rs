@@ -26,6 +26,7 @@ use crate::decide::{
 };
 use crate::error::StartError;
 use crate::image::Ensured;
+use crate::image_volumes::ImageVolumes;
 use crate::layout::create_log_directory;
 use crate::remover::ContainerRemover;
 use crate::sandboxes::MOST_NAMES;
@@ -74,6 +75,7 @@ impl ContainerCreator {
         &self,
         starting: &StartContext<'_>,
         image: Ensured,
+        volumes: &ImageVolumes,
     ) -> Result<Made, StartError> {
         let latest = starting.latest();
         let logs = self.files.logs.pod_logs.join(starting.logs());
@@ -84,7 +86,7 @@ impl ContainerCreator {
         };
         if latest.is_none() {
             // Only the logs tell, which are looked at while the rest is made.
-            let (number, prepared) = join(number, self.prepare(starting, image)).await;
+            let (number, prepared) = join(number, self.prepare(starting, image, volumes)).await;
             return self.create(starting, number?, &prepared?).await;
         }
         let number = number.await?;
@@ -98,7 +100,7 @@ impl ContainerCreator {
             let removed = self.remover.never_started(starting, &unused.id, "never-started").await;
             removed.map_err(StartError::RemoveUnused)?;
         }
-        let prepared = self.prepare(starting, image).await?;
+        let prepared = self.prepare(starting, image, volumes).await?;
         self.create(starting, number, &prepared).await
     }
 
@@ -156,6 +158,7 @@ impl ContainerCreator {
         &self,
         starting: &StartContext<'_>,
         image: Ensured,
+        images: &ImageVolumes,
     ) -> Result<Prepared, StartError> {
         let StartContext { pod, container, sandbox, .. } = *starting;
         let target = target(starting)?;
@@ -167,7 +170,8 @@ impl ContainerCreator {
         let (ips, node) = (&sandbox.ips, &*self.node);
         let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };
         let envs = environment(pod, container, &sources).map_err(StartError::Config)?;
-        let volumes = self.volumes.mount(starting, &envs).await.map_err(StartError::Config)?;
+        let volumes = self.volumes.mount(starting, &envs, images).await;
+        let volumes = volumes.map_err(StartError::Config)?;
         let hosts = self.files.mounts(pod, container, ips);
         let messages = self.files.message_directory(&sandbox.config.pod_uid, container);
         let (hosts, messages) = join(hosts, messages).await;

@@ -144,7 +144,15 @@ pub enum StartError {
     },
 }
 
+/// How the runtime begins the message when it cannot mount an image.
+const IMAGE_VOLUME_FAILED: &str = "ImageVolumeMountFailed";
+
 impl StartError {
+    /// Whether the runtime could not mount an image as a volume.
+    pub(crate) fn is_image_volume(&self) -> bool {
+        matches!(self, Self::Create(source) if source.message.starts_with(IMAGE_VOLUME_FAILED))
+    }
+
     /// The waiting reason, in upstream's words.
     pub fn label(&self) -> &'static str {
         match self {

@@ -67,3 +67,13 @@ fn who_refuses_a_resize_is_told_as_upstream_does() {
     let container = ResizeError::Container { name: "main".to_owned(), source };
     assert_eq!(container.told(), "rpc error: code = Internal desc = no");
 }
+
+#[test]
+fn refused_image_volume_is_recognized_by_the_start_of_the_message() {
+    let rows =
+        [("ImageVolumeMountFailed: no such path", true), ("no: ImageVolumeMountFailed", false)];
+    for (message, expected) in rows {
+        let error = StartError::Create(refused(Code::Unknown, message));
+        assert_eq!(error.is_image_volume(), expected, "{message}");
+    }
+}

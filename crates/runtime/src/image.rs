@@ -128,11 +128,14 @@ impl EarlyLook {
     }
 }
 
-/// The image that a container needs.
+/// The image that a container or a volume needs.
 pub(crate) struct ImageRequest<'a> {
     /// The sandbox of its pod.
     pub(crate) sandbox: &'a SandboxConfig,
-    pub(crate) container: &'a Container,
+    /// Its name, as the pod writes it.
+    pub(crate) image: &'a str,
+    /// When it is pulled.
+    pub(crate) policy: Option<&'a str>,
     /// A look at the image that was begun already.
     pub(crate) early: Option<EarlyLook>,
 }
@@ -148,9 +151,8 @@ impl ImageProvider {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the image of a container, so that image garbage collection keeps it.
-    pub(crate) fn claim(&self, container: &Container) -> ImageClaim {
-        let image = container.image.as_deref().unwrap_or_default();
+    /// Claims an image, so that image garbage collection keeps it.
+    pub(crate) fn claim(&self, image: &str) -> ImageClaim {
         self.parts.claims.claim(&with_default_tag(image))
     }
 
@@ -168,15 +170,14 @@ impl ImageProvider {
         Some(EarlyLook { answer: maybe_done(answer), _claim: claim })
     }
 
-    /// Pulls the container's image, if its policy asks for that.
+    /// Pulls an image, if its policy requires that.
     pub(crate) async fn ensure(
         &self,
         request: ImageRequest<'_>,
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
-        let (parts, ImageRequest { sandbox, container, early }) = (&self.parts, request);
-        let image = container.image.clone().unwrap_or_default();
-        let policy = container.image_pull_policy.as_deref();
+        let (parts, ImageRequest { sandbox, image, policy, early }) = (&self.parts, request);
+        let image = image.to_owned();
         let wanted = |present, pull| {
             parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
         };

@@ -31,6 +31,7 @@ mod error;
 mod error_tests;
 mod hooks;
 mod image;
+mod image_volumes;
 mod killer;
 mod layout;
 mod metrics;

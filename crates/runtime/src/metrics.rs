@@ -1,12 +1,14 @@
 //! What is done for pods, and how long it takes.
 
 mod attempts;
+mod image_volumes;
 
 use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
 use self::attempts::Attempts;
+use self::image_volumes::ImageVolumeCounts;
 use crate::decide::{Role, size_class};
 
 /// Milliseconds, as upstream has them.
@@ -31,6 +33,8 @@ pub struct Metrics {
     container_errors: IntCounterVec,
     /// What was tried.
     pub(crate) attempts: Attempts,
+    /// Images that are volumes.
+    pub(crate) image_volumes: ImageVolumeCounts,
 }
 
 /// A counter that shows up in a registry.
@@ -96,6 +100,7 @@ impl Metrics {
                 &["container_type", "code"],
             )?,
             attempts: Attempts::new(registry)?,
+            image_volumes: ImageVolumeCounts::new(registry)?,
         })
     }
 

@@ -23,6 +23,7 @@ use crate::decide::{
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, HookRunner, Hooked};
 use crate::image::{EarlyLook, ImageProvider, ImageRequest};
+use crate::image_volumes::{self, mounted_images};
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
 use crate::remover::ContainerRemover;
@@ -161,16 +162,24 @@ impl ContainerStarter {
         let StartContext { pod, container, sandbox, cancel, .. } = *starting;
         let report = self.reporter(pod, &container.name);
         // From before it is looked for until a container has it: nobody may take it meanwhile.
-        let claim = self.images.claim(container);
-        let request = ImageRequest { sandbox: &sandbox.config, container, early };
+        let image = container.image.as_deref().unwrap_or_default();
+        let claim = self.images.claim(image);
+        let policy = container.image_pull_policy.as_deref();
+        let request = ImageRequest { sandbox: &sandbox.config, image, policy, early };
+        let ensure = async {
+            let volumes = image_volumes::ensure(&self.images, &*self.events, starting).await?;
+            Ok((volumes, self.images.ensure(request, &report).await?))
+        };
         // Only this step may be broken off: nothing is half made by it, and it may take for ever.
-        let mut image = tokio::select! {
+        let (volumes, mut image) = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(StartError::PodEnds),
-            image = self.images.ensure(request, &report) => image?,
+            ensured = ensure => ensured?,
         };
         let resolved = std::mem::take(&mut image.resolved);
-        let made = self.creator.adopt_or_create(starting, image).await?;
+        let made = self.creator.adopt_or_create(starting, image, &volumes).await;
+        let made = self.count_image_volumes(starting, made)?;
+        drop(volumes);
         // What ends before anybody looks has used it all the same.
         claim.used(self.clock.now());
         drop(resolved);
@@ -191,6 +200,24 @@ impl ContainerStarter {
             self.post_start(starting, &made.id, &watched).await?;
         }
         Ok(made.id)
+    }
+
+    fn count_image_volumes<T>(
+        &self,
+        starting: &StartContext<'_>,
+        made: Result<T, StartError>,
+    ) -> Result<T, StartError> {
+        let images = mounted_images(starting.pod, starting.container);
+        let mounts = starting.container.volume_mounts.iter().flatten();
+        let mounts = mounts.filter(|mount| images.contains_key(mount.name.as_str())).count();
+        let counts = &self.metrics.image_volumes;
+        counts.requested(images.len());
+        match &made {
+            Ok(_) => counts.mounted(mounts),
+            Err(error) if error.is_image_volume() => counts.failed(mounts),
+            Err(_) => {}
+        }
+        made
     }
 
     /// Whether a container runs whose start was not answered: then it has started, and what is to come after that comes.

@@ -138,7 +138,10 @@ impl PodRecord {
     }
 
     /// The volumes of the pod are determined.
-    pub(crate) fn set_resolved(&mut self, resolved: Resolved) {
+    pub(crate) fn set_resolved(&mut self, mut resolved: Resolved) {
+        let known: Vec<VolumeSpec> =
+            self.specs.values().map(|spec| VolumeSpec::clone(spec)).collect();
+        resolved.keep_known(&known);
         let specs = resolved.volumes.into_iter();
         self.specs = specs.map(|spec| (spec.id.clone(), Arc::new(spec))).collect();
         self.unresolved = resolved.failed;
@@ -241,17 +244,17 @@ impl VolumeManager {
             // Biased: a pod that ends does not wait, and a change is looked at before the time is.
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return self.pending_wait(&uid),
+                () = cancel.cancelled() => return Some(self.pending_wait(&uid)),
                 changed = version.changed() => if changed.is_err() { return None },
-                () = sleep_until(until) => return self.pending_wait(&uid),
+                () = sleep_until(until) => return Some(self.pending_wait(&uid)),
             }
         }
     }
 
     /// What a pod waits for after all its time. The operations have reported their failures already.
-    fn pending_wait(&self, uid: &PodUid) -> Option<Wait> {
+    fn pending_wait(&self, uid: &PodUid) -> Wait {
         let names = self.waiting(uid).into_iter().map(|one| one.name).collect();
-        Some(Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event: None })
+        Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event: None }
     }
 
     /// The volumes that a pod waits for, and why.
@@ -317,7 +320,7 @@ impl VolumeManager {
         record.pod = None;
         record.specs.clear();
         record.unresolved.clear();
-        record.volumes.set_desired([]);
+        record.volumes.end();
         if !record.is_scanned {
             record.needs_processing();
         }

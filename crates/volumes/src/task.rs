@@ -220,7 +220,13 @@ impl Starts {
                     let (spec, before) = (Arc::clone(spec), record.written.get(&id).cloned());
                     self.mount.push((uid.clone(), MountRequest { pod, spec, before }));
                 }
-                _ => self.unmount.push((uid.clone(), record.name.clone(), id)),
+                (Operation::Mount, ..) => {
+                    let unknown = Outcome::Failed("the volume is not determined".to_owned());
+                    record.volumes.ended(&id, unknown, now);
+                }
+                (Operation::Unmount, ..) => {
+                    self.unmount.push((uid.clone(), record.name.clone(), id));
+                }
             }
         }
         steps.wake_at

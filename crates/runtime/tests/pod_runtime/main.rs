@@ -4,6 +4,7 @@
 mod api;
 mod cgroups;
 mod hooks;
+mod image_volumes;
 mod images;
 mod init;
 mod kill;

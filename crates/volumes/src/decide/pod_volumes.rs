@@ -61,12 +61,13 @@ pub struct VolumeState {
 
 impl VolumeState {
     /// The operation that the volume needs.
-    fn needed(&self) -> Option<Operation> {
+    fn needed(&self, has_ended: bool) -> Option<Operation> {
         match (self.desired, self.mount) {
             (true, MountState::Mounted) => self.stale.then_some(Operation::Mount),
             (true, _) => Some(Operation::Mount),
             (false, MountState::NotMounted) => None,
-            (false, _) => Some(Operation::Unmount),
+            // The claim of a volume that containers use may be unreadable for a while.
+            (false, _) => has_ended.then_some(Operation::Unmount),
         }
     }
 
@@ -83,6 +84,8 @@ impl VolumeState {
 pub struct PodVolumes {
     /// Each volume that the pod uses or that is on the host.
     pub volumes: BTreeMap<VolumeId, VolumeState>,
+    /// Whether the pod has ended: nothing is unmounted before.
+    has_ended: bool,
 }
 
 /// The operations that start now, and when to look again.
@@ -104,8 +107,9 @@ pub enum Outcome {
 }
 
 impl PodVolumes {
-    /// The pod uses these volumes, and no others. Volumes whose content follows their sources are computed again.
+    /// The pod uses these volumes. Others that are mounted stay until it ends.
     pub fn set_desired(&mut self, desired: impl IntoIterator<Item = VolumeId>) {
+        self.has_ended = false;
         for state in self.volumes.values_mut() {
             state.desired = false;
         }
@@ -113,6 +117,12 @@ impl PodVolumes {
             self.volumes.entry(id).or_default().desired = true;
         }
         self.forget_unmounted();
+    }
+
+    /// The pod has ended and uses no volume any more.
+    pub fn end(&mut self) {
+        self.set_desired([]);
+        self.has_ended = true;
     }
 
     /// Volumes that an earlier agent left on the host.
@@ -135,21 +145,18 @@ impl PodVolumes {
     /// Starts the operations that are needed: one at a time for each volume.
     pub fn start(&mut self, now: Timestamp) -> Steps {
         let mut steps = Steps::default();
+        let has_ended = self.has_ended;
         for (id, state) in &mut self.volumes {
-            let Some(operation) = state.needed().filter(|_| state.running.is_none()) else {
+            let needed = state.needed(has_ended).filter(|_| state.running.is_none());
+            let Some(operation) = needed else { continue };
+            if let Some(until) = state.not_before(operation).filter(|until| *until > now) {
+                steps.wake_at = Some(steps.wake_at.map_or(until, |at| at.min(until)));
                 continue;
-            };
-            match state.not_before(operation).filter(|until| *until > now) {
-                Some(until) => {
-                    steps.wake_at = Some(steps.wake_at.map_or(until, |at| at.min(until)));
-                }
-                None => {
-                    state.running = Some(operation);
-                    // A change during the operation makes it stale again.
-                    state.stale = false;
-                    steps.start.push((operation, id.clone()));
-                }
             }
+            state.running = Some(operation);
+            // A change during the operation makes it stale again.
+            state.stale = false;
+            steps.start.push((operation, id.clone()));
         }
         steps.start.sort();
         steps

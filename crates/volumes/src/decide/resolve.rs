@@ -176,6 +176,19 @@ pub enum ResolveError {
     NoLocalPath(Box<str>),
 }
 
+impl ResolveError {
+    /// Whether the API server could not be read: the volume may be all right.
+    fn is_unread(&self) -> bool {
+        let Self::Claim { error, .. } = self else { return false };
+        match error {
+            ClaimError::FetchClaim(error) | ClaimError::FetchVolume { error, .. } => {
+                !error.is_not_found()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A volume that cannot be mounted at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unresolved {
@@ -277,6 +290,23 @@ pub fn resolve(pod: &Pod, storage: &Storage<'_>) -> Resolved {
 }
 
 impl Resolved {
+    /// Keeps what is known of volumes whose claims the API server did not return this time: a container can start again
+    /// while the server cannot be reached.
+    pub fn keep_known(&mut self, known: &[VolumeSpec]) {
+        let of = |name: &str| {
+            known.iter().find(|spec| spec.outer_names.iter().any(|outer| &*outer.name == name))
+        };
+        for failed in std::mem::take(&mut self.failed) {
+            match of(&failed.name).filter(|_| failed.error.is_unread()) {
+                Some(spec) => {
+                    let names = spec.outer_names.iter().filter(|one| one.name == failed.name);
+                    self.add(VolumeSpec { outer_names: names.cloned().collect(), ..spec.clone() });
+                }
+                None => self.failed.push(failed),
+            }
+        }
+    }
+
     fn add(&mut self, spec: VolumeSpec) {
         match self.volumes.iter_mut().find(|known| known.id == spec.id) {
             Some(known) => {

@@ -99,7 +99,7 @@ pub(super) async fn is_ready(
 fn page_size(pod: &Pod, size: Option<&str>) -> Result<String, MountFailure> {
     let requests = pod_requests(pod);
     let sizes: Vec<&str> =
-        requests.iter().filter_map(|(name, _)| name.strip_prefix("hugepages-")).collect();
+        requests.keys().filter_map(|name| name.strip_prefix("hugepages-")).collect();
     let size = match (size, sizes.as_slice()) {
         (Some(size), sizes) if sizes.contains(&size) => size,
         (Some(size), _) => {
