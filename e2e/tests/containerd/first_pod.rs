@@ -219,15 +219,15 @@ fn bad_manifests_are_named_and_keep_no_good_one_from_running() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("a-syntax.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x\n")?;
     node.write_manifest("b-field.yaml", &SLEEPER.replace("name: main", "name: Main!"))?;
-    let volumes = "spec:\n  volumes: [{name: v, emptyDir: {}}]";
-    let unsupported = SLEEPER.replace("sleeper", "unsupported").replace("spec:", volumes);
+    let gates = "spec:\n  readinessGates: [{conditionType: x}]";
+    let unsupported = SLEEPER.replace("sleeper", "unsupported").replace("spec:", gates);
     node.write_manifest("c-unsupported.yaml", &unsupported)?;
     node.write_manifest("z-good.yaml", SLEEPER)?;
     node.start_agent()?;
     node.wait_running("sleeper")?;
     node.wait_for_log(&["manifest refused", "a-syntax.yaml", "line"])?;
     node.wait_for_log(&["manifest refused", "b-field.yaml", "spec.containers[0].name"])?;
-    node.wait_for_log(&["unsupported", "spec.volumes"])?;
+    node.wait_for_log(&["unsupported", "spec.readinessGates"])?;
     node.stop()
 }
 

@@ -37,16 +37,16 @@ fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Re
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
     let before = node.wait_running("web")?;
-    let volumes = "spec:\n  volumes: [{name: v, nfs: {server: nfs.example, path: /}}]\n";
-    node.write_manifest("web.yaml", &sleeper("web").replace("spec:\n", volumes))?;
+    let gates = "spec:\n  readinessGates: [{conditionType: x}]\n";
+    node.write_manifest("web.yaml", &sleeper("web").replace("spec:\n", gates))?;
     let list =
-        node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.volumes")?;
+        node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.readinessGates")?;
     ensure!(list.contains("/web.yaml"), "{list}");
     let refused = node.wait_running("web")?;
     ensure!(before == refused, "{before:?}, then {refused:?}");
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.volumes")?;
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "not supported: spec.readinessGates")?;
     node.wait_for_answer(&["get", "pods"], "Running")?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");

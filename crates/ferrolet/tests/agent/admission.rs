@@ -86,9 +86,9 @@ async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
 const REFUSED: [(&str, &str, &str, &str); 7] = [
     (
         "fields",
-        "volumes: [{name: v, emptyDir: {}}]",
+        "readinessGates: [{conditionType: x}]",
         "UnsupportedFields",
-        "not supported: spec.volumes",
+        "not supported: spec.readinessGates",
     ),
     (
         "sysctl",

@@ -15,7 +15,7 @@ const COPIES: &str = "/var/lib/kubelet/ferrolet/state/manifests";
 const MAIN: &str =
     "  containers: [{name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}]\n";
 const NOT_SUPPORTED: [(&str, &str); 3] = [
-    ("volumes: [{name: v, nfs: {server: nfs.example, path: /}}]", "not supported: spec.volumes"),
+    ("readinessGates: [{conditionType: x}]", "not supported: spec.readinessGates"),
     (
         "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
         "forbidden sysctl: \"net.core.somaxconn\" not allowlisted",
