@@ -94,9 +94,10 @@ fn has_content(files: ContainerFiles<'_>) -> Result<()> {
 fn has_modes_and_options(files: ContainerFiles<'_>) -> Result<()> {
     let modes = [
         ("/disk", "2777 0:2000"),
-        ("/memory", "2777 0:2000"),
+        // The root of a tmpfs is sticky.
+        ("/memory", "3777 0:2000"),
         ("/fields/labels", "440 0:2000"),
-        ("/fields/deep/cpu", "664 0:2000"),
+        ("/fields/deep/cpu", "644 0:2000"),
         // A host path belongs to the host.
         ("/made", "755 0:0"),
         ("/etc/settings", "644 0:0"),
