@@ -21,7 +21,9 @@ how() {
 start_agent() {
     started=$SECONDS
     local flags=(--config "examples/$mode/config.yaml" --root-dir "$root")
+    # The API server connects to the node with a certificate of the cluster's authority, for kubectl logs and exec.
     [ "$mode" != cluster ] || flags+=(--kubeconfig "$FERROLET_TESTBED_NODE_KUBECONFIG" --cert-dir "$root/pki"
+        --client-ca-file "$(dirname "$KUBECONFIG")/ca.crt"
         --hostname-override "$FERROLET_TESTBED_NODE" --node-ip "$FERROLET_TESTBED_NODE_IP")
     "$ferrolet" run "${flags[@]}" >>"$log" 2>&1 &
     agent=$!
@@ -88,7 +90,7 @@ inside() {
         with_note "$note" add_root "$root"
         if [ "$mode" = cluster ]; then
             ln -sf "$KUBECONFIG" "$root/admin.kubeconfig"
-            kubectl apply -f examples/cluster/hello.yaml || true
+            kubectl apply -f examples/cluster/hello.yaml -f examples/cluster/volumes.yaml || true
             echo "Use it in another terminal: scripts/kubectl.sh get pods -A, scale deployment hello --replicas 10, ..."
         fi
         echo "Ask the agent in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"

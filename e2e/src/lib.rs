@@ -18,6 +18,7 @@ pub mod api_proxy;
 pub mod audit;
 pub mod cluster;
 pub mod cluster_node;
+pub mod container_files;
 pub mod containerd;
 pub mod crashes;
 pub mod cri_proxy;

@@ -25,6 +25,7 @@ pub mod table;
 mod terminal;
 #[cfg(test)]
 mod test_pods;
+mod waiting_volumes;
 pub mod watch_pods;
 mod websocket;
 

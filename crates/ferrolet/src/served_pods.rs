@@ -1,17 +1,20 @@
-//! The pods and refused manifests that the server shows.
+//! The pods, the volumes that they wait for, and the refused manifests that the server shows.
 
 use std::sync::{Mutex, PoisonError};
 
+use model::ids::PodUid;
 use pods::source::Refusal;
-use server::wire::RefusedManifest;
+use server::wire::{RefusedManifest, WaitingVolume};
 use server::{PodAndStatus, PodView};
 use status::store::StatusReader;
 use tokio::sync::watch;
+use volumes::VolumeManager;
 
 /// Reads pods and statuses from the status manager; stores the refusals of manifests.
 #[derive(Debug)]
 pub(crate) struct ServedPods {
     reader: StatusReader,
+    volumes: VolumeManager,
     /// Never held across an await.
     refused: Mutex<Vec<RefusedManifest>>,
     /// Counts changes of pods and statuses too.
@@ -20,8 +23,12 @@ pub(crate) struct ServedPods {
 
 impl ServedPods {
     /// Without refusals. The status manager counts its changes in the same counter.
-    pub(crate) fn new(reader: StatusReader, changes: watch::Sender<u64>) -> Self {
-        Self { reader, refused: Mutex::default(), changes }
+    pub(crate) fn new(
+        reader: StatusReader,
+        volumes: VolumeManager,
+        changes: watch::Sender<u64>,
+    ) -> Self {
+        Self { reader, volumes, refused: Mutex::default(), changes }
     }
 
     /// Reads pods and statuses.
@@ -52,6 +59,11 @@ impl PodView for ServedPods {
     fn pods(&self) -> Vec<PodAndStatus> {
         let entries = self.reader.entries().into_values();
         entries.map(|entry| PodAndStatus { pod: entry.pod, status: entry.status }).collect()
+    }
+
+    fn waiting_volumes(&self, pod: &PodUid) -> Vec<WaitingVolume> {
+        let waiting = self.volumes.waiting(pod).into_iter();
+        waiting.map(|one| WaitingVolume { name: one.name, failure: one.failure }).collect()
     }
 
     fn refused(&self) -> Vec<RefusedManifest> {

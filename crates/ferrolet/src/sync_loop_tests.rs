@@ -232,7 +232,11 @@ impl Bench {
             workers,
             events: Arc::new(KeptEvents::default()),
             status: Arc::clone(&status),
-            served: Arc::new(ServedPods::new(status.reader().clone(), watch::Sender::new(0))),
+            served: Arc::new(ServedPods::new(
+                status.reader().clone(),
+                volumes.clone(),
+                watch::Sender::new(0),
+            )),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
             gc,

@@ -117,7 +117,7 @@ impl Agent {
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &stamps, &panics);
         let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
-        let (status, served) = status_manager(settings, &ports, node.as_ref());
+        let (status, changes) = status_manager(settings, &ports, node.as_ref());
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
@@ -126,6 +126,8 @@ impl Agent {
         let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
         let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
         let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
+        let served = ServedPods::new(status.reader().clone(), volumes.manager.clone(), changes);
+        let served = Arc::new(served);
         let inputs = RuntimeInputs {
             claims: &images.claims,
             api,
@@ -275,12 +277,12 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
     tasks
 }
 
-/// The status manager, and the pods that the server shows.
+/// The status manager, and the counter of its changes.
 fn status_manager(
     settings: &Settings,
     ports: &Ports,
     node: Option<&NodeHandle>,
-) -> (Arc<PodStatusManager>, Arc<ServedPods>) {
+) -> (Arc<PodStatusManager>, watch::Sender<u64>) {
     let changes = watch::Sender::new(0);
     let facts = NodeFacts {
         host_ips: Vec::new(),
@@ -295,8 +297,7 @@ fn status_manager(
         metrics: PodMetrics::new(&ports.metrics).expect("no other part measures pod starts"),
         changes: changes.clone(),
     });
-    let served = ServedPods::new(manager.reader().clone(), changes);
-    (Arc::new(manager), Arc::new(served))
+    (Arc::new(manager), changes)
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {

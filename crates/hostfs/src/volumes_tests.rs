@@ -25,6 +25,7 @@ fn exchange(one: &Path, other: &Path, stop: &AtomicBool) {
     }
 }
 
+// behaviour: VOL-50
 #[test]
 fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
     const BINDS: usize = 1000;
@@ -74,6 +75,7 @@ fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
     assert!(fs::read_dir(outside.join("b")).unwrap().next().is_none());
 }
 
+// behaviour: VOL-51
 #[test]
 fn unmount_does_not_follow_a_link_to_a_mount_elsewhere() {
     let root = tempfile::tempdir().unwrap();
@@ -89,6 +91,7 @@ fn unmount_does_not_follow_a_link_to_a_mount_elsewhere() {
     assert_eq!(fs::read(outside.join("file")).unwrap(), b"kept");
 }
 
+// behaviour: VOL-52
 #[test]
 fn busy_mount_is_named_and_stays() {
     let root = tempfile::tempdir().unwrap();

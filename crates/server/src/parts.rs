@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::event_book::EventBook;
 use crate::streaming::Streams;
-use crate::wire::{GcLine, GcPlan, RefusedManifest, Version};
+use crate::wire::{GcLine, GcPlan, RefusedManifest, Version, WaitingVolume};
 
 /// A pod and how it is.
 #[derive(Debug, Clone)]
@@ -54,6 +54,12 @@ impl PartialEq for PodAndStatus {
 pub trait PodView: Debug + Send + Sync {
     /// All pods.
     fn pods(&self) -> Vec<PodAndStatus>;
+
+    /// The volumes that a pod waits for.
+    fn waiting_volumes(&self, pod: &PodUid) -> Vec<WaitingVolume> {
+        let _ = pod;
+        Vec::new()
+    }
 
     /// Manifests that do not have their way.
     fn refused(&self) -> Vec<RefusedManifest>;

@@ -14,33 +14,41 @@ use tokio::sync::watch;
 use crate::decide::{Change, changes};
 use crate::parts::{Parts, PodAndStatus};
 use crate::respond::{Answer, BrokenOff, json, json_lines};
-use crate::wire::{LastEvent, PodItem, PodItems, RefusedManifest, WatchKind, WatchLine};
+use crate::wire::{
+    LastEvent, PodItem, PodItems, RefusedManifest, WaitingVolume, WatchKind, WatchLine,
+};
 
-/// A pod as it is told.
+/// A pod as it is served.
 #[derive(Debug, Clone, PartialEq)]
-struct Told {
+struct PodSnapshot {
     pod: PodAndStatus,
     last_event: Option<LastEvent>,
+    waiting_volumes: Vec<WaitingVolume>,
 }
 
-impl Told {
+impl PodSnapshot {
     fn item(&self) -> PodItem<Pod> {
-        PodItem { pod: self.pod.joined(), last_event: self.last_event.clone() }
+        PodItem {
+            pod: self.pod.joined(),
+            last_event: self.last_event.clone(),
+            waiting_volumes: self.waiting_volumes.clone(),
+        }
     }
 }
 
-fn snapshot(parts: &Parts) -> BTreeMap<PodUid, Told> {
-    let told = |pod: PodAndStatus| {
+fn snapshot(parts: &Parts) -> BTreeMap<PodUid, PodSnapshot> {
+    let with_uid = |pod: PodAndStatus| {
         let uid = view::uid(&pod.pod);
         let last_event = parts.events.last(&uid);
-        (uid, Told { pod, last_event })
+        let waiting_volumes = parts.pods.waiting_volumes(&uid);
+        (uid, PodSnapshot { pod, last_event, waiting_volumes })
     };
-    parts.pods.pods().into_iter().map(told).collect()
+    parts.pods.pods().into_iter().map(with_uid).collect()
 }
 
 /// All pods.
 pub(crate) fn list(parts: &Parts) -> Answer {
-    let items = snapshot(parts).values().map(Told::item).collect();
+    let items = snapshot(parts).values().map(PodSnapshot::item).collect();
     json(StatusCode::OK, &PodItems { items, refused: parts.pods.refused() })
 }
 
@@ -50,7 +58,7 @@ pub(crate) fn watch(parts: Arc<Parts>) -> Answer {
         pod_changes: parts.pods.changes(),
         event_changes: parts.events.changes(),
         parts,
-        told: None,
+        sent: None,
     };
     json_lines(stream::unfold(watching, Watching::next))
 }
@@ -60,14 +68,14 @@ struct Watching {
     parts: Arc<Parts>,
     pod_changes: watch::Receiver<u64>,
     event_changes: watch::Receiver<u64>,
-    /// What was told so far; nothing yet at the beginning.
-    told: Option<State>,
+    /// The state that was sent last; none at the beginning.
+    sent: Option<State>,
 }
 
-/// What can be told at one time.
+/// All pods and refused manifests at one time.
 #[derive(Debug, Default)]
 struct State {
-    pods: BTreeMap<PodUid, Told>,
+    pods: BTreeMap<PodUid, PodSnapshot>,
     refused: Vec<RefusedManifest>,
 }
 
@@ -76,7 +84,7 @@ impl Watching {
     /// skips what was only true in between.
     async fn next(mut self) -> Option<(Result<Vec<u8>, BrokenOff>, Self)> {
         loop {
-            if self.told.is_some() {
+            if self.sent.is_some() {
                 // Biased: either only says "look", and one that waits is seen in the next turn.
                 let open = tokio::select! {
                     biased;
@@ -91,8 +99,8 @@ impl Watching {
             self.pod_changes.borrow_and_update();
             self.event_changes.borrow_and_update();
             let now = State { pods: snapshot(&self.parts), refused: self.parts.pods.refused() };
-            let lines = lines(self.told.as_ref(), &now);
-            self.told = Some(now);
+            let lines = lines(self.sent.as_ref(), &now);
+            self.sent = Some(now);
             match lines {
                 Ok(lines) if lines.is_empty() => {}
                 lines => return Some((lines.map_err(Into::into), self)),
@@ -101,9 +109,9 @@ impl Watching {
     }
 }
 
-fn lines(told: Option<&State>, now: &State) -> Result<Vec<u8>, serde_json::Error> {
+fn lines(sent: Option<&State>, now: &State) -> Result<Vec<u8>, serde_json::Error> {
     let nothing = State::default();
-    let before = told.unwrap_or(&nothing);
+    let before = sent.unwrap_or(&nothing);
     let mut lines = Vec::new();
     for change in changes(&before.pods, &now.pods) {
         let (kind, pod) = match change {
@@ -118,7 +126,7 @@ fn lines(told: Option<&State>, now: &State) -> Result<Vec<u8>, serde_json::Error
     if before.refused != now.refused {
         write_line(&mut lines, &plain(WatchKind::Refused, now.refused.clone()))?;
     }
-    if told.is_none() {
+    if sent.is_none() {
         write_line(&mut lines, &plain(WatchKind::Synced, Vec::new()))?;
     }
     Ok(lines)

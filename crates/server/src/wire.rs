@@ -42,6 +42,19 @@ pub struct PodItem<P> {
     pub pod: P,
     /// The last event about it.
     pub last_event: Option<LastEvent>,
+    /// The volumes that it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub waiting_volumes: Vec<WaitingVolume>,
+}
+
+/// A volume that a pod waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingVolume {
+    /// Its name in the pod.
+    pub name: String,
+    /// Why it is not mounted; none while the first attempt runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<String>,
 }
 
 /// The last that was told about a pod.

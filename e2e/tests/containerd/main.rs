@@ -23,3 +23,4 @@ mod reserved;
 mod resize;
 mod restarts;
 mod standalone;
+mod volumes;

@@ -14,4 +14,5 @@ mod scenarios;
 mod soak;
 mod start;
 mod successor;
+mod volumes;
 mod wiped;

@@ -151,6 +151,9 @@ fn make_cluster_runs_its_deployment_answers_scripts_and_leaves_nothing() -> Resu
     ensure!(nodes.lines().count() == 2, "one node, below the head: {nodes}");
     let pods = sample.wait_for("ask", &["get", "pods"], |pods| pods.contains("Running"))?;
     ensure!(pods.matches("hello-").count() == 3, "{pods}");
+    let greeting = ["exec", "deployment/shared", "-c", "reader", "--", "/workload", "cat"];
+    let greeting = [&greeting[..], &["/etc/greeting/text"]].concat();
+    sample.wait_for("kubectl", &greeting, |text| text == "hello")?;
 
     let root = fs::read_to_string(sample.note())?;
     let instance = Path::new(root.trim()).parent().context("the node has a place")?.to_owned();

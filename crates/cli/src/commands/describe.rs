@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ports::clock::WallClock as _;
 use podspec::view;
 use process::clock::SystemClock;
-use server::wire::{EventItem, PodItems, RefusedManifest};
+use server::wire::{EventItem, PodItem, PodItems, RefusedManifest, WaitingVolume};
 use status::decide::{human_duration, summary};
 
 use self::container::{Described, describe_container};
@@ -23,6 +23,7 @@ use super::pulling;
 use super::refused::note;
 use super::select::{Asked, select, without_kind};
 use super::table::Columns;
+use super::waiting_volumes;
 
 /// What `describe` is asked.
 #[derive(Debug, Clone, clap::Args)]
@@ -54,8 +55,8 @@ pub async fn describe(
     if let Some(refused) = refused.iter().find(|refused| is_file(refused, asked)) {
         return Ok(out.write_all(refused_description(refused).as_bytes())?);
     }
-    let pod = match select(items, asked, namespace) {
-        Ok(item) => item.pod,
+    let item = match select(items, asked, namespace) {
+        Ok(item) => item,
         Err(error) => {
             // There may be no pod because its manifest never was good.
             let wanted = Asked::parse(asked, namespace)?;
@@ -66,13 +67,14 @@ pub async fn describe(
             return Ok(out.write_all(refused_description(refused).as_bytes())?);
         }
     };
-    let name = view::pod_name(&pod).to_string();
+    let pod = &item.pod;
+    let name = view::pod_name(pod).to_string();
     let about = |refused: &&RefusedManifest| refused.pod.as_ref() == Some(&name);
     let refused: Vec<&RefusedManifest> = refused.iter().filter(about).collect();
-    let mut events = agent.events(&view::pod_name(&pod)).await?;
+    let mut events = agent.events(&view::pod_name(pod)).await?;
     // Those of an earlier pod of that name are about something else.
-    events.retain(|event| event.pod_uid == view::uid(&pod).as_str());
-    Ok(out.write_all(description(&pod, &refused, &events, now).as_bytes())?)
+    events.retain(|event| event.pod_uid == view::uid(pod).as_str());
+    Ok(out.write_all(description(&item, &refused, &events, now).as_bytes())?)
 }
 
 /// Whether that is the path of a manifest, or the end of it: its file name, or a relative path.
@@ -98,11 +100,12 @@ fn refused_description(refused: &RefusedManifest) -> String {
 
 /// All about a pod.
 pub(crate) fn description(
-    pod: &Pod,
+    item: &PodItem<Pod>,
     refused: &[&RefusedManifest],
     events: &[EventItem],
     now: Timestamp,
 ) -> String {
+    let pod = &item.pod;
     let status = pod.status.clone().unwrap_or_default();
     let mut text = Text::default();
     metadata(&mut text, pod, &status, now);
@@ -111,7 +114,7 @@ pub(crate) fn description(
     }
     containers(&mut text, pod, &status, events, now);
     conditions(&mut text, &status);
-    volumes(&mut text, pod);
+    volumes(&mut text, pod, &item.waiting_volumes);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
     tell_events(&mut text, events, now);
     text.finish()
@@ -182,7 +185,7 @@ fn conditions(text: &mut Text, status: &PodStatus) {
     text.rows(&rows);
 }
 
-fn volumes(text: &mut Text, pod: &Pod) {
+fn volumes(text: &mut Text, pod: &Pod, waiting: &[WaitingVolume]) {
     let volumes = view::spec(pod).and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     if volumes.is_empty() {
         return;
@@ -192,7 +195,8 @@ fn volumes(text: &mut Text, pod: &Pod) {
         // The one field beside the name says what kind of volume it is.
         let written = serde_json::to_value(volume).unwrap_or_default();
         let kind = written.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
-        text.field(2, &volume.name, kind.map_or("<none>", String::as_str));
+        let kind = kind.map_or("<none>", String::as_str);
+        text.field(2, &volume.name, &waiting_volumes::described(kind, &volume.name, waiting));
     }
 }
 

@@ -20,8 +20,9 @@ fn event(reason: &str, count: u64, first: &str, last: &str) -> EventItem {
     }
 }
 
-fn full() -> Pod {
-    let mut pod = crashing("default", "web").pod;
+fn full() -> PodItem<Pod> {
+    let mut item = crashing("default", "web");
+    let pod = &mut item.pod;
     pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     let annotations = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2\n3".to_owned())];
     pod.metadata.annotations = Some(annotations.into());
@@ -47,7 +48,7 @@ fn full() -> Pod {
         {"type": "PodScheduled", "status": "True"},
     ]))
     .unwrap();
-    pod
+    item
 }
 
 const EXPECTED: &str = "\
@@ -115,7 +116,8 @@ fn all_about_a_pod_is_told() {
 #[test]
 fn a_pod_of_which_little_is_known_is_described_all_the_same() {
     let pod = testkit::pods::pod("new").container("main", "image", [""; 0]).build();
-    let text = description(&pod, &[], &[], now());
+    let item = PodItem { pod, last_event: None, waiting_volumes: Vec::new() };
+    let text = description(&item, &[], &[], now());
     for line in [
         "Start Time:          <none>",
         "Labels:              <none>",
@@ -179,4 +181,14 @@ fn pull_that_is_under_way_is_described_with_its_container() {
     let line = "      Pull:          Pulling image \"image:1\", for 50s so far";
     assert!(pull("Pulling").lines().any(|found| found == line), "{}", pull("Pulling"));
     assert!(!pull("Failed").contains("Pull:"));
+}
+
+#[test]
+fn volume_that_is_not_mounted_is_described_with_the_cause() {
+    let mut item = full();
+    let failure = Some("no space left on device".to_owned());
+    item.waiting_volumes = vec![WaitingVolume { name: "data".to_owned(), failure }];
+    let text = description(&item, &[], &[], now());
+    let line = "  data:              emptyDir, not mounted: no space left on device";
+    assert!(text.lines().any(|found| found == line), "{text}");
 }

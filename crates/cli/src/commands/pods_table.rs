@@ -6,8 +6,8 @@ use podspec::view;
 use server::wire::{LastEvent, PodItem};
 use status::decide::{human_duration, summary};
 
-use super::pulling;
 use super::table::{Columns, GAP};
+use super::{pulling, waiting_volumes};
 
 /// What is unknown or not there.
 const NONE: &str = "<none>";
@@ -57,11 +57,12 @@ impl Layout {
         let line = summary(pod, &known, now);
         let (restarts, age) = (line.restarts.to_string(), line.age.to_string());
         let pulling = pulling::status_word(&line.status, item.last_event.as_ref(), now);
-        let own = pulling.as_deref().unwrap_or(&line.status);
+        let waiting = waiting_volumes::status_word(&line.status, &item.waiting_volumes);
+        let own = waiting.or(pulling).unwrap_or_else(|| line.status.clone());
         let cells = [
             line.name.as_str(),
             &line.ready,
-            status.unwrap_or(own),
+            status.unwrap_or(&own),
             &restarts,
             &age,
             line.ip.as_deref().unwrap_or(NONE),

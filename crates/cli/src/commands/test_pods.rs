@@ -37,7 +37,8 @@ pub(crate) fn running(namespace: &str, name: &str) -> PodItem<Pod> {
     let state = json!({
         "ready": true, "state": {"running": {"startedAt": "2026-01-01T00:00:01Z"}},
     });
-    PodItem { pod: pod(namespace, name, &state), last_event: None }
+    let pod = pod(namespace, name, &state);
+    PodItem { pod, last_event: None, waiting_volumes: Vec::new() }
 }
 
 /// A pod whose container fails again and again.
@@ -56,5 +57,6 @@ pub(crate) fn crashing(namespace: &str, name: &str) -> PodItem<Pod> {
         message: "Back-off restarting failed container".to_owned(),
         time: "2026-01-01T00:09:48Z".parse().unwrap(),
     };
-    PodItem { pod: pod(namespace, name, &state), last_event: Some(event) }
+    let pod = pod(namespace, name, &state);
+    PodItem { pod, last_event: Some(event), waiting_volumes: Vec::new() }
 }

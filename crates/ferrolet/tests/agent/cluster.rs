@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, EmptyDirVolumeSource, EphemeralContainer, Pod, PodStatus, SecurityContext,
-    Taint, Volume,
+    AppArmorProfile, CSIVolumeSource, EphemeralContainer, Pod, PodSpec, PodStatus, SecurityContext,
+    Taint, Volume, VolumeMount,
 };
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
@@ -284,22 +284,28 @@ async fn a_pod_of_the_api_with_the_name_of_a_static_one_runs_and_goes() {
     assert_eq!(running(&world, "fixed-node").map(|one| one.id), Some(fixed));
 }
 
+/// Gives the first container a volume of a kind that is not supported.
+pub(crate) fn mount_unsupported(spec: &mut PodSpec) {
+    let csi = CSIVolumeSource { driver: "disk.example".to_owned(), ..CSIVolumeSource::default() };
+    let disk = Volume { name: "disk".to_owned(), csi: Some(csi), ..Volume::default() };
+    spec.volumes = Some(vec![disk]);
+    let (name, mount_path) = ("disk".to_owned(), "/disk".to_owned());
+    let mount = VolumeMount { name, mount_path, ..VolumeMount::default() };
+    spec.containers[0].volume_mounts = Some(vec![mount]);
+}
+
 // behaviour: API-10
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_a_volume_waits_and_can_be_deleted() {
+async fn pod_with_unsupported_volume_waits_and_can_be_deleted() {
     let (world, api) = World::in_cluster();
-    let scratch = Volume {
-        name: "scratch".to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    };
     let pod = bound("web").container("main", IMAGE, ["sleep", "forever"]);
-    api.make(pod.spec(|spec| spec.volumes = Some(vec![scratch])).build());
+    api.make(pod.spec(mount_unsupported).build());
     let _agent = world.start();
     let mount =
         |world: &World| world.events.all().into_iter().find(|event| event.reason == "FailedMount");
     let event = world.until("it is told why", mount).await;
-    assert!(event.message.contains("scratch (emptyDir)"), "{}", event.message);
+    let cause = "failed to process volumes=[disk]: volumes of kind csi are not supported";
+    assert!(event.message.ends_with(cause), "{}", event.message);
     let waits = |_: &World| {
         let status = status(&api, "web")?;
         let state = status.container_statuses?.first()?.state.clone()?;

@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{
-    EmptyDirVolumeSource, PodSpec, PodStatus, Probe, TCPSocketAction, Volume, VolumeMount,
-};
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Probe, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use model::observed::Container;
 use testkit::cluster::MemoryPods;
 use testkit::runtime::Method;
 
-use crate::cluster::{gone, named, ready, running, sleeper, status};
+use crate::cluster::{gone, mount_unsupported, named, ready, running, sleeper, status};
 use crate::world::World;
 
 /// All by which something of a pod is started, stopped or removed.
@@ -25,18 +23,6 @@ const EFFECTS: [Method; 8] = [
     Method::UpdateContainerResources,
     Method::RemoveContainer,
 ];
-
-fn mount(spec: &mut PodSpec) {
-    let scratch = Volume {
-        name: "scratch".to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    };
-    spec.volumes = Some(vec![scratch]);
-    let (name, mount_path) = ("scratch".to_owned(), "/scratch".to_owned());
-    let mount = VolumeMount { name, mount_path, ..VolumeMount::default() };
-    spec.containers[0].volume_mounts = Some(vec![mount]);
-}
 
 fn probe(spec: &mut PodSpec) {
     let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(80), host: None });
@@ -54,7 +40,9 @@ async fn left_running(world: &World, api: &MemoryPods) {
     }
     former.stop().await;
     // The former agent knew what to do with these.
-    api.update(&named("mounted"), |pod| mount(pod.spec.as_mut().expect("a specification")));
+    api.update(&named("mounted"), |pod| {
+        mount_unsupported(pod.spec.as_mut().expect("a specification"))
+    });
     api.update(&named("probed"), |pod| probe(pod.spec.as_mut().expect("a specification")));
 }
 
@@ -91,7 +79,7 @@ async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
 
     let _agent = world.start();
     let mount = told(&world, "mounted", "FailedMount").await;
-    assert!(mount.contains("[scratch (emptyDir)]"), "{mount}");
+    assert!(mount.contains("volumes of kind csi are not supported"), "{mount}");
     let fields = told(&world, "probed", "UnsupportedFields").await;
     for field in ["livenessProbe", "readinessProbe"] {
         assert!(fields.contains(&format!("spec.containers[0].{field}")), "{fields}");

@@ -20,6 +20,7 @@ fn found(path: &Path) -> (u32, u32) {
     (found.gid(), found.permissions().mode() & 0o7777)
 }
 
+// behaviour: VOL-56
 #[test]
 fn file_exchanged_for_a_link_leaves_its_target_alone() {
     if !geteuid().is_root() {
@@ -92,6 +93,7 @@ fn deep_tree_is_changed_with_few_open_files() {
     assert_eq!((last.st_gid, last.st_mode & 0o7777), (2000, 0o2770));
 }
 
+// behaviour: VOL-57
 #[test]
 fn only_missing_bits_and_groups_are_changed() {
     let rows = [

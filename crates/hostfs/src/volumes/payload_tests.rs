@@ -40,6 +40,7 @@ const OLD: [(&str, &str); 3] = [("a", "old"), ("b", "old"), ("dir/c", "old")];
 const NEW: [(&str, &str); 5] =
     [("a", "new"), ("dir/d", "new"), ("e", "new"), ("f", "new"), ("g", "new")];
 
+// behaviour: VOL-53
 #[test]
 fn full_volume_keeps_its_old_content_whichever_step_fails() {
     let root = tempfile::tempdir().unwrap();
@@ -105,6 +106,7 @@ fn stopped_after(place: &Place, step: usize) {
     steps[..step].iter().for_each(|step| step());
 }
 
+// behaviour: VOL-54
 #[test]
 fn write_after_a_crash_at_any_step_leaves_exactly_its_content() {
     for step in 0..=12 {
@@ -123,6 +125,7 @@ fn write_after_a_crash_at_any_step_leaves_exactly_its_content() {
     }
 }
 
+// behaviour: VOL-55
 #[test]
 fn readers_see_one_payload_or_the_other_and_never_none() {
     use std::sync::atomic::{AtomicBool, Ordering};

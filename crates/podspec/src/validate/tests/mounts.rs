@@ -2,6 +2,7 @@
 
 use super::{check_rows, with_container};
 
+// behaviour: VOL-61
 #[test]
 fn mount_rules() {
     const MOUNT: &str = "spec.containers[0].volumeMounts[0]";

@@ -2,6 +2,7 @@
 
 use super::{check_rows, with_spec, with_volume};
 
+// behaviour: VOL-60
 #[test]
 fn volume_rules() {
     check_rows(
@@ -31,6 +32,7 @@ fn volume_rules() {
     );
 }
 
+// behaviour: VOL-60
 #[test]
 fn source_rules() {
     check_rows(

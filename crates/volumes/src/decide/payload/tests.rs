@@ -80,6 +80,7 @@ fn check(rows: &[(Value, Result<&[&str], &str>)]) {
     }
 }
 
+// behaviour: VOL-40
 #[test]
 fn config_map_keys_become_files() {
     let map = |mut fields: Value| {
@@ -115,6 +116,7 @@ fn config_map_keys_become_files() {
     ]);
 }
 
+// behaviour: VOL-41
 #[test]
 fn secret_keys_become_files() {
     check(&[
@@ -140,6 +142,7 @@ fn fields(paths: &[&str]) -> Value {
     json!({ "downwardAPI": { "items": items.collect::<Vec<_>>() } })
 }
 
+// behaviour: VOL-42
 #[test]
 fn pod_fields_become_files() {
     check(&[
@@ -177,6 +180,7 @@ fn resource(container: &str, name: &str, divisor: &str) -> Value {
     json!({ "downwardAPI": { "items": [{ "path": "f", "resourceFieldRef": selector }] } })
 }
 
+// behaviour: VOL-43
 #[test]
 fn container_resources_become_files_with_node_defaults() {
     check(&[
@@ -195,6 +199,7 @@ fn projected(sources: &Value) -> Value {
     json!({ "projected": { "defaultMode": 0o640, "sources": sources } })
 }
 
+// behaviour: VOL-44
 #[test]
 fn projected_sources_share_a_volume_and_the_last_wins() {
     let name = json!({ "path": "a", "fieldRef": { "fieldPath": "metadata.name" } });
@@ -231,6 +236,7 @@ fn projected_sources_share_a_volume_and_the_last_wins() {
     ]);
 }
 
+// behaviour: VOL-45
 #[test]
 fn volumes_need_their_objects_and_tokens() {
     let volume = projected(&json!([
@@ -280,6 +286,7 @@ fn token_of(of_pod: &Value, of_containers: &[Value]) -> (u32, Option<u32>) {
     (file.mode, file.owner)
 }
 
+// behaviour: VOL-46
 #[test]
 fn token_belongs_to_the_one_user_of_all_containers() {
     let user = |uid: i64| json!({ "runAsUser": uid });
@@ -298,6 +305,7 @@ fn token_belongs_to_the_one_user_of_all_containers() {
     }
 }
 
+// behaviour: VOL-47
 #[test]
 fn token_failure_is_reported() {
     let mut pod = pod();
@@ -306,6 +314,7 @@ fn token_failure_is_reported() {
     assert_eq!(made(&pod, &volume), Err("failed to fetch token: broken".to_owned()));
 }
 
+// behaviour: VOL-48
 #[test]
 fn paths_stay_inside_the_volume() {
     let of = |path: &str| {

@@ -44,6 +44,7 @@ fn source(source: &Value) -> Result<VolumeSource, String> {
         .ok_or_else(|| resolved.failed[0].error.to_string())
 }
 
+// behaviour: VOL-30
 #[test]
 fn unreferenced_volumes_are_ignored() {
     let names = ["a", "b", "c", "d", "e", "f"];
@@ -68,6 +69,7 @@ fn unreferenced_volumes_are_ignored() {
     assert_eq!(found, ["a", "b", "c", "d", "e"]);
 }
 
+// behaviour: VOL-31
 #[test]
 fn inline_volumes_keep_their_settings() {
     let disk = VolumeSource::EmptyDir { medium: Medium::Disk, size_limit: None };
@@ -114,6 +116,7 @@ fn inline_volumes_keep_their_settings() {
     }
 }
 
+// behaviour: VOL-32
 #[test]
 fn unusable_inline_volumes_are_refused() {
     let rows = [
@@ -137,6 +140,7 @@ fn unusable_inline_volumes_are_refused() {
     }
 }
 
+// behaviour: VOL-33
 #[test]
 fn fs_group_and_read_only_depend_on_the_plugin() {
     let volumes = json!([
@@ -224,6 +228,7 @@ fn check(rows: &[(Damage, &str)]) {
     }
 }
 
+// behaviour: VOL-34
 #[test]
 fn claims_that_are_not_ready_are_refused_with_upstream_texts() {
     let rows: [(Damage, &str); 7] = [
@@ -259,6 +264,7 @@ fn claims_that_are_not_ready_are_refused_with_upstream_texts() {
     check(&rows);
 }
 
+// behaviour: VOL-35
 #[test]
 fn unusable_persistent_volumes_are_refused_with_upstream_texts() {
     let rows: [(Damage, &str); 9] = [
@@ -312,6 +318,7 @@ fn unusable_persistent_volumes_are_refused_with_upstream_texts() {
     check(&rows);
 }
 
+// behaviour: VOL-36
 #[test]
 fn claim_volumes_become_their_persistent_volume() {
     let mut bound = bound();
@@ -340,6 +347,7 @@ fn claim_volumes_become_their_persistent_volume() {
     assert_eq!(persistent.group, Some(1234));
 }
 
+// behaviour: VOL-37
 #[test]
 fn block_devices_are_local_only() {
     let rows = [
@@ -367,6 +375,7 @@ fn block_devices_are_local_only() {
     assert_eq!(mounted, "volume v has volumeMode Filesystem, but is specified in volumeDevices");
 }
 
+// behaviour: VOL-38
 #[test]
 fn generic_ephemeral_claim_must_be_controlled_by_the_pod() {
     let volumes = json!([{ "name": "scratch", "ephemeral": {} }]);
@@ -393,6 +402,7 @@ fn persistent_volumes_are_read_for_ready_claims_only() {
     assert_eq!(persistent_volumes(&claims), BTreeSet::from(["pv".into()]));
 }
 
+// behaviour: VOL-39
 #[test]
 fn node_affinity_is_checked_by_labels() {
     let term = |value: &str| {
