@@ -13,6 +13,7 @@ mod connection;
 mod credentials;
 mod health;
 mod http_metrics;
+mod node_logs;
 mod pages;
 mod pod_endpoints;
 mod pod_list;
@@ -33,6 +34,7 @@ use prometheus::Registry;
 pub use access::{NodeAccess, NodeAccessSettings};
 pub use connection::{serve_node_api, serve_read_only};
 pub use http_metrics::HttpMetrics;
+pub use node_logs::{JournalRun, NodeLogs, ServiceJournal};
 pub use pod_endpoints::{Client, ContainerEndpoints, PodEndpoints};
 pub use system_logs::{SystemLog, SystemLogs};
 
@@ -67,6 +69,8 @@ pub struct NodeApiParts {
     pub verbosity: Arc<dyn Verbosity>,
     /// The system's log directory.
     pub system_logs: Arc<dyn SystemLogs>,
+    /// The logs of the system's services; none without `enableSystemLogQuery`.
+    pub node_logs: Option<NodeLogs>,
     /// The configuration in effect, as JSON.
     pub configz: String,
     /// The flags of the command line.
@@ -188,7 +192,11 @@ impl NodeApi {
             Endpoint::Flagz => pages::flagz(&parts.flags, request.headers()),
             Endpoint::DebugFlags => pages::set_verbosity(&*parts.verbosity, request).await,
             Endpoint::SystemLogs(path) => {
-                system_logs::page(Arc::clone(&parts.system_logs), path).await
+                let files = Arc::clone(&parts.system_logs);
+                match &parts.node_logs {
+                    Some(logs) => logs.page(files, path, query, request.headers()).await,
+                    None => system_logs::page(files, path).await,
+                }
             }
             Endpoint::Pod(endpoint) => parts.containers.answer(endpoint, request, client).await,
             Endpoint::Disabled(text) => plain_error(StatusCode::METHOD_NOT_ALLOWED, text),
@@ -240,6 +248,9 @@ fn refused(refusal: Refusal) -> Answer {
     }
 }
 
+#[cfg(test)]
+#[path = "node_api/flood_tests.rs"]
+mod flood_tests;
 #[cfg(test)]
 #[path = "node_api/test_port.rs"]
 mod test_port;
