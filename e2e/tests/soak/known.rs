@@ -104,3 +104,6 @@ pub(crate) const OF_PODS: &[Known] = &[
         why: "upstream's is a defect: a resize that has not begun is told to be complete, with the old sizes",
     },
 ];
+
+/// Of answers of the node's API.
+pub(crate) const OF_REQUESTS: &[Known] = &[];
