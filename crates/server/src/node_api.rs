@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  connection ──> slot ──> TLS ──> request ──> route ──> authenticate ──> authorise ──> endpoint
-//!                                    400, 404, 301       401, 429         403, 500
+//!                                    400, 404, 307       401, 429         403, 500
 //! ```
 //!
 //! Routes and their rules are in [`crate::decide`]: an endpoint is only found together with its rule. The read-only port
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue, LOCATION, RETRY_AFTER};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock;
@@ -43,7 +43,7 @@ use self::connection::Peer;
 use self::health::Slis;
 use crate::decide::{Endpoint, Route, RouteSettings, Rule, labels, route};
 use crate::parts::{MetricsText, PodView};
-use crate::respond::{Answer, error_text};
+use crate::respond::{Answer, error_text, text};
 use crate::wire::Version;
 
 /// The pods that the runtime has running.
@@ -139,7 +139,7 @@ impl NodeApi {
                     return error_text(StatusCode::BAD_REQUEST, "400 Bad Request");
                 }
                 Route::NotFound => return not_found(),
-                Route::Moved(path) => return moved(&path, request.uri().query()),
+                Route::Moved(path) => return moved(request.method(), &path, request.uri().query()),
                 Route::Guarded(rule, endpoint) => (rule, endpoint),
             };
         match self.let_in(rule, &mut request, peer).await {
@@ -181,9 +181,9 @@ impl NodeApi {
             Endpoint::HealthCheck(name) => Slis::check(&*parts.health, &name),
             Endpoint::Pods => pod_list::pods(&*parts.pods),
             Endpoint::RunningPods => pod_list::running(&*parts.running),
-            Endpoint::Metrics => pages::metrics(parts.metrics.text()),
-            Endpoint::MetricsProbes => pages::metrics(String::new()),
-            Endpoint::MetricsSlis => self.slis.page(request.method()),
+            Endpoint::Metrics => pages::metrics(parts.metrics.text(), parts.started),
+            Endpoint::MetricsProbes => pages::metrics(String::new(), parts.started),
+            Endpoint::MetricsSlis => self.slis.page(request.method(), parts.started),
             Endpoint::StatsSummary | Endpoint::MetricsCadvisor | Endpoint::MetricsResource => {
                 pages::not_implemented()
             }
@@ -207,6 +207,7 @@ impl NodeApi {
                 answer
             }
             Endpoint::Unknown => error_text(StatusCode::NOT_FOUND, "404: Page Not Found"),
+            Endpoint::NoPage => not_found(),
         }
     }
 }
@@ -222,13 +223,18 @@ fn not_found() -> Answer {
     plain_error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// A redirect to a clean path.
-fn moved(path: &str, query: Option<&str>) -> Answer {
+/// A redirect to a clean path, as Go's `http.Redirect` writes it.
+fn moved(method: &Method, path: &str, query: Option<&str>) -> Answer {
     let location = match query {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let mut answer = error_text(StatusCode::MOVED_PERMANENTLY, String::new());
+    let link = system_logs::escaped(&location);
+    let page = match *method {
+        Method::GET => format!("<a href=\"{link}\">Temporary Redirect</a>.\n\n"),
+        _ => String::new(),
+    };
+    let mut answer = text(StatusCode::TEMPORARY_REDIRECT, system_logs::HTML, page);
     if let Ok(location) = HeaderValue::from_str(&location) {
         answer.headers_mut().insert(LOCATION, location);
     }

@@ -174,6 +174,9 @@ fn measure(place: &Place, plan: &NodeApiPlan, running: &Running) -> Result<NodeA
     let exec = format!(
         "/exec/default/talker-{NODE_NAME}/main?command=/workload&command=exit&command=0&output=1"
     );
+    wait::until("a command is executed", PATIENCE, || {
+        Ok(client.execute(&exec).map_err(|error| format!("{error:#}")))
+    })?;
     let times = (0..plan.execs).map(|_| {
         let since = Instant::now();
         client.execute(&exec)?;
