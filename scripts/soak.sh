@@ -23,6 +23,7 @@ parts=(
     "mutants-pod-gc|10|tests of the Pod GC controller find faults in its source"
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
+    "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load"
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
     "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
@@ -139,6 +140,21 @@ part_faults() {
 part_node() {
     testbed
     soak_tests node 1
+}
+
+# The Python client of Kubernetes, in an environment of its own.
+python_client() {
+    local place=$FERROLET_CACHE/python-client
+    [ -x "$place/bin/python" ] && "$place/bin/python" -c 'import kubernetes' && return
+    rm -rf "$place"
+    python3 -m venv "$place" && "$place/bin/pip" install --quiet kubernetes==37.0.2
+}
+
+# Its delays are measured: one test at a time.
+part_node_api() {
+    stage python python_client
+    testbed
+    soak_tests node_api 1
 }
 
 # A virtual machine keeps two processors busy.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use testbed::wait;
@@ -88,6 +89,13 @@ impl CriProxy {
             let (_, late) = self.left()?;
             Ok(if late == 0 { Ok(()) } else { Err(format!("{late} are not")) })
         })
+    }
+
+    /// The times at which the latest calls of a method arrived.
+    pub fn arrivals(&self, method: &str) -> Result<Vec<Timestamp>> {
+        let times = self.ask(&format!("arrivals {method}"))?;
+        let times: Vec<String> = serde_json::from_value(times).context("read the arrivals")?;
+        times.iter().map(|time| Ok(time.parse()?)).collect()
     }
 
     fn ask(&self, line: &str) -> Result<Value> {

@@ -1,5 +1,6 @@
 //! A client of HTTPS ports.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,15 @@ pub enum Who {
     Token(String),
     /// The client certificate of a kubeconfig.
     Certificate(PathBuf),
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    /// By their names in lower case; of one that is given twice, the last.
+    pub headers: BTreeMap<String, String>,
+    pub body: String,
 }
 
 /// A client of one port.
@@ -75,6 +85,12 @@ impl<'a> Port<'a> {
 
     /// Gets a path; returns the status and the body.
     pub fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
+        let reply = self.send(who, "GET", path)?;
+        Ok((reply.status, reply.body))
+    }
+
+    /// Sends a request without a body.
+    pub fn send(&self, who: &Who, method: &str, path: &str) -> Result<Reply> {
         let kubeconfig = self.kubeconfig(who)?;
         let url = format!("https://{}", self.address);
         self.tasks.block_on(async {
@@ -84,11 +100,17 @@ impl<'a> Port<'a> {
             config.read_timeout = Some(ANSWER);
             config.accept_invalid_certs = self.is_self_signed;
             let client = Client::try_from(config)?;
-            let request = Request::get(path).body(Body::empty())?;
+            let request = Request::builder().method(method).uri(path).body(Body::empty())?;
             let answer = client.send(request).await.with_context(|| format!("{url}{path}"))?;
-            let status = answer.status().as_u16();
-            let text = answer.into_body().collect().await?.to_bytes();
-            Ok((status, String::from_utf8_lossy(&text).into_owned()))
+            let (head, body) = answer.into_parts();
+            let mut headers = BTreeMap::new();
+            for (name, value) in &head.headers {
+                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+                headers.insert(name.as_str().to_owned(), value);
+            }
+            let body = body.collect().await?.to_bytes();
+            let body = String::from_utf8_lossy(&body).into_owned();
+            Ok(Reply { status: head.status.as_u16(), headers, body })
         })
     }
 
@@ -111,6 +133,31 @@ pub fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
     });
     let made = plane.api().create(&format!("{account}/token"), &ask)?;
     Ok(made["status"]["token"].as_str().context("a token")?.to_owned())
+}
+
+/// Lets the owner of a service account use subresources of nodes with these verbs.
+pub fn let_use_nodes(
+    plane: &Plane,
+    namespace: &str,
+    account: &str,
+    verbs: &[&str],
+    subresources: &[&str],
+) -> Result<()> {
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+        "metadata": { "name": account },
+        "rules": [{ "apiGroups": [""], "resources": subresources, "verbs": verbs }],
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": { "name": account },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": account },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+    });
+    plane.api().create(&format!("/apis/{group}/v1/clusterroles"), &role)?;
+    plane.api().create(&format!("/apis/{group}/v1/clusterrolebindings"), &binding)?;
+    Ok(())
 }
 
 /// Makes a service account and answers its path.

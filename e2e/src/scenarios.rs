@@ -6,6 +6,7 @@ mod deletion;
 mod environment;
 mod ephemeral;
 mod kinds;
+pub mod kubectl_streams;
 mod mirror;
 mod network;
 mod pod_resources;

@@ -23,6 +23,7 @@ const PURE: &[&str] = &[
     "serde_json",
     "thiserror",
     "form_urlencoded",
+    "regex_syntax",
 ];
 
 /// Parts of `std` that are not pure, wherever they appear in a path.

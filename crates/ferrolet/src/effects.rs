@@ -27,6 +27,7 @@ const FIELDS: &[&str] = &[
     "enableDebuggingHandlers",
     "enableServer",
     "enableSystemLogHandler",
+    "enableSystemLogQuery",
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",

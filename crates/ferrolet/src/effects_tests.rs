@@ -136,7 +136,6 @@ fn flags_and_fields_without_effect_are_named() {
 /// Fields that nothing here acts on, with the reason.
 const IDLE: &[(&str, &[&str])] = &[
     ("there are no profiles", &["enableContentionProfiling", "enableProfilingHandler"]),
-    ("logs of services are not queried", &["enableSystemLogQuery"]),
     ("the certificate of the node's API is not requested", &["serverTLSBootstrap"]),
     ("there are no hidden metrics", &["showHiddenMetricsForVersion"]),
     ("the agent's own certificate is not renewed", &["rotateCertificates"]),

@@ -4,6 +4,7 @@ mod authority;
 mod changes;
 mod checkpoint;
 mod log_instance;
+mod log_query;
 mod node_paths;
 mod node_routes;
 mod stream_query;
@@ -13,6 +14,9 @@ pub(crate) use authority::Anonymous;
 pub use changes::{Change, changes};
 pub use checkpoint::{checkpoint_name, checkpoint_timeout};
 pub use log_instance::{Instance, NoInstance, has_container, is_running, log_instance};
+pub use log_query::{
+    JOURNAL_UNITS, LogOptions, LogSource, NodeLogQuery, QueryErrors, log_files, node_log_query,
+};
 pub use node_paths::encoded;
 pub use node_routes::{
     ContainerTarget, Endpoint, PodEndpoint, PodTarget, RequestLabels, Route, RouteSettings, Rule,

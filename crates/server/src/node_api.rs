@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  connection ──> slot ──> TLS ──> request ──> route ──> authenticate ──> authorise ──> endpoint
-//!                                    400, 404, 301       401, 429         403, 500
+//!                                    400, 404, 307       401, 429         403, 500
 //! ```
 //!
 //! Routes and their rules are in [`crate::decide`]: an endpoint is only found together with its rule. The read-only port
@@ -13,6 +13,7 @@ mod connection;
 mod credentials;
 mod health;
 mod http_metrics;
+mod node_logs;
 mod pages;
 mod pod_endpoints;
 mod pod_list;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue, LOCATION, RETRY_AFTER};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock;
@@ -33,6 +34,7 @@ use prometheus::Registry;
 pub use access::{NodeAccess, NodeAccessSettings};
 pub use connection::{serve_node_api, serve_read_only};
 pub use http_metrics::HttpMetrics;
+pub use node_logs::{JournalRun, NodeLogs, ServiceJournal};
 pub use pod_endpoints::{Client, ContainerEndpoints, PodEndpoints};
 pub use system_logs::{SystemLog, SystemLogs};
 
@@ -41,7 +43,7 @@ use self::connection::Peer;
 use self::health::Slis;
 use crate::decide::{Endpoint, Route, RouteSettings, Rule, labels, route};
 use crate::parts::{MetricsText, PodView};
-use crate::respond::{Answer, error_text};
+use crate::respond::{Answer, error_text, text};
 use crate::wire::Version;
 
 /// The pods that the runtime has running.
@@ -67,6 +69,8 @@ pub struct NodeApiParts {
     pub verbosity: Arc<dyn Verbosity>,
     /// The system's log directory.
     pub system_logs: Arc<dyn SystemLogs>,
+    /// The logs of the system's services; none without `enableSystemLogQuery`.
+    pub node_logs: Option<NodeLogs>,
     /// The configuration in effect, as JSON.
     pub configz: String,
     /// The flags of the command line.
@@ -135,7 +139,7 @@ impl NodeApi {
                     return error_text(StatusCode::BAD_REQUEST, "400 Bad Request");
                 }
                 Route::NotFound => return not_found(),
-                Route::Moved(path) => return moved(&path, request.uri().query()),
+                Route::Moved(path) => return moved(request.method(), &path, request.uri().query()),
                 Route::Guarded(rule, endpoint) => (rule, endpoint),
             };
         match self.let_in(rule, &mut request, peer).await {
@@ -177,9 +181,9 @@ impl NodeApi {
             Endpoint::HealthCheck(name) => Slis::check(&*parts.health, &name),
             Endpoint::Pods => pod_list::pods(&*parts.pods),
             Endpoint::RunningPods => pod_list::running(&*parts.running),
-            Endpoint::Metrics => pages::metrics(parts.metrics.text()),
-            Endpoint::MetricsProbes => pages::metrics(String::new()),
-            Endpoint::MetricsSlis => self.slis.page(request.method()),
+            Endpoint::Metrics => pages::metrics(parts.metrics.text(), parts.started),
+            Endpoint::MetricsProbes => pages::metrics(String::new(), parts.started),
+            Endpoint::MetricsSlis => self.slis.page(request.method(), parts.started),
             Endpoint::StatsSummary | Endpoint::MetricsCadvisor | Endpoint::MetricsResource => {
                 pages::not_implemented()
             }
@@ -188,7 +192,11 @@ impl NodeApi {
             Endpoint::Flagz => pages::flagz(&parts.flags, request.headers()),
             Endpoint::DebugFlags => pages::set_verbosity(&*parts.verbosity, request).await,
             Endpoint::SystemLogs(path) => {
-                system_logs::page(Arc::clone(&parts.system_logs), path).await
+                let files = Arc::clone(&parts.system_logs);
+                match &parts.node_logs {
+                    Some(logs) => logs.page(files, path, query, request.headers()).await,
+                    None => system_logs::page(files, path).await,
+                }
             }
             Endpoint::Pod(endpoint) => parts.containers.answer(endpoint, request, client).await,
             Endpoint::Disabled(text) => plain_error(StatusCode::METHOD_NOT_ALLOWED, text),
@@ -199,6 +207,7 @@ impl NodeApi {
                 answer
             }
             Endpoint::Unknown => error_text(StatusCode::NOT_FOUND, "404: Page Not Found"),
+            Endpoint::NoPage => not_found(),
         }
     }
 }
@@ -214,13 +223,18 @@ fn not_found() -> Answer {
     plain_error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// A redirect to a clean path.
-fn moved(path: &str, query: Option<&str>) -> Answer {
+/// A redirect to a clean path, as Go's `http.Redirect` writes it.
+fn moved(method: &Method, path: &str, query: Option<&str>) -> Answer {
     let location = match query {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let mut answer = error_text(StatusCode::MOVED_PERMANENTLY, String::new());
+    let link = system_logs::escaped(&location);
+    let page = match *method {
+        Method::GET => format!("<a href=\"{link}\">Temporary Redirect</a>.\n\n"),
+        _ => String::new(),
+    };
+    let mut answer = text(StatusCode::TEMPORARY_REDIRECT, system_logs::HTML, page);
     if let Ok(location) = HeaderValue::from_str(&location) {
         answer.headers_mut().insert(LOCATION, location);
     }
@@ -240,6 +254,9 @@ fn refused(refusal: Refusal) -> Answer {
     }
 }
 
+#[cfg(test)]
+#[path = "node_api/flood_tests.rs"]
+mod flood_tests;
 #[cfg(test)]
 #[path = "node_api/test_port.rs"]
 mod test_port;

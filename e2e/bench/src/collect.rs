@@ -7,6 +7,7 @@
 
 use crate::cluster::{ClusterPlan, ClusterResults};
 use crate::garbage::{GarbagePlan, GarbageResults};
+use crate::node_api::{NodeApiPlan, NodeApiResults};
 use crate::pod_gc::PodGcResults;
 use crate::results::{About, Results};
 
@@ -81,6 +82,30 @@ impl Collect for GarbageResults {
 
     fn has_same_plan(&self, other: &Self) -> bool {
         let plan = |results: &Self| GarbagePlan { rounds: 0, ..results.plan.clone() };
+        plan(self) == plan(other)
+    }
+
+    fn append(&mut self, later: Self) {
+        let before = self.plan.rounds;
+        self.plan.rounds += later.plan.rounds;
+        self.runs.extend(later.runs.into_iter().map(|mut run| {
+            run.round += before;
+            run
+        }));
+    }
+}
+
+impl Collect for NodeApiResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |results: &Self| NodeApiPlan { rounds: 0, ..results.plan.clone() };
         plan(self) == plan(other)
     }
 

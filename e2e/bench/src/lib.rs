@@ -38,6 +38,8 @@ pub mod garbage_report;
 pub mod judge;
 pub mod machine;
 pub mod metrics;
+pub mod node_api;
+pub mod node_api_report;
 pub mod place;
 pub mod plan;
 pub mod plot;

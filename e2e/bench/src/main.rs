@@ -14,12 +14,14 @@ use bench::collect::{Collect, collect};
 use bench::garbage::GarbagePlan;
 use bench::judge::{Judgement, every};
 use bench::machine::PATIENCE;
+use bench::node_api::{self, NodeApiPlan};
 use bench::plan::Plan;
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::Results;
 use bench::rounds::Session;
 use bench::{
-    cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds, targets,
+    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, report, rounds,
+    targets,
 };
 use lexopt::prelude::*;
 use serde::Serialize;
@@ -30,7 +32,8 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --pod-gc [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster]
+       bench --out DIR [--name NAME] --node-api [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Each round waits some minutes for a
   load below 1. Ends with code 3 when all is written and a target was missed, unless it was --tiny.
@@ -38,6 +41,7 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
   --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
   --cluster          as nodes of a cluster (NAME: cluster)
+  --node-api         as servers of the node's API (NAME: node-api; no picture)
 
   --rounds N         how often (3)
   --scenario PART    only scenarios with PART in their names
@@ -62,6 +66,8 @@ enum What {
     PodGc,
     /// Agents as nodes of a cluster.
     Cluster,
+    /// Agents as servers of the node's API.
+    NodeApi,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +110,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("garbage") => asked.what = What::Garbage,
             Long("pod-gc") => asked.what = What::PodGc,
             Long("cluster") => asked.what = What::Cluster,
+            Long("node-api") => asked.what = What::NodeApi,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -123,6 +130,7 @@ fn run(asked: Asked) -> Result<bool> {
         What::Garbage => garbage(asked),
         What::PodGc => pod_gc(asked),
         What::Cluster => cluster(asked),
+        What::NodeApi => node_api(asked),
     }?;
     Ok(met || tiny)
 }
@@ -211,6 +219,28 @@ fn garbage(asked: Asked) -> Result<bool> {
     write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
     let (growth, judgement) = garbage_report::verdict(&results);
     Ok(was_not_missed(&judgement, &format!("memory grows by {} MiB", every(&growth))))
+}
+
+fn node_api(asked: Asked) -> Result<bool> {
+    let session = asked.session();
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "node-api".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let mut plan = if asked.tiny { NodeApiPlan::tiny() } else { NodeApiPlan::full(3) };
+        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, asked.binary, |_| node_api::play(&plan, &programs()?, &session))?
+    };
+    write(&out.join(format!("{name}.md")), &node_api_report::markdown(&results, &name))?;
+    let mut met = true;
+    for verdict in node_api_report::verdicts(&results) {
+        let (all, limit) = (every(&verdict.measured), report::short(verdict.limit));
+        let what = format!("{}: {all} of upstream's, at most {limit}", verdict.name);
+        met &= was_not_missed(&verdict.judgement(), &what);
+    }
+    Ok(met)
 }
 
 /// Plays a plan, adds its rounds to the stored ones of the same program, and stores them all.

@@ -8,12 +8,15 @@ use bench::agent::Programs;
 use bench::cluster::{self, ClusterPlan, of_pods};
 use bench::garbage::GarbagePlan;
 use bench::metrics::rows;
+use bench::node_api::{self, NodeApiPlan};
 use bench::plan::{On, Plan};
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::{Agent, Results, Run};
 use bench::rounds::Session;
 use bench::targets::{Measure, judge};
-use bench::{cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds};
+use bench::{
+    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, report, rounds,
+};
 
 #[test]
 fn a_tiny_run_measures_everything_of_both_agents() {
@@ -140,4 +143,20 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
     let page = cluster_report::markdown(&results, "tiny");
     assert!(page.contains("| one pod, create to Ready, s |"), "{page}");
     assert!(cluster_report::svg(&results).ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_tiny_node_api_is_measured_with_both_agents() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = NodeApiPlan::tiny();
+    let results =
+        node_api::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
+    let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
+    for run in [ours, theirs] {
+        assert!(run.read_cpu_seconds > 0.0, "{run:?}");
+        assert_eq!(run.exec_seconds.len(), plan.execs);
+        assert!(run.quiet_rss_bytes > 1 << 20 && run.followed_rss_bytes > 1 << 20, "{run:?}");
+    }
+    assert!(node_api_report::markdown(&results, "tiny").contains("| exec, median, ms |"));
 }

@@ -14,7 +14,15 @@ pub fn catalogue(executable: &[u8]) -> Vec<Image> {
 pub fn extra(executable: &[u8]) -> Vec<Image> {
     // Neither is root, and only of the first can that be seen without its files.
     let users = [("ferrolet.test/numbered-user:1", "33"), ("ferrolet.test/named-user:1", "www")];
-    users.map(|(name, user)| workload(executable.to_vec()).named(name).user(user)).into()
+    let users = users.map(|(name, user)| workload(executable.to_vec()).named(name).user(user));
+    users.into_iter().chain([tools(executable.to_vec())]).collect()
+}
+
+/// The workload, with the programs that kubectl runs in containers.
+pub fn tools(executable: Vec<u8>) -> Image {
+    let program = Entry::Symlink { target: "/workload".to_owned() };
+    let system = system(executable).with("bin/tar", program);
+    Image::new("ferrolet.test/tools:1", system).entrypoint(&["/workload"])
 }
 
 /// What holds a sandbox open.

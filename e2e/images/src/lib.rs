@@ -25,7 +25,7 @@ mod layer;
 mod oci;
 pub mod registry;
 
-pub use catalogue::{EXTRA, catalogue, disposable, extra, pause, workload};
+pub use catalogue::{EXTRA, catalogue, disposable, extra, pause, tools, workload};
 pub use error::Error;
 pub use image::{Image, noise};
 pub use layer::{Entry, Layer};

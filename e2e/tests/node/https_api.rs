@@ -1,41 +1,26 @@
 //! The node's API on port 10250: kubectl through the real API server, and clients that must not get in.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
-use e2e::https::{Port, Who, file, make_account, token};
+use e2e::credentials::foreign_certificate;
+use e2e::https::{Port, Who, let_use_nodes, make_account, token};
 use e2e::node::{NODE_NAME, PATIENCE};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use e2e::node_api;
+use e2e::scenarios::kubectl_streams::{attach, copy, resize};
 use serde_json::json;
-use testbed::{Cache, Command, ControlPlaneOptions, User, wait};
+use testbed::{Cache, Command, User, wait};
 
 const NAMESPACE: &str = e2e::cluster_node::NAMESPACE;
-
-/// A cluster whose node serves its API.
-fn cluster_with_server(more: &[String]) -> Result<ClusterNode> {
-    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    let authority = format!("--client-ca-file={}", file(&cluster, "ca.crt"));
-    let mut flags = vec!["--enable-server=true", &authority];
-    flags.extend(more.iter().map(String::as_str));
-    cluster.start_agent_with_flags(&flags)?;
-    cluster.wait_node_ready()?;
-    // The API server connects to the node's address, which a busy machine may find after it is ready.
-    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node has an address", |node| {
-        let addresses = node?["status"]["addresses"].as_array()?;
-        addresses.iter().any(|address| address["type"] == "InternalIP").then_some(())
-    })?;
-    Ok(cluster)
-}
 
 // behaviour: SRV-30
 #[test]
 fn kubectl_reads_logs_executes_and_forwards_ports_through_the_api_server() -> Result<()> {
-    let cluster = cluster_with_server(&[])?;
+    let cluster = node_api::start(Agent::Ferrolet, &[])?;
     cluster.make_pod("web", &["serve", "8080"])?;
     cluster.make_pod("talker", &["logs", "--rate", "max", "--count", "3"])?;
     let pod = cluster.wait_ready(&ClusterNode::pod_path("web"))?;
@@ -86,6 +71,18 @@ fn kubectl_reads_logs_executes_and_forwards_ports_through_the_api_server() -> Re
     cluster.stop()
 }
 
+// behaviour: SRV-32
+#[test]
+fn kubectl_attaches_resizes_terminals_and_copies_files() -> Result<()> {
+    let cluster = node_api::start(Agent::Ferrolet, &[])?;
+    node_api::import_tools(cluster.node())?;
+    node_api::make_tools(&cluster, "tools")?;
+    cluster.node().explained(attach(&cluster))?;
+    cluster.node().explained(resize(&cluster, "tools"))?;
+    cluster.node().explained(copy(&cluster, "tools", 1 << 20))?;
+    cluster.stop()
+}
+
 fn get_over(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -95,62 +92,14 @@ fn get_over(address: SocketAddr) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// A kubeconfig with a client certificate of an authority that the node does not trust.
-fn foreign(cluster: &ClusterNode) -> Result<PathBuf> {
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
-    let key = KeyPair::generate()?;
-    let certificate = params.self_signed(&key)?;
-    let mut path = cluster.control_plane().admin_kubeconfig().clone();
-    let (cert_file, key_file) =
-        (path.with_file_name("foreign.crt"), path.with_file_name("foreign.key"));
-    fs::write(&cert_file, certificate.pem())?;
-    fs::write(&key_file, key.serialize_pem())?;
-    let config = json!({
-        "clusters": [{ "name": "c", "cluster": {
-            "server": cluster.control_plane().server(),
-            "certificate-authority": file(cluster, "ca.crt"),
-        }}],
-        "users": [{ "name": "u", "user": {
-            "client-certificate": cert_file, "client-key": key_file,
-        }}],
-        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" }}],
-        "current-context": "c",
-    });
-    path.set_file_name("foreign.kubeconfig");
-    fs::write(&path, config.to_string())?;
-    Ok(path)
-}
-
-/// Lets the owner of a service account get the metrics of nodes.
-fn let_scrape(cluster: &ClusterNode, name: &str) -> Result<()> {
-    let group = "rbac.authorization.k8s.io";
-    let role = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
-        "metadata": { "name": name },
-        "rules": [{ "apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"] }],
-    });
-    let binding = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
-        "metadata": { "name": name },
-        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
-        "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": NAMESPACE }],
-    });
-    cluster.api().create(&format!("/apis/{group}/v1/clusterroles"), &role)?;
-    cluster.api().create(&format!("/apis/{group}/v1/clusterrolebindings"), &binding)?;
-    Ok(())
-}
-
 // behaviour: SRV-31
 #[test]
 fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
-    let mut cluster = cluster_with_server(&[])?;
+    let mut cluster = node_api::start(Agent::Ferrolet, &[])?;
     let account = make_account(&cluster, NAMESPACE, "scraper")?;
     let scraper = Who::Token(token(&cluster, &account, &json!({}))?);
-    let_scrape(&cluster, "scraper")?;
-    let foreign = Who::Certificate(foreign(&cluster)?);
+    let_use_nodes(&cluster, NAMESPACE, "scraper", &["get"], &["nodes/metrics"])?;
+    let foreign = Who::Certificate(foreign_certificate(&cluster)?);
     let admin = Who::Certificate(cluster.kubeconfig(&User::admin())?);
     let node = SocketAddr::from((cluster.node().instance().node_ip(), 10250));
     let port = Port::new(&cluster, node)?.self_signed();

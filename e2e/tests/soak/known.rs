@@ -104,3 +104,31 @@ pub(crate) const OF_PODS: &[Known] = &[
         why: "upstream's is a defect: a resize that has not begun is told to be complete, with the old sizes",
     },
 ];
+
+/// Of answers of the node's API.
+pub(crate) const OF_REQUESTS: &[Known] = &[
+    Known {
+        path: "/*/headers/x-content-type-options",
+        ours: "nosniff",
+        upstream: "",
+        why: "ours is safer: no client guesses the type of an answer",
+    },
+    Known {
+        path: "/*-no-upgrade/headers/connection",
+        ours: "close",
+        upstream: "",
+        why: "promised in docs/behaviour/streams.md (STR-6): a connection whose upgrade was refused is closed",
+    },
+    Known {
+        path: "/containerlogs*/headers/content-type",
+        ours: "text/plain; charset=utf-8",
+        upstream: "",
+        why: "upstream's is a defect: it sends the headers of a log before it knows its type",
+    },
+    Known {
+        path: "/logs/headers/last-modified",
+        ours: "",
+        upstream: "*",
+        why: "conditional requests for a list of logs have no use",
+    },
+];

@@ -5,4 +5,5 @@ mod crashes;
 mod faults;
 mod known;
 mod node;
+mod node_api;
 mod vm;

@@ -8,6 +8,7 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 
 use crate::logs;
 use crate::signal::Signal;
+use crate::tar;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -45,6 +46,11 @@ pub(crate) enum Command {
     Serve {
         port: u16,
     },
+    /// Prints the size of its terminal, now and after every change, until standard input ends.
+    Terminal,
+    /// Prints what it reads.
+    Copy,
+    Tar(tar::Task),
 }
 
 /// What to do about trapped signals.
@@ -74,6 +80,9 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("cat") => Command::Cat { file: parser.value()? },
         Some("write") => write(&mut parser)?,
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },
+        Some("terminal") => Command::Terminal,
+        Some("copy") => Command::Copy,
+        Some("tar") => Command::Tar(tar::parse(parser.raw_args()?)?),
         Some("args") => Command::Args { arguments: parser.raw_args()?.collect() },
         _ => return Err(format!("unknown command {}", name.display()).into()),
     };

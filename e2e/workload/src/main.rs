@@ -18,9 +18,13 @@ mod pause;
 mod serve;
 mod show;
 mod signal;
+mod tar;
+mod terminal;
 mod wait;
 
+use std::env;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::exit;
 
 use command::Command;
@@ -47,12 +51,16 @@ usage: workload COMMAND
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
   serve PORT                                 answer every HTTP request, and print its first line
+  copy                                       print what is read
+  terminal                                   print the terminal's rows and columns, now and after every
+                                             change, until the end of what is read
+  tar cf - PATH... | tar xf - [-C DIR]       write an archive, or unpack one; also if called by the name tar
 DURATION is a number with ms, s, m or h behind it; seconds when there is none.
 SIGTERM and SIGINT end a command with 128 plus their number, unless trapped or ignored.
 ";
 
 fn main() {
-    let command = match command::parse(lexopt::Parser::from_env()) {
+    let command = match command::parse(command_line()) {
         Ok(command) => command,
         Err(error) => {
             // A diagnosis that cannot be written has no other place to go.
@@ -65,6 +73,15 @@ fn main() {
         EXIT_FAILURE
     });
     exit(code)
+}
+
+/// The command line; a link to this program named `tar` is the command of that name.
+fn command_line() -> lexopt::Parser {
+    let mut words = env::args_os();
+    let called = words.next().unwrap_or_default();
+    let is_tar = Path::new(&called).file_name().is_some_and(|name| name == "tar");
+    let name = is_tar.then(|| "tar".into());
+    lexopt::Parser::from_args(name.into_iter().chain(words))
 }
 
 /// Runs a command to its end and gives the exit code.
@@ -83,5 +100,8 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),
         Command::Serve { port } => serve::run(port),
+        Command::Terminal => terminal::run(),
+        Command::Copy => show::input(),
+        Command::Tar(task) => tar::run(&task),
     }
 }

@@ -203,3 +203,21 @@ fn every_request_is_printed_and_answered() {
     server.send(Signal::TERM);
     assert_eq!(server.end().code(), Some(143));
 }
+
+#[test]
+fn archive_is_unpacked_as_it_was_written() {
+    use std::fs;
+    use std::io::Write as _;
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    fs::create_dir_all(from.join("sub")).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::write(from.join("sub/file"), "x".repeat(100_000)).unwrap();
+    let written = workload("tar cf -").arg(&from).output().unwrap();
+    assert!(written.status.success(), "{written:?}");
+    let mut unpacking = workload("tar -xmf - -C").arg(&to).stdin(Stdio::piped()).spawn().unwrap();
+    unpacking.stdin.take().unwrap().write_all(&written.stdout).unwrap();
+    assert!(unpacking.wait().unwrap().success());
+    let unpacked = to.join(from.strip_prefix("/").unwrap()).join("sub/file");
+    assert_eq!(fs::read(unpacked).unwrap().len(), 100_000);
+}

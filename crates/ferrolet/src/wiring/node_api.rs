@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::{AuthorizationMode, FerroletConfiguration, KubeletConfiguration, TlsVersion};
-use hostfs::{Host, OpenedLog, open_system_log};
+use hostfs::{Host, Journalctl, OpenedLog, open_system_log};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::cluster::{AccessRequest, User};
@@ -28,8 +28,9 @@ use serde_json::json;
 use server::decide::RouteSettings;
 use server::https::listen;
 use server::node_api::{
-    ContainerEndpoints, HttpMetrics, NodeAccess, NodeAccessSettings, NodeApi, NodeApiParts,
-    RunningPods, SystemLog, SystemLogs, serve_node_api, serve_read_only,
+    ContainerEndpoints, HttpMetrics, JournalRun, NodeAccess, NodeAccessSettings, NodeApi,
+    NodeApiParts, NodeLogs, RunningPods, ServiceJournal, SystemLog, SystemLogs, serve_node_api,
+    serve_read_only,
 };
 use server::streaming::{Checkpoints, Streams};
 use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
@@ -81,6 +82,8 @@ pub struct NodeApiPorts {
     routes: RouteSettings,
     access: NodeAccessSettings,
     cached: ReviewSettings,
+    /// Whether `/logs/` answers log queries.
+    log_query: bool,
     /// The feature gate `PodLogsQuerySplitStreams`.
     split_streams: bool,
     root_dir: PathBuf,
@@ -123,6 +126,7 @@ impl NodeApiPorts {
                 denied_ttl: authorization.cache_unauthorized_ttl.to_std(),
                 tries: Tries::Five,
             },
+            log_query: config.enable_system_log_query && config.features().enabled("NodeLogQuery"),
             split_streams: config.features().enabled("PodLogsQuerySplitStreams"),
             root_dir: options.root_dir.to_owned(),
             configz: json!({ "kubeletconfig": config.to_document() }).to_string(),
@@ -243,6 +247,7 @@ impl AgentParts<'_> {
             metrics: Arc::new(Metrics(self.ports.metrics.clone())),
             verbosity,
             system_logs: Arc::new(HostSystemLogs),
+            node_logs: open.log_query.then(|| NodeLogs::new(Arc::new(HostJournal::default()))),
             configz: std::mem::take(&mut open.configz),
             flags: std::mem::take(&mut open.flags),
             started: clock.now(),
@@ -355,6 +360,17 @@ impl SystemLogs for HostSystemLogs {
             OpenedLog::File(file) => SystemLog::File(file),
             OpenedLog::Directory(names) => SystemLog::Directory(names),
         })
+    }
+}
+
+/// The journal of this machine.
+#[derive(Debug, Default)]
+struct HostJournal(Journalctl);
+
+impl ServiceJournal for HostJournal {
+    fn start(&self, arguments: &[String]) -> io::Result<JournalRun> {
+        let (output, guard) = self.0.start(arguments)?;
+        Ok(JournalRun { output: Box::new(output), guard: Box::new(guard) })
     }
 }
 

@@ -103,6 +103,8 @@ pub enum Endpoint {
     OtherMethod(&'static str),
     /// 404: no such path below a root that is served.
     Unknown,
+    /// The same below a root with a fixed set of paths, for which upstream has another text.
+    NoPage,
 }
 
 /// What a client must be allowed to do: the verb on one of the subresources of the node, the first allowed one counts.
@@ -121,7 +123,7 @@ pub enum Route {
     Undecodable,
     /// 404 without authentication: nothing is served below this root.
     NotFound,
-    /// 301 to this path: the one of the request is not clean.
+    /// 307 to this path: the one of the request is not clean, or lacks its last slash.
     Moved(String),
     /// The endpoint answers clients that the rule lets in.
     Guarded(Rule, Endpoint),
@@ -133,7 +135,10 @@ pub fn route(method: &str, path: &str, settings: RouteSettings) -> Route {
     if !path.starts_with('/') {
         return Route::NotFound;
     }
-    let cleaned = clean(&path);
+    let mut cleaned = clean(&path);
+    if ["/logs", "/runningpods", "/stats"].contains(&cleaned.as_str()) {
+        cleaned.push('/');
+    }
     if cleaned != path {
         return Route::Moved(encoded(&cleaned));
     }
@@ -186,7 +191,7 @@ fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
         if allowed.contains(&method) { found } else { Endpoint::OtherMethod(names) }
     };
     match *segments {
-        ["healthz"] => Endpoint::Healthz,
+        ["healthz"] if !ends_in_slash => Endpoint::Healthz,
         ["healthz", name] if !ends_in_slash => Endpoint::HealthCheck(name.to_owned()),
         ["pods"] => with(&["GET"], "GET", Endpoint::Pods),
         ["runningpods"] => with(&["GET"], "GET", Endpoint::RunningPods),
@@ -197,7 +202,7 @@ fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
             "resource" => Endpoint::MetricsResource,
             "probes" => Endpoint::MetricsProbes,
             "slis" => Endpoint::MetricsSlis,
-            _ => Endpoint::Unknown,
+            _ => Endpoint::NoPage,
         },
         ["configz"] if !ends_in_slash => Endpoint::Configz,
         ["statusz"] if !ends_in_slash => Endpoint::Statusz,
@@ -208,6 +213,7 @@ fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
             let below = format!("{}{slash}", names.join("/"));
             with(&["GET"], "GET", Endpoint::SystemLogs(below))
         }
+        ["healthz" | "metrics" | "configz" | "statusz" | "flagz" | "debug", ..] => Endpoint::NoPage,
         _ => pod_endpoint(method, segments),
     }
 }

@@ -28,7 +28,7 @@ fn endpoints_are_found_by_method_and_path() {
     let rows = [
         ("GET", "/healthz", Endpoint::Healthz),
         ("GET", "/healthz/syncloop", Endpoint::HealthCheck("syncloop".to_owned())),
-        ("GET", "/healthz/a/b", Endpoint::Unknown),
+        ("GET", "/healthz/a/b", Endpoint::NoPage),
         ("GET", "/pods", Endpoint::Pods),
         ("GET", "/pods/", Endpoint::Pods),
         ("GET", "/p%6Fds", Endpoint::Pods),
@@ -36,20 +36,19 @@ fn endpoints_are_found_by_method_and_path() {
         ("HEAD", "/pods", Endpoint::OtherMethod("GET")),
         ("GET", "/runningpods/", Endpoint::RunningPods),
         ("POST", "/stats/summary", Endpoint::StatsSummary),
-        ("GET", "/stats", Endpoint::Unknown),
+        ("GET", "/stats/none", Endpoint::Unknown),
         ("GET", "/metrics", Endpoint::Metrics),
         ("GET", "/metrics/cadvisor", Endpoint::MetricsCadvisor),
         ("GET", "/metrics/resource", Endpoint::MetricsResource),
         ("GET", "/metrics/probes", Endpoint::MetricsProbes),
         ("DELETE", "/metrics/slis", Endpoint::MetricsSlis),
-        ("GET", "/metrics/x", Endpoint::Unknown),
+        ("GET", "/metrics/x", Endpoint::NoPage),
         ("GET", "/configz", Endpoint::Configz),
         ("GET", "/statusz", Endpoint::Statusz),
         ("GET", "/flagz", Endpoint::Flagz),
         ("PUT", "/debug/flags/v", Endpoint::DebugFlags),
         ("GET", "/debug/pprof/profile", Endpoint::Disabled("profiling endpoint is disabled.")),
-        ("GET", "/debug", Endpoint::Unknown),
-        ("GET", "/logs", Endpoint::SystemLogs(String::new())),
+        ("GET", "/debug", Endpoint::NoPage),
         ("GET", "/logs/", Endpoint::SystemLogs(String::new())),
         ("GET", "/logs/pods/a.log", Endpoint::SystemLogs("pods/a.log".to_owned())),
         ("GET", "/logs/pods/", Endpoint::SystemLogs("pods/".to_owned())),
@@ -95,6 +94,9 @@ fn only_unknown_roots_are_answered_without_authentication() {
         ("/healthz/%2e%2e/exec/ns/p/c", "/exec/ns/p/c"),
         ("/healthz%2f..%2fexec", "/exec"),
         ("/./pods/a%20b", "/pods/a%20b"),
+        ("/logs", "/logs/"),
+        ("/runningpods", "/runningpods/"),
+        ("/stats", "/stats/"),
     ];
     for (path, to) in moved {
         assert_eq!(route("GET", path, ALL), Route::Moved(to.to_owned()), "{path}");
@@ -111,7 +113,7 @@ fn rules_are_upstreams_and_streams_need_create() {
         ("GET", "/configz", "get", &["configz", "proxy"]),
         ("GET", "/flagz", "get", &["configz"]),
         ("GET", "/statusz", "get", &["statusz"]),
-        ("GET", "/stats", "get", &["stats"]),
+        ("GET", "/stats/", "get", &["stats"]),
         ("POST", "/stats/summary", "create", &["stats"]),
         ("DELETE", "/metrics/slis", "delete", &["metrics"]),
         ("GET", "/logs/x", "get", &["log"]),
@@ -296,7 +298,7 @@ proptest! {
                     Endpoint::SystemLogs(_) => "log",
                     Endpoint::Pod(PodEndpoint::Checkpoint(_)) => "checkpoint",
                     Endpoint::Pod(_) | Endpoint::DebugFlags => "proxy",
-                    Endpoint::Disabled(_) | Endpoint::OtherMethod(_) | Endpoint::Unknown => {
+                    Endpoint::Disabled(_) | Endpoint::OtherMethod(_) | Endpoint::Unknown | Endpoint::NoPage => {
                         rule.subresources[0]
                     }
                 };

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use hyper::{Method, StatusCode};
+use jiff::Timestamp;
 use model::program::{Check, HealthChecks};
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -36,14 +37,15 @@ impl Slis {
     }
 
     /// The metrics, or their reset.
-    pub(super) fn page(&self, method: &Method) -> Answer {
+    pub(super) fn page(&self, method: &Method, started: Timestamp) -> Answer {
         if method == Method::DELETE {
             self.last.reset();
             self.all.reset();
             return text(StatusCode::OK, TEXT, "metrics reset\n".to_owned());
         }
         let families = self.registry.gather();
-        pages::metrics(TextEncoder::new().encode_to_string(&families).unwrap_or_default())
+        let content = TextEncoder::new().encode_to_string(&families).unwrap_or_default();
+        pages::metrics(content, started)
     }
 
     fn observe(&self, check: &Check) {

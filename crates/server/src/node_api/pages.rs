@@ -13,10 +13,17 @@ use serde_json::{Map, Value, json as value};
 use tokio::time::timeout;
 
 use super::NodeApiParts;
-use crate::respond::{Answer, JSON, METRICS, TEXT, answer, text, whole};
+use crate::respond::{Answer, JSON, TEXT, answer, text, whole};
 
 const NO_SNIFFING: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+
+/// The content type of metrics: names have no characters that would have to be escaped.
+const METRICS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+
+/// The start of the agent in Unix time, with metrics.
+const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
 
 /// The content type of answers that upstream declares without a character set.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
@@ -36,9 +43,11 @@ pub(super) fn no_sniffing(answer: &mut Answer) {
     answer.headers_mut().insert(name, value);
 }
 
-/// A page of metrics.
-pub(super) fn metrics(content: String) -> Answer {
-    text(StatusCode::OK, METRICS, content)
+/// A page of metrics of an agent that was started then.
+pub(super) fn metrics(content: String, started: Timestamp) -> Answer {
+    let mut answer = text(StatusCode::OK, METRICS, content);
+    answer.headers_mut().insert(START_TIME, HeaderValue::from(started.as_second()));
+    answer
 }
 
 /// A page of JSON.
@@ -149,7 +158,7 @@ pub(super) fn flagz(flags: &[(String, String)], headers: &HeaderMap) -> Answer {
 /// Sets the log verbosity.
 pub(super) async fn set_verbosity(verbosity: &dyn Verbosity, request: Request<Incoming>) -> Answer {
     let plain = |status, content: String| {
-        let mut answer = text(status, PLAIN, content);
+        let mut answer = text(status, PLAIN, format!("{content}\n"));
         no_sniffing(&mut answer);
         answer
     };

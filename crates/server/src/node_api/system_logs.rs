@@ -20,7 +20,7 @@ use crate::respond::{Answer, BrokenOff, TEXT, answer, error_text, text};
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
 
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+pub(super) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const GZIP: HeaderValue = HeaderValue::from_static("application/gzip");
 
 /// Something in the system's log directory.
@@ -108,7 +108,7 @@ fn listing(names: &[String]) -> String {
     page
 }
 
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     let replacements =
         [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&#34;"), ('\'', "&#39;")];
     replacements.iter().fold(name.to_owned(), |text, (from, to)| text.replace(*from, to))

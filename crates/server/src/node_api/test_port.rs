@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::node_logs::tests::Journal;
 use super::*;
 use crate::decide::PodEndpoint;
 use crate::parts::PodAndStatus;
@@ -148,6 +149,8 @@ pub(super) struct Options {
     pub(super) anonymous: bool,
     pub(super) webhook: bool,
     pub(super) debugging: bool,
+    /// With one, `enableSystemLogQuery` is set.
+    pub(super) journal: Option<Arc<Journal>>,
 }
 
 impl Default for Options {
@@ -172,6 +175,7 @@ impl Default for Options {
             anonymous: false,
             webhook: true,
             debugging: true,
+            journal: None,
         }
     }
 }
@@ -212,6 +216,7 @@ impl Port {
             metrics: Arc::clone(&behind) as _,
             verbosity: Arc::clone(&behind) as _,
             system_logs: Arc::clone(&behind) as _,
+            node_logs: options.journal.map(|journal| NodeLogs::new(journal)),
             configz: r#"{"kubeletconfig":{}}"#.to_owned(),
             flags: vec![("root-dir".to_owned(), "/r".to_owned())],
             clock: Arc::clone(&clock) as _,

@@ -69,7 +69,7 @@ async fn refusals_have_upstreams_texts() {
     let (_, answer) = port.ask(Who::Anonymous, "GET", "/foo").await;
     assert_eq!(body(&answer), "404 page not found\n");
     let (status, answer) = port.ask(Who::Anonymous, "GET", "//pods?x=1").await;
-    assert!(status == 301 && answer.contains("location: /pods?x=1\r\n"), "{answer}");
+    assert!(status == 307 && answer.contains("location: /pods?x=1\r\n"), "{answer}");
     let (status, answer) = port.ask(Who::Token("admin"), "POST", "/pods").await;
     assert_eq!(body(&answer), "405: Method Not Allowed");
     assert!(status == 405 && answer.contains("allow: GET\r\n"), "{answer}");
@@ -130,7 +130,8 @@ async fn endpoints_answer_as_upstreams() {
     let port = Port::open(Options::default()).await;
     let json = "content-type: application/json\r\n";
     let text = "content-type: text/plain; charset=utf-8\r\n";
-    let metrics = "content-type: text/plain; version=0.0.4; charset=utf-8\r\n";
+    let metrics =
+        "content-type: text/plain; version=0.0.4; charset=utf-8; escaping=underscores\r\n";
     let rows = [
         ("GET", "/healthz", 200, text, "ok"),
         ("GET", "/healthz/log", 200, text, "ok"),
@@ -148,7 +149,7 @@ async fn endpoints_answer_as_upstreams() {
         ("GET", "/metrics/probes", 200, metrics, ""),
         ("GET", "/stats/summary", 501, text, "statistics are not implemented yet\n"),
         ("GET", "/debug/pprof/profile", 405, text, "profiling endpoint is disabled.\n"),
-        ("GET", "/debug/flags/v", 406, "content-type: text/plain\r\n", "unsupported http method"),
+        ("GET", "/debug/flags/v", 406, "content-type: text/plain\r\n", "unsupported http method\n"),
         ("GET", "/logs/none", 404, text, "404 page not found\n"),
         ("GET", "/pods/x", 404, text, "404: Page Not Found"),
     ];
@@ -162,7 +163,7 @@ async fn endpoints_answer_as_upstreams() {
     assert!(body(&answer).contains(r#""containers":[{"name":"main"}]"#), "{answer}");
     let more = "content-length: 1\r\n\r\n4";
     let (_, answer) = port.ask_with(Who::Token("admin"), "PUT", "/debug/flags/v", more).await;
-    assert_eq!(body(&answer), "successfully set klog.logging.verbosity to 4");
+    assert_eq!(body(&answer), "successfully set klog.logging.verbosity to 4\n");
     assert_eq!(*port.behind.set.lock().unwrap(), [4]);
     let (_, answer) = port.ask(Who::Token("admin"), "GET", "/flagz").await;
     assert!(body(&answer).ends_with("\nroot-dir=/r\n"), "{answer}");

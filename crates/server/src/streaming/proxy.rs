@@ -13,7 +13,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Collected, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::uri::PathAndQuery;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
@@ -149,7 +149,9 @@ pub(crate) fn not_an_upgrade(headers: &HeaderMap) -> Option<Answer> {
 /// A stream that was not opened: the connection is closed, so that no request follows on it.
 fn refused(message: &str) -> Answer {
     debug!(error = message, "Error while proxying request");
-    closing(error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")))
+    let mut answer = error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n"));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    closing(answer)
 }
 
 fn closing(mut answer: Answer) -> Answer {

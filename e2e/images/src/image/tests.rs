@@ -186,7 +186,10 @@ fn images_have_files_of_their_own() {
         names(&catalogue(EXECUTABLE)),
         ["pause-1.tar", "workload-1.tar", "disposable-1.tar"]
     );
-    assert_eq!(names(&extra(EXECUTABLE)), ["numbered-user-1.tar", "named-user-1.tar"]);
+    assert_eq!(
+        names(&extra(EXECUTABLE)),
+        ["numbered-user-1.tar", "named-user-1.tar", "tools-1.tar"]
+    );
 }
 
 #[test]

@@ -27,6 +27,14 @@ fn each_command_has_its_form() {
         ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
         ("write /a b --exit 3", Command::Write { file: "/a".into(), text: "b".into(), code: 3 }),
         ("serve 80", Command::Serve { port: 80 }),
+        ("terminal", Command::Terminal),
+        ("copy", Command::Copy),
+        ("tar cf - /a", Command::Tar(tar::Task::Write(vec!["/a".into()]))),
+        ("tar -xmf - -C /b", Command::Tar(tar::Task::Unpack("/b".into()))),
+        (
+            "tar --no-same-permissions --no-same-owner -xmf -",
+            Command::Tar(tar::Task::Unpack(".".into())),
+        ),
     ];
     for (line, command) in table {
         assert_eq!(parsed(line), Ok(command), "{line}");

@@ -1,0 +1,160 @@
+//! A client of the node's API that costs little: blocking, over TLS, without verifying the node's own certificate.
+
+use std::io::{self, Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+};
+
+/// How long an answer may pause.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Accepts the certificate that a node has made for itself.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    /// Head and body.
+    pub(super) text: String,
+}
+
+/// A connection whose answer has begun.
+pub(super) struct Follower(
+    #[expect(dead_code, reason = "it is open for as long as it is held")] Stream,
+);
+
+/// A client of one node.
+#[derive(Debug)]
+pub(super) struct Client {
+    address: SocketAddr,
+    tls: Arc<ClientConfig>,
+}
+
+impl Client {
+    pub(super) fn new(address: SocketAddr) -> Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            .with_no_client_auth();
+        Ok(Self { address, tls: Arc::new(tls) })
+    }
+
+    /// Sends a request and returns the connection, and what came of the answer until its head was complete.
+    fn send(&self, path: &str, headers: &str) -> Result<(Stream, Vec<u8>)> {
+        let socket = TcpStream::connect(self.address).context("connect")?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let name = ServerName::from(self.address.ip());
+        let mut stream =
+            StreamOwned::new(ClientConnection::new(Arc::clone(&self.tls), name)?, socket);
+        let request = format!("GET {path} HTTP/1.1\r\nhost: node\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes())?;
+        let (mut head, mut chunk) = (Vec::new(), [0; 4096]);
+        while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+            let count = stream.read(&mut chunk).context("read an answer")?;
+            ensure!(count > 0, "no answer: {}", String::from_utf8_lossy(&head));
+            head.extend_from_slice(&chunk[..count]);
+        }
+        Ok((stream, head))
+    }
+
+    fn ended(read: io::Result<usize>) -> io::Result<usize> {
+        match read {
+            // The end of a connection without a word of TLS.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Reads the whole answer.
+    pub(super) fn get(&self, path: &str) -> Result<Reply> {
+        let (mut stream, mut all) = self.send(path, "connection: close\r\n")?;
+        Self::ended(stream.read_to_end(&mut all))?;
+        let text = String::from_utf8_lossy(&all).into_owned();
+        ensure!(text.starts_with("HTTP/1.1 200"), "{text}");
+        Ok(Reply { text })
+    }
+
+    /// Reads the whole answer and counts its bytes, those around it too.
+    pub(super) fn count(&self, path: &str) -> Result<u64> {
+        let (mut stream, head) = self.send(path, "connection: close\r\n")?;
+        ensure!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+        let (mut all, mut chunk) = (u64::try_from(head.len())?, vec![0; 256 << 10]);
+        loop {
+            match Self::ended(stream.read(&mut chunk))? {
+                0 => return Ok(all),
+                count => all += u64::try_from(count)?,
+            }
+        }
+    }
+
+    /// Executes a command by WebSocket, until it has ended.
+    pub(super) fn execute(&self, path: &str) -> Result<()> {
+        let upgrade = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                       sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+                       sec-websocket-protocol: v4.channel.k8s.io\r\n";
+        let (mut stream, mut all) = self.send(path, upgrade)?;
+        ensure!(all.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&all));
+        Self::ended(stream.read_to_end(&mut all))?;
+        let text = String::from_utf8_lossy(&all);
+        ensure!(text.contains(r#""status":"Success""#), "{text}");
+        Ok(())
+    }
+
+    /// Begins to follow a log.
+    pub(super) fn follow(&self, path: &str) -> Result<Follower> {
+        let (stream, head) = self.send(path, "")?;
+        ensure!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+        Ok(Follower(stream))
+    }
+}
