@@ -154,9 +154,17 @@ async fn a_container_is_made_as_configured() {
             host_path: "/on/host".into(),
             readonly: true,
             selinux_relabel: true,
+            propagation: cri::MountPropagation::PropagationHostToContainer.into(),
+            recursive_read_only: true,
+            image_sub_path: "etc".into(),
             uid_mappings: sent_ids(),
             gid_mappings: sent_ids(),
             ..Default::default()
+        }],
+        devices: vec![cri::Device {
+            container_path: "/dev/xda".into(),
+            host_path: "/dev/loop1".into(),
+            permissions: "mrw".into(),
         }],
         ..Default::default()
     };

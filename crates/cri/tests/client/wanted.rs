@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use model::ids::PodName;
 use model::verdict::{Detail, Subject, Verdict};
 use model::wanted::{
-    Capabilities, ContainerConfig, ContainerSecurity, DnsConfig, GroupsPolicy, HugePageLimit,
-    IdMapping, LinuxResources, Mount, NamespaceMode, PortMapping, Protocol, SandboxConfig,
-    SandboxSecurity, SecurityProfile, SelinuxOptions, UserNamespace,
+    Capabilities, ContainerConfig, ContainerSecurity, Device, DnsConfig, GroupsPolicy,
+    HugePageLimit, IdMapping, LinuxResources, Mount, MountPropagation, NamespaceMode, PortMapping,
+    Protocol, SandboxConfig, SandboxSecurity, SecurityProfile, SelinuxOptions, UserNamespace,
 };
 use proto::runtime_v1 as cri;
 
@@ -105,7 +105,15 @@ pub(crate) fn container_config() -> ContainerConfig {
             host_path: "/on/host".into(),
             read_only: true,
             image: String::new(),
+            image_subpath: "etc".into(),
             relabel: true,
+            recursive_read_only: true,
+            propagation: MountPropagation::HostToContainer,
+        }],
+        devices: vec![Device {
+            container_path: "/dev/xda".into(),
+            host_path: "/dev/loop1".into(),
+            permissions: "mrw".into(),
         }],
         security: ContainerSecurity {
             capabilities: Some(Capabilities { add: vec!["KILL".into()], drop: vec!["ALL".into()] }),

@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(difference.added.into_iter().collect::<BTreeSet<_>>(), keys(added));
             assert_eq!(difference.unused.into_iter().collect::<BTreeSet<_>>(), keys(unused));
         }
-        assert!(references.counts.is_empty() && references.by_pod.is_empty());
+        assert!(references.pods.is_empty() && references.by_pod.is_empty());
     }
 
     proptest! {

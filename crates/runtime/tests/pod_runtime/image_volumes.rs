@@ -34,7 +34,7 @@ fn counts(world: &World) -> [String; 3] {
         .map(|line| line.rsplit(' ').next().unwrap().to_owned())
 }
 
-// behaviour: VOL-75
+// behaviour: VOL-95
 #[tokio::test(start_paused = true)]
 async fn image_volume_is_pulled_and_mounted_by_its_resolved_reference() {
     let world = World::new();
@@ -58,7 +58,7 @@ async fn image_volume_is_pulled_and_mounted_by_its_resolved_reference() {
     assert_eq!(counts(&world), ["1", "1", "0"]);
 }
 
-// behaviour: VOL-76
+// behaviour: VOL-96
 #[tokio::test(start_paused = true)]
 async fn failed_pull_of_an_image_volume_stops_only_containers_that_mount_it() {
     let world = World::new();

@@ -19,7 +19,7 @@ pub(crate) fn local(path: &str) -> PersistentVolumeRecord {
     }
 }
 
-// behaviour: VOL-73
+// behaviour: VOL-93
 #[tokio::test(start_paused = true)]
 async fn unresolved_claim_ends_the_wait_at_once_with_an_event() {
     let harness = Harness::new();
@@ -40,7 +40,7 @@ async fn unresolved_claim_ends_the_wait_at_once_with_an_event() {
     assert_eq!(harness.content(&place, file).await.as_deref(), Some("data"));
 }
 
-// behaviour: VOL-74
+// behaviour: VOL-94
 #[tokio::test(start_paused = true)]
 async fn unreadable_claim_unmounts_nothing_of_a_running_pod() {
     let harness = Harness::new();

@@ -17,7 +17,7 @@ fn every_kind() -> serde_json::Value {
     ])
 }
 
-// behaviour: VOL-69
+// behaviour: VOL-89
 #[tokio::test(start_paused = true)]
 async fn restarted_manager_changes_nothing_and_unmounts_after_release() {
     let harness = Harness::new();
@@ -42,7 +42,7 @@ async fn restarted_manager_changes_nothing_and_unmounts_after_release() {
     assert_eq!(harness.messages(), [""; 0]);
 }
 
-// behaviour: VOL-70
+// behaviour: VOL-90
 #[tokio::test(start_paused = true)]
 async fn orphan_known_by_its_directory_alone_is_unmounted() {
     let harness = Harness::new();
@@ -57,7 +57,7 @@ async fn orphan_known_by_its_directory_alone_is_unmounted() {
     assert!(harness.files.mode(directory).is_some(), "garbage collection removes the pod's own");
 }
 
-// behaviour: VOL-71
+// behaviour: VOL-91
 #[tokio::test(start_paused = true)]
 async fn release_reports_volumes_that_stay_mounted() {
     let harness = Harness::new();
@@ -75,7 +75,7 @@ async fn release_reports_volumes_that_stay_mounted() {
     assert_eq!(harness.mounts().await, []);
 }
 
-// behaviour: VOL-72
+// behaviour: VOL-92
 #[tokio::test(start_paused = true)]
 async fn volume_whose_mount_is_under_way_is_unmounted_after_it() {
     let harness = Harness::new();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Harness, pod, volume, with_config};
 
-// behaviour: VOL-60
+// behaviour: VOL-80
 #[tokio::test(start_paused = true)]
 async fn wait_ends_when_all_volumes_are_mounted() {
     let harness = Harness::new();
@@ -37,7 +37,7 @@ async fn wait_ends_when_all_volumes_are_mounted() {
     assert_eq!(harness.messages(), [""; 0]);
 }
 
-// behaviour: VOL-61
+// behaviour: VOL-81
 #[tokio::test(start_paused = true)]
 async fn missing_config_map_is_reported_and_mounted_once_it_appears() {
     let harness = Harness::new();
@@ -58,7 +58,7 @@ async fn missing_config_map_is_reported_and_mounted_once_it_appears() {
     assert_eq!(harness.content(&place, file).await.as_deref(), Some("fast"));
 }
 
-// behaviour: VOL-62
+// behaviour: VOL-82
 #[tokio::test(start_paused = true)]
 async fn wait_gives_up_without_an_event_after_its_time() {
     let harness = Harness::new();
@@ -71,7 +71,7 @@ async fn wait_gives_up_without_an_event_after_its_time() {
     assert_eq!((wait.at_latest, wait.event), (Retry::Failure, None));
 }
 
-// behaviour: VOL-63
+// behaviour: VOL-83
 #[tokio::test(start_paused = true)]
 async fn cancelled_wait_ends_at_once() {
     let harness = Harness::new();
@@ -88,7 +88,7 @@ async fn cancelled_wait_ends_at_once() {
     assert_eq!(wait.unwrap().event, None);
 }
 
-// behaviour: VOL-64
+// behaviour: VOL-84
 #[tokio::test(start_paused = true)]
 async fn panicking_or_hanging_mount_delays_no_other_pod() {
     let harness = Harness::new();
@@ -116,7 +116,7 @@ async fn panicking_or_hanging_mount_delays_no_other_pod() {
     assert!(message.contains("panic in volumes"), "{message}");
 }
 
-// behaviour: VOL-65
+// behaviour: VOL-85
 #[tokio::test(start_paused = true)]
 async fn failed_mount_is_tried_again_after_the_back_off() {
     let harness = Harness::new();

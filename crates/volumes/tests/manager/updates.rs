@@ -6,7 +6,7 @@ use testkit::volumes::Operation;
 
 use crate::harness::{Harness, pod, volume, with_config};
 
-// behaviour: VOL-66
+// behaviour: VOL-86
 #[tokio::test(start_paused = true)]
 async fn changed_object_is_written_without_a_remount() {
     let harness = Harness::new();
@@ -25,7 +25,7 @@ async fn changed_object_is_written_without_a_remount() {
     assert_eq!(harness.changes().len(), before + 1, "equal content is not written");
 }
 
-// behaviour: VOL-67
+// behaviour: VOL-87
 #[tokio::test(start_paused = true)]
 async fn failed_update_keeps_the_content_raises_an_event_and_is_retried() {
     let harness = Harness::new();
@@ -47,7 +47,7 @@ async fn failed_update_keeps_the_content_raises_an_event_and_is_retried() {
     assert_eq!(harness.content(&place, "mode").await.as_deref(), Some("new"));
 }
 
-// behaviour: VOL-68
+// behaviour: VOL-88
 #[tokio::test(start_paused = true)]
 async fn token_is_renewed_at_its_time() {
     let harness = Harness::new();
