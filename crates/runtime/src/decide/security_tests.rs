@@ -7,6 +7,7 @@ use model::ports::runtime::ImageUser;
 use model::wanted::{Capabilities, ContainerSecurity, GroupsPolicy, SecurityProfile};
 
 use super::ConfigError;
+use super::add_volume_groups;
 use super::security::{Confinement, container_security, described, sandbox_security};
 
 /// A pod of one container, from the security parts of a manifest.
