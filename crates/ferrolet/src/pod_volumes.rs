@@ -1,6 +1,6 @@
 //! The volume manager, as the pod runtime uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,6 +42,10 @@ impl PodVolumes for ContainerVolumes {
         Some(mounted_volume(&self.layout, pod, volume, &spec))
     }
 
+    fn groups(&self, pod: &PodUid) -> BTreeSet<i64> {
+        self.manager.groups(pod)
+    }
+
     async fn mount_subpath(
         &self,
         pod: &PodUid,
@@ -75,7 +79,7 @@ fn mounted_volume(
     let (host_path, image) = match &spec.source {
         VolumeSource::HostPath { path, .. } => (path.into(), String::new()),
         VolumeSource::Image { reference, .. } => (PathBuf::new(), reference.clone()),
-        _ if spec.is_block => (layout.block_device(uid, &spec.id).path(), String::new()),
+        VolumeSource::Local { path, .. } if spec.is_block => (path.into(), String::new()),
         _ => (layout.volume(uid, &spec.id).path(), String::new()),
     };
     let read_only = spec.outer_names.iter().any(|one| &*one.name == name && one.read_only);

@@ -161,6 +161,13 @@ impl VolumeLayout {
         self.pod(uid).join("volume-subpaths")
     }
 
+    /// The mount of a local block device, which pods share. The directory of pods has a parent: the agent's root.
+    pub fn local_device(&self, volume: &str) -> Place {
+        let root = self.pods.parent().unwrap_or(&self.pods).to_owned();
+        let below = Path::new("plugins/kubernetes.io/local-volume/mounts").join(volume);
+        Place { root, below }
+    }
+
     /// The link to a block device.
     pub fn block_device(&self, uid: &PodUid, id: &VolumeId) -> Place {
         self.pod(uid).join("volumeDevices").join(id.plugin.directory()).join(&*id.name)
@@ -236,6 +243,11 @@ mod tests {
             (layout.subpath(&uid, "data", "main", 2), "u/volume-subpaths/data/main/2"),
             (layout.block_device(&uid, &id), "u/volumeDevices/kubernetes.io~projected/token"),
         ];
+        let device = layout.local_device("pv").path();
+        assert_eq!(
+            device,
+            Path::new("/var/lib/kubelet/plugins/kubernetes.io/local-volume/mounts/pv")
+        );
         for (place, expected) in rows {
             assert_eq!(place.path(), Path::new("/var/lib/kubelet/pods").join(expected));
         }

@@ -1,6 +1,6 @@
 //! The configuration of a container.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::environment::Environment;
@@ -10,8 +10,8 @@ use model::wanted::{ContainerConfig, Device, Mount};
 use podspec::{Size, view};
 
 use crate::decide::{
-    ConfigError, Confinement, ContainerString, NodeSettings, StringBudget, container_resources,
-    container_security, handler_json, ports_json,
+    ConfigError, Confinement, ContainerString, NodeSettings, StringBudget, add_volume_groups,
+    container_resources, container_security, handler_json, ports_json,
 };
 use crate::layout::seccomp_profiles;
 use crate::sandbox_config;
@@ -32,6 +32,8 @@ pub(crate) struct Instance {
     pub(crate) mounts: Vec<Mount>,
     /// Block devices of its volumes.
     pub(crate) devices: Vec<Device>,
+    /// The groups of the pod's persistent volumes.
+    pub(crate) groups: BTreeSet<i64>,
 }
 
 /// What the runtime is asked for.
@@ -41,13 +43,14 @@ pub(crate) fn container_config(
     instance: Instance,
     node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let Instance { restart_count, image_ref, image_user, envs, mounts, devices } = instance;
+    let Instance { restart_count, image_ref, image_user, envs, mounts, devices, groups } = instance;
     let confinement = Confinement {
         seccomp_default: node.seccomp_default,
         seccomp_profiles: &seccomp_profiles(&node.root_dir),
         masked_paths: &node.machine.thermal_throttle,
     };
-    let security = container_security(pod, container, image_user.as_ref(), &confinement)?;
+    let mut security = container_security(pod, container, image_user.as_ref(), &confinement)?;
+    add_volume_groups(&mut security.supplemental_groups, &groups);
     let (command, args) = command_and_args(container, &envs)?;
     Ok(ContainerConfig {
         name: container.name.as_str().into(),
@@ -167,6 +170,7 @@ mod tests {
             envs: environment(&pod, container, &sources).unwrap().into(),
             mounts: Vec::new(),
             devices: Vec::new(),
+            groups: BTreeSet::new(),
         };
         container_config(&pod, container, instance, &node).unwrap()
     }

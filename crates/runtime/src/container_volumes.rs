@@ -1,6 +1,6 @@
 //! The volumes of a container that is about to be created.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::chain::Chain;
@@ -22,6 +22,8 @@ use crate::volumes::PodVolumes;
 pub(crate) struct ContainerVolumeMounts {
     pub(crate) mounts: Vec<Mount>,
     pub(crate) devices: Vec<Device>,
+    /// The groups of the pod's persistent volumes.
+    pub(crate) groups: BTreeSet<i64>,
 }
 
 /// Mounts the volumes of containers.
@@ -57,7 +59,8 @@ impl ContainerVolumes {
             }
             mounts.push(mount);
         }
-        Ok(ContainerVolumeMounts { mounts, devices })
+        let groups = self.volumes.groups(&view::uid(starting.pod));
+        Ok(ContainerVolumeMounts { mounts, devices, groups })
     }
 
     fn mounted(

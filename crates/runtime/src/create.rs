@@ -1,5 +1,6 @@
 //! Creating a container, whatever became of earlier attempts.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ struct Prepared {
     envs: Environment,
     mounts: Vec<Mount>,
     devices: Vec<Device>,
+    groups: BTreeSet<i64>,
     /// The directory of its termination messages, below the directories of pods.
     messages: Option<PathBuf>,
 }
@@ -175,14 +177,14 @@ impl ContainerCreator {
         let hosts = self.files.mounts(pod, container, ips);
         let messages = self.files.message_directory(&sandbox.config.pod_uid, container);
         let (hosts, messages) = join(hosts, messages).await;
-        let ContainerVolumeMounts { mut mounts, devices } = volumes;
+        let ContainerVolumeMounts { mut mounts, devices, groups } = volumes;
         mounts.extend(hosts.map_err(StartError::Files)?);
         let image_user = match image.seen {
             Some(image) => image.user,
             None => self.image_user(container).await?,
         };
         let (envs, image_ref) = (envs.into(), image.image_ref);
-        Ok(Prepared { target, image_ref, image_user, envs, mounts, devices, messages })
+        Ok(Prepared { target, image_ref, image_user, envs, mounts, devices, groups, messages })
     }
 
     /// What the runtime is asked for. From here on the container has a place for its log.
@@ -200,6 +202,7 @@ impl ContainerCreator {
             envs: prepared.envs.clone(),
             mounts: prepared.mounts.clone(),
             devices: prepared.devices.clone(),
+            groups: prepared.groups.clone(),
         };
         let mut config =
             container_config(pod, container, instance, &self.node).map_err(StartError::Config)?;

@@ -107,7 +107,8 @@ pub use resize::{
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{
-    Confinement, MASKED_PATHS, READONLY_PATHS, container_security, described, sandbox_security,
+    Confinement, MASKED_PATHS, READONLY_PATHS, add_volume_groups, container_security, described,
+    sandbox_security,
 };
 pub use string_limits::{ContainerString, MOST_OF_STRING, MOST_OF_STRINGS, StringBudget};
 pub use sysctls::pod_sysctls;

@@ -1,5 +1,6 @@
 //! The volumes of pods, as their containers use them.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,11 @@ pub trait PodVolumes: Debug + Send + Sync {
 
     /// A mounted volume, by its name in the pod.
     fn mounted(&self, pod: &PodUid, volume: &str) -> Option<MountedVolume>;
+
+    /// The groups that the persistent volumes of a pod belong to.
+    fn groups(&self, _pod: &PodUid) -> BTreeSet<i64> {
+        BTreeSet::new()
+    }
 
     /// Mounts a part of a volume for a container. Returns its path on the host.
     async fn mount_subpath(

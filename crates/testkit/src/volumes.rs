@@ -4,9 +4,10 @@ mod faults;
 mod payload;
 mod subpath;
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use model::ports::files::FileError;
@@ -32,12 +33,24 @@ const PARENT_MODE: u32 = 0o750;
 pub struct MemoryVolumes {
     files: Arc<MemoryFiles>,
     faults: Faults,
+    devices: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl MemoryVolumes {
     /// Volumes in these files.
     pub fn new(files: Arc<MemoryFiles>) -> Self {
-        Self { files, faults: Faults::default() }
+        Self { files, faults: Faults::default(), devices: Mutex::default() }
+    }
+
+    /// Puts a block device there.
+    pub fn add_device(&self, path: impl Into<PathBuf>) {
+        let path = path.into();
+        self.files.special(&path);
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+    }
+
+    fn is_device(&self, path: &Path) -> bool {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
     }
 
     /// Makes an operation on exactly this path fail, until [`MemoryVolumes::repair`].
@@ -301,7 +314,8 @@ impl VolumeHost for MemoryVolumes {
     }
 
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {
-        let work = |tree: &mut Tree| host_path(tree, path, kind);
+        let is_device = kind == HostPathKind::BlockDevice && self.is_device(path);
+        let work = |tree: &mut Tree| if is_device { Ok(None) } else { host_path(tree, path, kind) };
         match self.run(Operation::CheckHostPath, path, work).await? {
             Some(expected) => Err(HostPathError::WrongKind { path: path.to_owned(), expected }),
             None => Ok(()),
@@ -343,7 +357,7 @@ impl VolumeHost for MemoryVolumes {
     }
 }
 
-/// What a path of the host must be and is not; nothing if it is. There are no devices in memory.
+/// What a path of the host must be and is not; nothing if it is. Devices are not in the tree.
 fn host_path(tree: &mut Tree, path: &Path, kind: HostPathKind) -> io::Result<Option<&'static str>> {
     subpath::refuse_parents(path.strip_prefix("/").unwrap_or(path))?;
     if kind == HostPathKind::Any {

@@ -80,6 +80,8 @@ pub(crate) struct State {
     pub(crate) dirty: BTreeSet<PodUid>,
     /// When pods are looked at although nothing was reported.
     pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
+    /// Pods known by their directories alone whose volumes are being cleaned, and whether that failed.
+    orphans: BTreeMap<PodUid, bool>,
 }
 
 /// How far the volumes of a pod are determined.
@@ -283,8 +285,43 @@ impl VolumeManager {
         is_mounted.then(|| Arc::clone(spec))
     }
 
+    /// The groups that the persistent volumes of a pod belong to.
+    pub fn groups(&self, uid: &PodUid) -> BTreeSet<i64> {
+        let state = self.shared.state();
+        let Some(record) = state.pods.get(uid) else { return BTreeSet::new() };
+        let volumes = record.specs.values().filter(|spec| {
+            let state = record.volumes.volumes.get(&spec.id);
+            state.is_some_and(|state| state.mount == MountState::Mounted)
+        });
+        let group = |spec: &Arc<VolumeSpec>| spec.persistent.as_ref()?.group.map(i64::from);
+        volumes.filter_map(group).collect()
+    }
+
     /// Unmounts the volumes of a pod that has ended, or is known by its directory alone, and waits until that is done.
     pub async fn release(&self, uid: &PodUid, name: Option<PodName>) -> Result<(), UnmountError> {
+        let is_orphan = name.is_none();
+        if is_orphan {
+            self.count_orphan(uid, Some(false));
+        }
+        let released = self.unmount_all(uid, name).await;
+        if is_orphan {
+            self.count_orphan(uid, released.is_err().then_some(true));
+        }
+        released
+    }
+
+    /// Counts an orphan until it is cleaned, and whether that failed.
+    fn count_orphan(&self, uid: &PodUid, failed: Option<bool>) {
+        let mut state = self.shared.state();
+        match failed {
+            Some(failed) => drop(state.orphans.insert(uid.clone(), failed)),
+            None => drop(state.orphans.remove(uid)),
+        }
+        let failed = state.orphans.values().filter(|failed| **failed).count();
+        self.shared.parts.metrics.set_orphans(state.orphans.len(), failed);
+    }
+
+    async fn unmount_all(&self, uid: &PodUid, name: Option<PodName>) -> Result<(), UnmountError> {
         let until = Instant::now() + LONGEST_WAIT;
         self.end(uid, name);
         loop {

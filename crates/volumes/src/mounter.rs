@@ -3,6 +3,7 @@
 mod content;
 mod empty_dir;
 mod local;
+mod ownership;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -52,6 +53,8 @@ pub(crate) struct MountRequest {
     pub(crate) spec: Arc<VolumeSpec>,
     /// The content that was written last.
     pub(crate) before: Option<Content>,
+    /// Whether another pod has it mounted.
+    pub(crate) is_in_use_elsewhere: bool,
 }
 
 /// The content of a volume as it was written.
@@ -70,15 +73,23 @@ pub(crate) struct Content {
 pub(crate) struct MountFailure {
     step: &'static str,
     error: String,
+    /// Whether nothing was begun.
+    pub(crate) is_refused: bool,
 }
 
 impl MountFailure {
     pub(crate) fn set_up(error: impl Into<String>) -> Self {
-        Self { step: "MountVolume.SetUp", error: error.into() }
+        Self { step: "MountVolume.SetUp", error: error.into(), is_refused: false }
     }
 
     fn node_affinity(error: String) -> Self {
-        Self { step: "MountVolume.NodeAffinity check", error }
+        Self { step: "MountVolume.NodeAffinity check", error, is_refused: true }
+    }
+
+    fn in_use() -> Self {
+        let text =
+            "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+        Self { is_refused: true, ..Self::set_up(text) }
     }
 
     /// The message of the event.
@@ -111,6 +122,9 @@ pub(crate) async fn mount(
     let MountRequest { spec, .. } = request;
     check_node(spec, &parts.node.labels())
         .map_err(|error| MountFailure::node_affinity(error.to_string()))?;
+    if request.is_in_use_elsewhere && spec.persistent.as_ref().is_some_and(|pv| pv.is_for_one_pod) {
+        return Err(MountFailure::in_use());
+    }
     match &spec.source {
         VolumeSource::EmptyDir { .. } => empty_dir::mount(parts, uid, request).await?,
         VolumeSource::HostPath { path, kind } => {

@@ -14,8 +14,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::decide::pod_volumes::{Operation, Outcome};
+use crate::decide::pod_volumes::{MountState, Operation, Outcome};
 use crate::manager::{PodRecord, Processing, Shared, State, VolumeManager};
+use crate::metrics::VolumeCounts;
 use crate::mounter::{self, Content, MountFailure, MountRequest};
 use crate::process::{Processed, process};
 use crate::unmounter;
@@ -49,6 +50,7 @@ impl VolumeManager {
         loop {
             let (starts, wake_at) = self.shared.take_starts();
             self.shared.start(starts, &mut operations);
+            self.shared.count_volumes();
             let timer = self.shared.sleep_until(wake_at);
             // Biased: a stop comes once; results make room for other operations and come before new requests.
             tokio::select! {
@@ -99,9 +101,16 @@ impl Shared {
         let mut starts = Starts::default();
         for uid in std::mem::take(&mut state.dirty) {
             let State { pods, timers, .. } = &mut *state;
+            let first = starts.mount.len();
             let Some(record) = pods.get_mut(&uid) else { continue };
             if let Some(at) = starts.add(&uid, record, now) {
-                timers.insert((at, uid));
+                timers.insert((at, uid.clone()));
+            }
+            for (_, request) in &mut starts.mount[first..] {
+                let id = &request.spec.id;
+                let mut others = pods.iter().filter(|(other, _)| **other != uid);
+                request.is_in_use_elsewhere = request.spec.persistent.is_some()
+                    && others.any(|(_, other)| other.volumes.is_in_use(id));
             }
         }
         (starts, state.timers.first().map(|(at, _)| *at))
@@ -148,11 +157,26 @@ impl Shared {
         done.map_err(|panic| panic.to_string())
     }
 
+    fn count_volumes(&self) {
+        let mut counts = VolumeCounts::default();
+        for record in self.state().pods.values() {
+            for (id, volume) in &record.volumes.volumes {
+                if volume.mount != MountState::NotMounted {
+                    *counts.actual.entry(id.plugin).or_default() += 1;
+                }
+                if volume.desired {
+                    *counts.desired.entry(id.plugin).or_default() += 1;
+                }
+            }
+        }
+        self.parts.metrics.set_volumes(&counts);
+    }
+
     /// Takes the result of an operation.
     fn ended(&self, ended: Ended) {
         let now = self.parts.clock.now();
         let mut state = self.state();
-        let State { pods, dirty, timers } = &mut *state;
+        let State { pods, dirty, timers, .. } = &mut *state;
         let uid = match &ended {
             Ended::Processed(uid, _) | Ended::Mounted(uid, ..) | Ended::Unmounted(uid, ..) => uid,
         };
@@ -161,6 +185,9 @@ impl Shared {
         let mut event = None;
         match ended {
             Ended::Processed(uid, processed) => {
+                if let Ok(Processed { found: Some(found), .. }) = &processed {
+                    self.parts.metrics.reconstructed(found.as_ref().ok().map(Vec::len));
+                }
                 if !record.processed(&uid, processed) {
                     dirty.remove(&uid);
                     timers.insert((now + SCAN_RETRY, uid));
@@ -180,7 +207,12 @@ impl Shared {
                 let name = record.pod.as_ref().and(record.name.clone());
                 event =
                     name.map(|name| PodEvent::warning(uid, name, "FailedMount", message.clone()));
-                record.volumes.ended(&id, Outcome::Failed(message), now);
+                let outcome = if failure.is_refused {
+                    Outcome::Refused(message)
+                } else {
+                    Outcome::Failed(message)
+                };
+                record.volumes.ended(&id, outcome, now);
             }
             Ended::Unmounted(uid, id, result) => {
                 let outcome = match result {
@@ -218,7 +250,10 @@ impl Starts {
             match (operation, record.pod.clone(), record.specs.get(&id)) {
                 (Operation::Mount, Some(pod), Some(spec)) => {
                     let (spec, before) = (Arc::clone(spec), record.written.get(&id).cloned());
-                    self.mount.push((uid.clone(), MountRequest { pod, spec, before }));
+                    self.mount.push((
+                        uid.clone(),
+                        MountRequest { pod, spec, before, is_in_use_elsewhere: false },
+                    ));
                 }
                 (Operation::Mount, ..) => {
                     let unknown = Outcome::Failed("the volume is not determined".to_owned());

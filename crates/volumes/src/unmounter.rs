@@ -37,6 +37,9 @@ async fn steps(
     }
     let place = layout.volume(uid, id);
     host.unmount(&place).await?;
+    if id.plugin == Plugin::Local {
+        unmount_device(parts, id).await?;
+    }
     // Of what was mounted from elsewhere only the empty directory is left: it goes with the pod's.
     if matches!(id.plugin, Plugin::Local | Plugin::Nfs) {
         return Ok(());
@@ -50,4 +53,15 @@ async fn steps(
         at: parts.clock.now(),
     };
     parts.files.remove(&layout.pods, &verdict).await.map(drop)
+}
+
+/// Unmounts the device of a local volume that no pod has mounted any more.
+async fn unmount_device(parts: &ManagerParts, id: &VolumeId) -> Result<(), FileError> {
+    let ManagerParts { host, layout, .. } = parts;
+    let device = layout.local_device(&id.name);
+    let own = std::path::Path::new("volumes").join(id.plugin.directory()).join(&*id.name);
+    if host.mounts(&layout.pods).await?.iter().any(|mount| mount.path.ends_with(&own)) {
+        return Ok(());
+    }
+    host.unmount(&device).await
 }

@@ -1,5 +1,6 @@
 //! What a pod's containers, and its sandbox, may do.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
@@ -148,6 +149,15 @@ fn supplemental_groups(pod: Option<&PodSecurityContext>) -> Vec<i64> {
     let volumes = pod.and_then(|pod| pod.fs_group);
     let more = pod.and_then(|pod| pod.supplemental_groups.clone()).unwrap_or_default();
     volumes.into_iter().chain(more).collect()
+}
+
+/// Adds the groups of the pod's persistent volumes, except those that it has anyway.
+pub fn add_volume_groups(groups: &mut Vec<i64>, of_volumes: &BTreeSet<i64>) {
+    for group in of_volumes {
+        if !groups.contains(group) {
+            groups.push(*group);
+        }
+    }
 }
 
 fn groups_policy(pod: Option<&PodSecurityContext>) -> Result<GroupsPolicy, ConfigError> {

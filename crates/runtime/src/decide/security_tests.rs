@@ -7,6 +7,7 @@ use model::ports::runtime::ImageUser;
 use model::wanted::{Capabilities, ContainerSecurity, GroupsPolicy, SecurityProfile};
 
 use super::ConfigError;
+use super::add_volume_groups;
 use super::security::{Confinement, container_security, described, sandbox_security};
 
 /// A pod of one container, from the security parts of a manifest.
@@ -211,4 +212,12 @@ fn apparmor_is_the_containers_then_the_annotations_then_the_pods() {
 #[test]
 fn a_pod_is_described_by_all_its_names() {
     assert_eq!(described(&pod("", "")), "web_shop(u-1)");
+}
+
+// behaviour: VOL-78
+#[test]
+fn groups_of_volumes_are_added_once() {
+    let mut groups = vec![5, 7];
+    add_volume_groups(&mut groups, &[7, 1234].into());
+    assert_eq!(groups, [5, 7, 1234]);
 }

@@ -239,6 +239,7 @@ impl World {
         pod: &Pod,
         cancel: &CancellationToken,
     ) -> Result<Progress, SyncError> {
+        self.pods.register_objects(pod);
         let status = self.status(pod).await;
         self.runtime.forget_calls();
         let restart_all = self.restart_all.load(Ordering::Relaxed);

@@ -104,6 +104,8 @@ pub enum Outcome {
     Done,
     /// It failed. The volume may be mounted or not.
     Failed(String),
+    /// It was not begun. The volume is as it was.
+    Refused(String),
 }
 
 impl PodVolumes {
@@ -175,6 +177,9 @@ impl PodVolumes {
                 state.mount = MountState::NotMounted;
                 state.failure = None;
             }
+            (Outcome::Refused(message), _) => {
+                state.failure = Some(next_failure(state.failure.take(), operation, message, now));
+            }
             (Outcome::Failed(message), _) => {
                 // A mounted volume whose update failed keeps its old content, and containers keep using it.
                 let keeps = operation == Operation::Mount && state.mount == MountState::Mounted;
@@ -187,6 +192,12 @@ impl PodVolumes {
             }
         }
         self.forget_unmounted();
+    }
+
+    /// Whether a volume is mounted, may be, or is about to be.
+    pub fn is_in_use(&self, id: &VolumeId) -> bool {
+        let state = self.volumes.get(id);
+        state.is_some_and(|one| one.running.is_some() || one.mount != MountState::NotMounted)
     }
 
     /// Whether every volume that the pod uses is mounted.

@@ -23,7 +23,7 @@ pub(super) async fn mount(
     uid: &PodUid,
     request: &MountRequest,
 ) -> Result<Content, MountFailure> {
-    let MountRequest { pod, spec, before } = request;
+    let MountRequest { pod, spec, before, .. } = request;
     let volume = volume(pod, &spec.id.name)
         .ok_or_else(|| MountFailure::set_up("the pod has no such volume"))?;
     let needs = needs(pod, volume);

@@ -39,7 +39,7 @@ pub(super) async fn mount(
         .map(|ownership| Ownership { only_on_root_mismatch: false, ..ownership });
     set_up(parts, &place, file_system.as_ref()).await?;
     if let Some(ownership) = ownership {
-        parts.host.set_ownership(&place, &ownership, std::sync::Arc::new(|_| ())).await?;
+        ownership::set(parts, pod, &place, &ownership).await?;
     }
     parts.host.make_directory(&marker, 0o750).await?;
     Ok(())

@@ -1,13 +1,13 @@
 //! Directories of the node that are persistent volumes.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::ports::volumes::HostPathKind;
+use model::ports::volumes::{FileSystem, HostPathError, HostPathKind};
+use model::volume::Place;
 
 use super::{MountFailure, MountRequest, ownership};
-use crate::decide::resolve::VolumeSource;
+use crate::decide::resolve::{VolumeSource, VolumeSpec};
 use crate::manager::ManagerParts;
 
 /// Mounts a directory of the node for a pod.
@@ -18,12 +18,49 @@ pub(super) async fn mount(
 ) -> Result<(), MountFailure> {
     let MountRequest { pod, spec, .. } = request;
     let VolumeSource::Local { path, .. } = &spec.source else { return Ok(()) };
-    let path = Path::new(path);
-    parts.host.check_host_path(path, HostPathKind::Directory).await?;
+    let (host, path) = (&parts.host, Path::new(path));
+    // The runtime passes a device on: nothing is mounted.
+    if spec.is_block {
+        return Ok(host.check_host_path(path, HostPathKind::BlockDevice).await?);
+    }
     let place = parts.layout.volume(uid, &spec.id);
-    parts.host.bind(path, &place, spec.read_only).await?;
+    match host.check_host_path(path, HostPathKind::Directory).await {
+        Ok(()) => host.bind(path, &place, spec.read_only).await?,
+        Err(wrong @ HostPathError::WrongKind { .. }) => {
+            if host.check_host_path(path, HostPathKind::BlockDevice).await.is_err() {
+                return Err(wrong.into());
+            }
+            bind_device(parts, spec, &place).await?;
+        }
+        Err(error) => return Err(error.into()),
+    }
     if let Some(ownership) = ownership(pod, spec, spec.read_only).filter(|_| !spec.read_only) {
-        parts.host.set_ownership(&place, &ownership, Arc::new(|_| ())).await?;
+        ownership::set(parts, pod, &place, &ownership).await?;
+    }
+    Ok(())
+}
+
+/// Mounts the file system of a block device once for the node, and binds it for the pod.
+async fn bind_device(
+    parts: &ManagerParts,
+    spec: &VolumeSpec,
+    place: &Place,
+) -> Result<(), MountFailure> {
+    let VolumeSource::Local { path, fs_type, options } = &spec.source else { return Ok(()) };
+    let device = parts.layout.local_device(&spec.id.name);
+    parts.host.make_directory(&device, 0o750).await?;
+    let file_system = FileSystem::Device {
+        device: path.into(),
+        fs_type: fs_type.clone(),
+        read_only: false,
+        options: options.clone(),
+    };
+    parts.host.mount(&device, &file_system).await?;
+    parts.host.bind(&device.path(), place, spec.read_only).await?;
+    // The last pod that used it may have ended meanwhile: then an empty directory was bound.
+    if parts.host.mounts(&device.path()).await?.is_empty() {
+        parts.host.unmount(place).await?;
+        return Err(MountFailure::set_up("the device was unmounted meanwhile"));
     }
     Ok(())
 }

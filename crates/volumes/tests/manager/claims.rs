@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use model::storage::{PersistentVolumeRecord, PersistentVolumeSource};
+use testkit::volumes::Operation;
 use tokio::time::Instant;
 
 use crate::harness::{Harness, RESYNC, volume, with_claim};
@@ -61,4 +62,84 @@ async fn unreadable_claim_unmounts_nothing_of_a_running_pod() {
     assert_eq!(harness.mounts().await, mounts);
     harness.release(&pod).await;
     assert_eq!(harness.mounts().await, []);
+}
+
+// behaviour: VOL-77
+#[tokio::test(start_paused = true)]
+async fn volume_for_one_pod_is_refused_to_a_second_one_until_the_first_has_ended() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    let access_modes = vec!["ReadWriteOncePod".to_owned()];
+    harness.storage.bind(PersistentVolumeRecord { access_modes, ..local("/mnt/disk") });
+    let pods = ["u1", "u2", "u3"].map(with_claim);
+    assert_eq!(harness.sync(&pods[0]).await, None);
+    harness.manager.update(&pods[1]);
+    harness.manager.update(&pods[2]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let expected = "MountVolume.SetUp failed for volume \"pv\" : volume uses the ReadWriteOncePod access mode \
+                    and is already in use by another pod";
+    assert_eq!(harness.messages(), [expected; 2]);
+    harness.release(&pods[0]).await;
+    harness.release(&pods[2]).await;
+    assert_eq!(harness.sync(&pods[1]).await, None);
+}
+
+// behaviour: VOL-78
+#[tokio::test(start_paused = true)]
+async fn group_of_a_persistent_volume_is_known_while_it_is_mounted() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    harness
+        .storage
+        .bind(PersistentVolumeRecord { group: Some("1234".into()), ..local("/mnt/disk") });
+    let pod = with_claim("u1");
+    assert!(harness.manager.groups(&"u1".into()).is_empty());
+    assert_eq!(harness.sync(&pod).await, None);
+    assert_eq!(harness.manager.groups(&"u1".into()), [1234].into());
+}
+
+// behaviour: VOL-79
+#[tokio::test(start_paused = true)]
+async fn local_device_is_mounted_once_and_unmounted_after_the_last_pod() {
+    let harness = Harness::new();
+    harness.host.add_device("/dev/disk");
+    harness.storage.bind(local("/dev/disk"));
+    let pods = ["u1", "u2"].map(with_claim);
+    for pod in &pods {
+        assert_eq!(harness.sync(pod).await, None);
+    }
+    let device = "/var/lib/kubelet/plugins/kubernetes.io/local-volume/mounts/pv";
+    let paths = || async {
+        let mounts = harness.mounts().await;
+        mounts.into_iter().map(|mount| mount.path).collect::<Vec<_>>()
+    };
+    let [first, second] = pods.each_ref().map(|pod| volume(pod, "local-volume", "pv"));
+    assert_eq!(paths().await, [device.into(), first, second.clone()]);
+    harness.release(&pods[0]).await;
+    assert_eq!(paths().await, [device.into(), second]);
+    harness.release(&pods[1]).await;
+    assert_eq!(harness.mounts().await, []);
+}
+
+// behaviour: VOL-80
+#[tokio::test(start_paused = true)]
+async fn slow_change_of_the_group_is_reported() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    harness.storage.bind(local("/mnt/disk"));
+    let mut pod = (*with_claim("u1")).clone();
+    let group = serde_json::json!({ "fsGroup": 1000 });
+    pod.spec.as_mut().unwrap().security_context = Some(serde_json::from_value(group).unwrap());
+    let pod = std::sync::Arc::new(pod);
+    let path = volume(&pod, "local-volume", "pv");
+    harness.host.hold(Operation::SetOwnership, &path);
+    harness.manager.update(&pod);
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert_eq!(harness.messages(), [""; 0]);
+    tokio::time::sleep(Duration::from_secs(62)).await;
+    let messages = harness.messages();
+    let volume = "u1/volumes/kubernetes.io~local-volume/pv";
+    assert!(messages[0].starts_with(&format!("Setting volume ownership for {volume} is taking")));
+    assert_eq!(messages[1], format!("Setting volume ownership for {volume}, processed 0 files."));
+    assert_eq!(harness.events.reasons(), ["VolumePermissionChangeInProgress"; 2]);
 }

@@ -92,3 +92,26 @@ async fn volume_whose_mount_is_under_way_is_unmounted_after_it() {
     assert_eq!(harness.mounts().await, []);
     assert!(harness.changes().contains(&(Operation::Unmount, path)));
 }
+
+// behaviour: VOL-81
+#[tokio::test(start_paused = true)]
+async fn volumes_and_orphans_are_counted() {
+    let harness = Harness::new();
+    let pod = pod("u1", &json!([{ "name": "fast", "emptyDir": { "medium": "Memory" } }]));
+    assert_eq!(harness.sync(&pod).await, None);
+    let harness = harness.restarted();
+    let path = volume(&pod, "empty-dir", "fast");
+    harness.host.fail(Operation::Unmount, &path, ErrorKind::ResourceBusy);
+    harness.manager.release(&"u1".into(), None).await.unwrap_err();
+    let mounted = r#"{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"} 1"#;
+    let total = "volume_manager_total_volumes";
+    assert_eq!(harness.counted(total), [format!("{total}{mounted}")]);
+    let orphans = "kubelet_orphan_pod_cleaned_volumes";
+    assert_eq!(harness.counted(orphans), [format!("{orphans} 1"), format!("{orphans}_errors 1")]);
+    let found = "reconstruct_volume_operations_";
+    assert_eq!(harness.counted(found), [format!("{found}total 1")]);
+    harness.host.repair(Operation::Unmount, &path);
+    harness.manager.release(&"u1".into(), None).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(harness.counted(orphans), [""; 0]);
+}

@@ -51,6 +51,7 @@ pub(crate) struct Ports {
 pub(crate) struct Harness {
     ports: Ports,
     pub(crate) manager: VolumeManager,
+    registry: prometheus::Registry,
     _stop: DropGuard,
 }
 
@@ -78,7 +79,7 @@ impl Harness {
     }
 
     fn on(ports: Ports) -> Self {
-        let kept = ports.clone();
+        let (kept, registry) = (ports.clone(), prometheus::Registry::new());
         let manager = VolumeManager::new(ManagerParts {
             host: ports.host,
             files: ports.files,
@@ -90,12 +91,12 @@ impl Harness {
             layout: VolumeLayout { pods: PODS.into() },
             node: Arc::new(Node),
             resync: RESYNC,
-            metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
+            metrics: Metrics::new(&registry).unwrap(),
             panics: KeptPanics::guard().1,
         });
         let stop = CancellationToken::new();
         tokio::spawn(manager.clone().run(stop.clone()));
-        Self { ports: kept, manager, _stop: stop.drop_guard() }
+        Self { ports: kept, manager, registry, _stop: stop.drop_guard() }
     }
 
     /// Another manager on the same host, as after a restart of the agent.
@@ -147,6 +148,14 @@ impl Harness {
             )
         });
         all
+    }
+
+    /// The lines of the metrics that begin with a name, without those that are zero.
+    pub(crate) fn counted(&self, name: &str) -> Vec<String> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather());
+        let text = text.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(name) && !line.ends_with(" 0"));
+        lines.map(ToOwned::to_owned).collect()
     }
 
     pub(crate) fn messages(&self) -> Vec<String> {
