@@ -17,8 +17,8 @@ use proto::runtime_v1 as cri;
 
 use crate::server::Server;
 use crate::wanted::{
-    container_config, map, pod_labels, sandbox_config, sent_ids, sent_namespaces, sent_resources,
-    sent_selinux, verdict,
+    container_config, map, pod_labels, sandbox_config, sent_device, sent_ids, sent_mount,
+    sent_namespaces, sent_resources, sent_selinux, verdict,
 };
 
 fn metadata() -> cri::ContainerMetadata {
@@ -149,23 +149,8 @@ async fn a_container_is_made_as_configured() {
             security_context: Some(sent_security()),
             resources: Some(sent_resources(300)),
         }),
-        mounts: vec![cri::Mount {
-            container_path: "/in/container".into(),
-            host_path: "/on/host".into(),
-            readonly: true,
-            selinux_relabel: true,
-            propagation: cri::MountPropagation::PropagationHostToContainer.into(),
-            recursive_read_only: true,
-            image_sub_path: "etc".into(),
-            uid_mappings: sent_ids(),
-            gid_mappings: sent_ids(),
-            ..Default::default()
-        }],
-        devices: vec![cri::Device {
-            container_path: "/dev/xda".into(),
-            host_path: "/dev/loop1".into(),
-            permissions: "mrw".into(),
-        }],
+        mounts: vec![sent_mount()],
+        devices: vec![sent_device()],
         ..Default::default()
     };
     let request: cri::CreateContainerRequest = server.only_request("CreateContainer");

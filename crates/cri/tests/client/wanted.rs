@@ -191,3 +191,28 @@ pub(crate) fn verdict(subject: Subject) -> Verdict {
         at: Timestamp::UNIX_EPOCH,
     }
 }
+
+/// The mount of [`container_config`], as it is sent.
+pub(crate) fn sent_mount() -> cri::Mount {
+    cri::Mount {
+        container_path: "/in/container".into(),
+        host_path: "/on/host".into(),
+        readonly: true,
+        selinux_relabel: true,
+        propagation: cri::MountPropagation::PropagationHostToContainer.into(),
+        recursive_read_only: true,
+        image_sub_path: "etc".into(),
+        uid_mappings: sent_ids(),
+        gid_mappings: sent_ids(),
+        ..Default::default()
+    }
+}
+
+/// Its device, as it is sent.
+pub(crate) fn sent_device() -> cri::Device {
+    cri::Device {
+        container_path: "/dev/xda".into(),
+        host_path: "/dev/loop1".into(),
+        permissions: "mrw".into(),
+    }
+}

@@ -214,7 +214,7 @@ fn a_pod_is_described_by_all_its_names() {
     assert_eq!(described(&pod("", "")), "web_shop(u-1)");
 }
 
-// behaviour: VOL-78
+// behaviour: VOL-98
 #[test]
 fn groups_of_volumes_are_added_once() {
     let mut groups = vec![5, 7];

@@ -64,7 +64,7 @@ async fn unreadable_claim_unmounts_nothing_of_a_running_pod() {
     assert_eq!(harness.mounts().await, []);
 }
 
-// behaviour: VOL-77
+// behaviour: VOL-97
 #[tokio::test(start_paused = true)]
 async fn volume_for_one_pod_is_refused_to_a_second_one_until_the_first_has_ended() {
     let harness = Harness::new();
@@ -84,7 +84,7 @@ async fn volume_for_one_pod_is_refused_to_a_second_one_until_the_first_has_ended
     assert_eq!(harness.sync(&pods[1]).await, None);
 }
 
-// behaviour: VOL-78
+// behaviour: VOL-98
 #[tokio::test(start_paused = true)]
 async fn group_of_a_persistent_volume_is_known_while_it_is_mounted() {
     let harness = Harness::new();
@@ -98,7 +98,7 @@ async fn group_of_a_persistent_volume_is_known_while_it_is_mounted() {
     assert_eq!(harness.manager.groups(&"u1".into()), [1234].into());
 }
 
-// behaviour: VOL-79
+// behaviour: VOL-99
 #[tokio::test(start_paused = true)]
 async fn local_device_is_mounted_once_and_unmounted_after_the_last_pod() {
     let harness = Harness::new();
@@ -121,7 +121,7 @@ async fn local_device_is_mounted_once_and_unmounted_after_the_last_pod() {
     assert_eq!(harness.mounts().await, []);
 }
 
-// behaviour: VOL-80
+// behaviour: VOL-100
 #[tokio::test(start_paused = true)]
 async fn slow_change_of_the_group_is_reported() {
     let harness = Harness::new();

@@ -93,7 +93,7 @@ async fn volume_whose_mount_is_under_way_is_unmounted_after_it() {
     assert!(harness.changes().contains(&(Operation::Unmount, path)));
 }
 
-// behaviour: VOL-81
+// behaviour: VOL-101
 #[tokio::test(start_paused = true)]
 async fn volumes_and_orphans_are_counted() {
     let harness = Harness::new();
