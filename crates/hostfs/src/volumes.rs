@@ -203,7 +203,7 @@ impl VolumeHost for HostVolumes {
         ownership: Option<&Ownership>,
     ) -> Result<Written, FileError> {
         let (payload, ownership) = (payload.clone(), ownership.copied());
-        let work = move |place: &Place| payload::write(place, &payload, ownership.as_ref());
+        let work = move |place: &Place| payload::write(place, &payload, ownership);
         self.at("write files of", place, work).await
     }
 
@@ -215,7 +215,7 @@ impl VolumeHost for HostVolumes {
     ) -> Result<(), FileError> {
         let (path, place, ownership) = (place.path(), place.clone(), *ownership);
         let work = move |_: &Path| {
-            ownership::apply(place::open_place(&place, place::LISTED)?, &ownership, &*progress)
+            ownership::apply(place::open_place(&place, place::LISTED)?, ownership, &*progress)
         };
         self.host.call_within(WALK, "set the group of", &path, work).await
     }

@@ -131,6 +131,7 @@ impl contract::volumes::World for Volumes {
     }
 }
 
+// behaviour: ACT-312
 #[tokio::test]
 async fn the_volumes_of_the_host_keep_the_contract() {
     if !rustix::process::geteuid().is_root() {

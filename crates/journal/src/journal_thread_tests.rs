@@ -94,14 +94,14 @@ impl Bench {
         let journal = Arc::new(journal);
         let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new()).unwrap();
         let inner = Arc::new(MemoryFiles::new());
-        inner.write("/pods/u1/file", "text");
+        inner.write("/pods/u1/etc-hosts", "text");
         let recording = Recording::new(Arc::new(ledger), ImageClaims::default());
         let files = Intercepted::new(Arc::clone(&inner) as _, &Arc::new(recording));
         Self { segments, gate, journal, inner, files }
     }
 
     fn is_there(&self) -> bool {
-        self.inner.content("/pods/u1/file").is_some()
+        self.inner.content("/pods/u1/etc-hosts").is_some()
     }
 
     fn became(&self) -> Vec<Became> {

@@ -176,7 +176,7 @@ fn other_mount() -> io::Error {
 }
 
 /// Changes group and modes below a path. How many files there were.
-fn give_to_group(tree: &mut Tree, path: &Path, ownership: &Ownership) -> u64 {
+fn give_to_group(tree: &mut Tree, path: &Path, ownership: Ownership) -> u64 {
     let path = tree.stored(path).into_owned();
     let mounted: Vec<PathBuf> = tree.mounts.iter().map(|mount| mount.mount.path.clone()).collect();
     let elsewhere = |below: &Path| {
@@ -202,7 +202,7 @@ fn give_to_group(tree: &mut Tree, path: &Path, ownership: &Ownership) -> u64 {
 }
 
 /// Whether the root of a volume is as it would be given to the group.
-fn is_given(tree: &Tree, path: &Path, ownership: &Ownership) -> bool {
+fn is_given(tree: &Tree, path: &Path, ownership: Ownership) -> bool {
     let bits = 0o2110 | if ownership.read_only { 0o440 } else { 0o660 };
     tree.placed(path).is_some_and(|placed| {
         placed.group == ownership.group
@@ -290,7 +290,7 @@ impl VolumeHost for MemoryVolumes {
     ) -> Result<Written, FileError> {
         let work = |tree: &mut Tree| {
             let path = beneath(tree, place)?;
-            payload::write(tree, &path, payload, ownership)
+            payload::write(tree, &path, payload, ownership.copied())
         };
         self.at(Operation::WritePayload, place, work).await
     }
@@ -303,10 +303,10 @@ impl VolumeHost for MemoryVolumes {
     ) -> Result<(), FileError> {
         let work = |tree: &mut Tree| {
             let path = beneath(tree, place)?;
-            if ownership.only_on_root_mismatch && is_given(tree, &path, ownership) {
+            if ownership.only_on_root_mismatch && is_given(tree, &path, *ownership) {
                 return Ok(0);
             }
-            Ok(give_to_group(tree, &path, ownership))
+            Ok(give_to_group(tree, &path, *ownership))
         };
         let files = self.at(Operation::SetOwnership, place, work).await?;
         (1..=files / REPORTED).for_each(|thousands| progress(thousands * REPORTED));

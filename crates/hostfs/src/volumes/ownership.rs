@@ -25,7 +25,7 @@ const DIRECTORY: u32 = 0o2110;
 /// volume that was done.
 pub(super) fn apply(
     volume: OwnedFd,
-    ownership: &Ownership,
+    ownership: Ownership,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> io::Result<()> {
     let found = fstat(&volume)?;
@@ -47,7 +47,7 @@ struct Change {
 
 impl Change {
     /// Nothing if all is right.
-    fn to(found: &Stat, ownership: &Ownership) -> Option<Self> {
+    fn to(found: &Stat, ownership: Ownership) -> Option<Self> {
         let kind = FileType::from_raw_mode(found.st_mode);
         let mut bits = if ownership.read_only { READ } else { READ_WRITE };
         if kind == FileType::Directory {
@@ -63,7 +63,7 @@ impl Change {
 }
 
 /// Sets group and mode of what a descriptor names.
-fn set(file: &OwnedFd, ownership: &Ownership) -> io::Result<()> {
+fn set(file: &OwnedFd, ownership: Ownership) -> io::Result<()> {
     let Some(change) = Change::to(&fstat(file)?, ownership) else { return Ok(()) };
     if change.group {
         chownat(file, "", None, Some(Gid::from_raw(ownership.group)), AtFlags::EMPTY_PATH)?;

@@ -43,7 +43,7 @@ fn file_exchanged_for_a_link_leaves_its_target_alone() {
         });
         for number in 0..1000 {
             let ownership = Ownership { group: 2000 + number % 2, ..GROUP };
-            apply(opened(&volume), &ownership, &|_| {}).unwrap();
+            apply(opened(&volume), ownership, &|_| {}).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -64,7 +64,7 @@ fn large_tree_is_changed_by_several_threads_to_the_last_file() {
     }
     let counts = std::sync::Mutex::new(Vec::new());
     let progress = |files| counts.lock().unwrap().push(files);
-    apply(opened(root.path()), &GROUP, &progress).unwrap();
+    apply(opened(root.path()), GROUP, &progress).unwrap();
     for number in 0..1300 {
         let directory = root.path().join(format!("wide/{number}"));
         assert_eq!(found(&directory), (2000, 0o2775), "{number}");
@@ -87,7 +87,7 @@ fn deep_tree_is_changed_with_few_open_files() {
         mkdirat(&here, "d", Mode::from_raw_mode(0o700)).unwrap();
         here = openat2(&here, "d", LISTED, Mode::empty(), ResolveFlags::BENEATH).unwrap();
     }
-    apply(opened(root.path()), &GROUP, &|_| {}).unwrap();
+    apply(opened(root.path()), GROUP, &|_| {}).unwrap();
     let last = fstat(&here).unwrap();
     crate::tree::remove_tree(opened(root.path()), "d".as_ref()).unwrap();
     assert_eq!((last.st_gid, last.st_mode & 0o7777), (2000, 0o2770));
@@ -113,7 +113,7 @@ fn only_missing_bits_and_groups_are_changed() {
     for (kind, mode, group, read_only, expected) in rows {
         let mut stat = fstat(opened(root.path())).unwrap();
         (stat.st_mode, stat.st_gid) = (kind.as_raw_mode() | mode, group);
-        let change = Change::to(&stat, &Ownership { read_only, ..GROUP });
+        let change = Change::to(&stat, Ownership { read_only, ..GROUP });
         let change = change.map(|change| (change.group, change.mode));
         assert_eq!(change, expected, "{kind:?} {mode:o} {group} {read_only}");
     }

@@ -41,7 +41,7 @@ type Files<'a> = BTreeMap<PathBuf, &'a PayloadFile>;
 pub(super) fn write(
     place: &Place,
     payload: &Payload,
-    ownership: Option<&Ownership>,
+    ownership: Option<Ownership>,
 ) -> io::Result<Written> {
     let files = cleaned(payload)?;
     let volume = Volume { directory: place::open_place(place, LISTED)?, place };

@@ -17,7 +17,7 @@ pub(super) fn write(
     tree: &mut Tree,
     volume: &Path,
     payload: &Payload,
-    ownership: Option<&Ownership>,
+    ownership: Option<Ownership>,
 ) -> io::Result<Written> {
     let files = cleaned(payload)?;
     let names: BTreeSet<OsString> =
@@ -52,7 +52,7 @@ pub(super) fn write(
 /// Writes the files into a directory of their own.
 fn stage(tree: &mut Tree, volume: &Path, files: &Files<'_>) -> PathBuf {
     let taken = |number: &usize| tree.at(&volume.join(timestamp(*number))).is_some();
-    let new = timestamp((0..).find(|number| !taken(number)).unwrap_or_default());
+    let new = timestamp((0..usize::MAX).find(|number| !taken(number)).unwrap_or_default());
     let directory = volume.join(&new);
     tree.insert(&directory, Node::Directory { mode: 0o755 });
     for (path, file) in files {

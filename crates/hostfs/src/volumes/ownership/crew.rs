@@ -26,10 +26,10 @@ const REPORTED: u64 = 1000;
 const MOST_LOGGED: u64 = 10;
 
 /// Changes everything below the root of a volume.
-pub(super) fn walk(volume: OwnedFd, ownership: &Ownership, progress: &(dyn Fn(u64) + Send + Sync)) {
+pub(super) fn walk(volume: OwnedFd, ownership: Ownership, progress: &(dyn Fn(u64) + Send + Sync)) {
     let queue = Queue { directories: [volume].into(), busy: 0 };
     let crew = Crew {
-        ownership: *ownership,
+        ownership,
         progress,
         queue: Mutex::new(queue),
         changed: Condvar::new(),

@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
     fn enter(&mut self, name: &CStr) {
         let entered = openat2(&self.here, name, LISTED, Mode::empty(), INSIDE);
         let entered = entered.map_err(io::Error::from).and_then(|directory| {
-            set(&directory, &self.crew.ownership)?;
+            set(&directory, self.crew.ownership)?;
             (self.count)();
             Ok((identity(&directory)?, directory))
         });
@@ -133,7 +133,7 @@ impl Walk<'_, '_> {
 
     fn change(&self, name: &CStr) {
         let opened = openat2(&self.here, name, NAMED_OR_LINK, Mode::empty(), INSIDE);
-        match opened.map_err(Into::into).and_then(|file| set(&file, &self.crew.ownership)) {
+        match opened.map_err(Into::into).and_then(|file| set(&file, self.crew.ownership)) {
             Ok(()) => (self.count)(),
             Err(error) => self.failed(name, &error),
         }

@@ -21,7 +21,8 @@ pub(super) fn payload(files: &[(&str, &str)]) -> Payload {
 
 async fn read(world: &dyn World, volume: &Place, path: &str) -> Result<String> {
     let path = volume.path().join(path);
-    let content = world.files().read(&path, 100).await.with_context(|| format!("{path:?}"))?;
+    let content =
+        world.files().read(&path, 100).await.with_context(|| path.display().to_string())?;
     Ok(String::from_utf8(content)?)
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn payload_is_read_through_links_with_its_modes(world: &dyn Wor
         let time = real.iter().find(|name| name.contains('.') && name.contains('_'));
         let time = volume.path().join(time.context("no directory of content")?);
         let path = if path == "..data" { time } else { time.join(path) };
-        ensure!(world.mode(&path) & 0o7777 == mode, "{path:?}: {:o}", world.mode(&path));
+        ensure!(world.mode(&path) & 0o7777 == mode, "{}: {:o}", path.display(), world.mode(&path));
     }
     ensure!(names(world, &volume).await? == ["<time>", "..data", "a", "tls"]);
     Ok(())
