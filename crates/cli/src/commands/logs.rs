@@ -103,7 +103,8 @@ pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a 
         [only] => Ok(&only.name),
         [first, ..] => {
             // Beside the log, so that whoever passes that on has it alone.
-            eprintln!("ferrolet: container {} of {}; -c shows another", first.name, all.join(", "));
+            let all = all.join(", ");
+            eprintln!("Defaulted container {:?} out of: {all} (-c chooses another)", first.name);
             Ok(&first.name)
         }
     }

@@ -126,7 +126,8 @@ impl NodeApiPorts {
                 denied_ttl: authorization.cache_unauthorized_ttl.to_std(),
                 tries: Tries::Five,
             },
-            log_query: config.enable_system_log_query && config.features().enabled("NodeLogQuery"),
+            // The feature gate NodeLogQuery cannot be switched off.
+            log_query: config.enable_system_log_query,
             split_streams: config.features().enabled("PodLogsQuerySplitStreams"),
             root_dir: options.root_dir.to_owned(),
             configz: json!({ "kubeletconfig": config.to_document() }).to_string(),
