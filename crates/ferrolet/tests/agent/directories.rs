@@ -63,7 +63,7 @@ async fn many_removals_that_hang_hold_up_another_for_two_minutes_at_most() {
     let world = World::new();
     let left = |name: &str| PathBuf::from("/var/lib/kubelet/pods").join(name);
     for name in ["a", "b", "c", "d", "z"] {
-        world.files.write(left(name).join("file"), "text");
+        world.files.write(left(name).join("etc-hosts"), "text");
         if name != "z" {
             world.files.hold_removal(left(name));
         }

@@ -239,7 +239,7 @@ async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
     let world = World::new();
     let [first, other] = ["a", "b"].map(|uid| format!("/var/lib/kubelet/pods/{uid}"));
     for directory in [&first, &other] {
-        world.files.write(format!("{directory}/file"), "text");
+        world.files.write(format!("{directory}/etc-hosts"), "text");
     }
     world.files.panic_on_removal(Some(Path::new(&first)));
     let is_there = |directory: &str| world.files.mode(directory).is_some();
