@@ -17,8 +17,8 @@ use proto::runtime_v1 as cri;
 
 use crate::server::Server;
 use crate::wanted::{
-    container_config, map, pod_labels, sandbox_config, sent_device, sent_ids, sent_mount,
-    sent_namespaces, sent_resources, sent_selinux, verdict,
+    container_config, map, pod_labels, sandbox_config, sent_device, sent_mount, sent_namespaces,
+    sent_resources, sent_selinux, verdict,
 };
 
 fn metadata() -> cri::ContainerMetadata {
