@@ -82,6 +82,7 @@ const OURS: &[&str] = &[
     "runtime",
     "server",
     "status",
+    "volumes",
 ];
 
 /// Which events are logged: those of our crates by the verbosity, those of libraries from warnings on.

@@ -64,13 +64,7 @@ fn status() -> cri::ContainerStatus {
 }
 
 fn mount() -> cri::Mount {
-    cri::Mount {
-        host_path: "/on/host".into(),
-        container_path: "/in/container".into(),
-        readonly: true,
-        selinux_relabel: true,
-        ..Default::default()
-    }
+    cri::Mount { uid_mappings: Vec::new(), gid_mappings: Vec::new(), ..sent_mount() }
 }
 
 /// The status of the container that the server tells.
