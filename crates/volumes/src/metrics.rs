@@ -76,12 +76,11 @@ impl Metrics {
 
     /// The host was searched for volumes of a pod.
     pub(crate) fn reconstructed(&self, found: Option<usize>) {
-        match found {
-            Some(volumes) => self.reconstructed.inc_by(u64::try_from(volumes).unwrap_or_default()),
-            None => {
-                self.reconstructed.inc();
-                self.reconstruct_errors.inc();
-            }
+        if let Some(volumes) = found {
+            self.reconstructed.inc_by(u64::try_from(volumes).unwrap_or_default());
+        } else {
+            self.reconstructed.inc();
+            self.reconstruct_errors.inc();
         }
     }
 

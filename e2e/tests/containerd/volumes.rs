@@ -7,7 +7,7 @@ use e2e::container_files::{ContainerFiles, pod_mounts};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
 use testbed::wait;
 
-const POD: &str = r#"
+const POD: &str = r"
 apiVersion: v1
 kind: Pod
 metadata: {name: volumes, namespace: shop, labels: {app: web}}
@@ -55,7 +55,7 @@ spec:
     - {name: device, mountPath: /device}
     - {name: fields, mountPath: /fields}
     - {name: all, mountPath: /all}
-"#;
+";
 
 /// A pod whose volume is not what it says.
 const WAITING: &str = "

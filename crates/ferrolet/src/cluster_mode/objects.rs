@@ -35,8 +35,8 @@ pub(crate) fn start_object_store(
     let (followed, feed) = (classes.clone(), Arc::clone(&cluster.classes));
     tasks.spawn("runtime classes", |stop| followed.run(feed, stop));
     let (services, classes) = (Arc::new(services), Arc::new(classes));
-    let parts = ApiParts { objects: Arc::new(objects.clone()), services, classes };
-    Some(ApiObjects { parts, objects })
+    let api = ApiParts { objects: Arc::new(objects.clone()), services, classes };
+    Some(ApiObjects { parts: api, objects })
 }
 
 /// The objects of the API that pods need.

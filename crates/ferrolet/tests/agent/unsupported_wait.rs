@@ -41,7 +41,7 @@ async fn left_running(world: &World, api: &MemoryPods) {
     former.stop().await;
     // The former agent knew what to do with these.
     api.update(&named("mounted"), |pod| {
-        mount_unsupported(pod.spec.as_mut().expect("a specification"))
+        mount_unsupported(pod.spec.as_mut().expect("a specification"));
     });
     api.update(&named("probed"), |pod| probe(pod.spec.as_mut().expect("a specification")));
 }

@@ -139,7 +139,9 @@ proptest! {
         pattern in ".{0,12}",
     ) {
         let mut text = form_urlencoded::Serializer::new(String::new());
-        services.iter().for_each(|service| { text.append_pair("query", service); });
+        for service in &services {
+            text.append_pair("query", service);
+        }
         text.append_pair("pattern", &pattern);
         let Ok(Some(query)) = node_log_query(Some(&text.finish())) else { return Ok(()) };
         if query.source() == Ok(LogSource::Services) {

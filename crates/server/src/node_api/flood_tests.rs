@@ -54,7 +54,8 @@ async fn flood(port: &Port, batch: impl Fn(u32) -> Vec<u8>, most: u32) -> (u32, 
         }
         most
     };
-    let (read, sent) = timeout(LONG, async { tokio::join!(reading, writing) }).await.unwrap();
+    let (read, sent) =
+        Box::pin(timeout(LONG, async { tokio::join!(reading, writing) })).await.unwrap();
     (sent, reason(&read))
 }
 
@@ -80,7 +81,10 @@ const ENHANCE_YOUR_CALM: u32 = 0xb;
 fn counted(port: &Port) -> f64 {
     let families = port.metrics.gather();
     let requests = families.iter().filter(|one| one.name() == "kubelet_http_requests_total");
-    requests.flat_map(|one| one.get_metric()).map(|one| one.get_counter().get_value()).sum()
+    requests
+        .flat_map(prometheus::proto::MetricFamily::get_metric)
+        .map(|one| one.get_counter().get_value())
+        .sum()
 }
 
 // behaviour: SRV-25
@@ -95,7 +99,7 @@ async fn rapid_resets_end_the_connection() {
         };
         streams.flat_map(pair).collect()
     };
-    let (sent, reason) = flood(&port, batch, 1000).await;
+    let (sent, reason) = Box::pin(flood(&port, batch, 1000)).await;
     assert!(sent < 1000, "100,000 requests were read");
     assert_eq!(reason, Some(ENHANCE_YOUR_CALM));
     assert!(counted(&port) < 1000.0, "{}", counted(&port));
@@ -113,7 +117,7 @@ async fn endless_headers_end_the_connection() {
         0 => frame(HEADERS, END_STREAM, 1, REQUEST),
         _ => frame(CONTINUATION, 0, 1, &header),
     };
-    let (sent, reason) = flood(&port, batch, 100_000).await;
+    let (sent, reason) = Box::pin(flood(&port, batch, 100_000)).await;
     assert!(sent < 2000, "{sent} frames were read");
     assert!(reason.is_some(), "no reason was given");
     assert_eq!(port.ask(Who::Token("prober"), "GET", "/healthz").await.0, 200);

@@ -16,7 +16,7 @@ use crate::manager::ManagerParts;
 
 /// When a change that is still under way is reported, and how often after that.
 const FIRST_REPORT: Duration = Duration::from_secs(30);
-const NEXT_REPORT: Duration = Duration::from_secs(60);
+const NEXT_REPORT: Duration = Duration::from_mins(1);
 
 /// Gives a volume to a group. Events say that it takes long.
 pub(super) async fn set(

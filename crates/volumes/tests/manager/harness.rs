@@ -28,7 +28,8 @@ use testkit::files::MemoryFiles;
 use testkit::objects::MemoryObjects;
 use testkit::panics::KeptPanics;
 use testkit::volumes::{MemoryVolumes, Operation};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use volumes::{ManagerParts, Metrics, NodeFacts, PodTokens, VolumeManager};
 
 pub(crate) const PODS: &str = "/var/lib/kubelet/pods";
@@ -52,7 +53,7 @@ pub(crate) struct Harness {
     ports: Ports,
     pub(crate) manager: VolumeManager,
     registry: prometheus::Registry,
-    _stop: DropGuard,
+    _tasks: JoinSet<()>,
 }
 
 impl Deref for Harness {
@@ -95,8 +96,9 @@ impl Harness {
             panics: KeptPanics::guard().1,
         });
         let stop = CancellationToken::new();
-        tokio::spawn(manager.clone().run(stop.clone()));
-        Self { ports: kept, manager, registry, _stop: stop.drop_guard() }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(manager.clone().run(stop));
+        Self { ports: kept, manager, registry, _tasks: tasks }
     }
 
     /// Another manager on the same host, as after a restart of the agent.
@@ -230,7 +232,7 @@ impl PodTokens for Tokens {
             self.issued.fetch_add(1, Ordering::Relaxed);
         }
         let token = format!("token {}", self.issued.load(Ordering::Relaxed));
-        let expires = now + Duration::from_mins(60);
+        let expires = now + Duration::from_hours(1);
         Ok(Arc::new(ServiceAccountToken { token, expiration_seconds: 3600, expires }))
     }
 

@@ -47,7 +47,7 @@ async fn missing_config_map_is_reported_and_mounted_once_it_appears() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let message =
         "MountVolume.SetUp failed for volume \"conf\" : configmap \"app\" not found".to_owned();
-    assert_eq!(harness.messages(), [message.clone()]);
+    assert_eq!(harness.messages(), std::slice::from_ref(&message));
     assert_eq!(harness.events.reasons(), ["FailedMount"]);
     let waiting = harness.manager.waiting(&"u1".into());
     assert_eq!((&*waiting[0].name, waiting[0].failure.clone()), ("conf", Some(message)));

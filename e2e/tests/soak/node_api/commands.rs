@@ -68,13 +68,13 @@ fn kubectl_logs_has_every_flag() -> Result<()> {
     ensure!(all.contains("[pod/talker/main] 4\n") && all.contains("[pod/talker/errors] "), "{all}");
     let followed = logs(&["-c", "main", "-f", "--previous"])?;
     ensure!(followed == whole, "{followed}");
-    let mut follower =
+    let mut logs_child =
         node_api::spawn_kubectl(&cluster, &["logs", "talker", "-c", "errors", "-f"])?;
-    let mut output = follower.0.stdout.take().context("its output")?;
+    let mut output = logs_child.0.stdout.take().context("its output")?;
     let mut lines = [0; 12];
     std::io::Read::read_exact(&mut output, &mut lines).context("follow a log")?;
     ensure!(&lines == b"0\n1\n2\n3\n4\n5\n", "{lines:?}");
-    drop(follower);
+    drop(logs_child);
     let none = kubectl_output(&cluster, &["logs", "talker", "-c", "none"])?;
     ensure!(!none.status.success(), "{none:?}");
     cluster.stop()

@@ -1,4 +1,4 @@
-//! The Python client of Kubernetes: it speaks WebSockets to the API server.
+//! The Python client of Kubernetes: it speaks `WebSocket` to the API server.
 
 use std::path::Path;
 use std::process::Command;

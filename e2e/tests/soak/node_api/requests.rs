@@ -25,7 +25,9 @@ fn compared(name: &str, mut reply: Reply, instance: &str) -> Result<Value> {
     // Each agent has a directory of its own.
     reply.body = reply.body.replace(instance, "INSTANCE");
     let mut headers = reply.headers;
-    NOT_COMPARED.iter().for_each(|name| drop(headers.remove(*name)));
+    for name in NOT_COMPARED {
+        headers.remove(name);
+    }
     if let Some(time) = headers.get_mut("process-start-time-unix") {
         ensure!(time.parse::<u64>().is_ok(), "{name}: {time}");
         "a time".clone_into(time);
