@@ -55,6 +55,11 @@ macro_rules! id {
     };
 }
 
+/// The ID of a container as statuses have it, such as `containerd://ID`, without the runtime.
+pub fn without_runtime(id: &str) -> &str {
+    id.split_once("://").map_or(id, |(_, id)| id)
+}
+
 id! {
     /// `metadata.uid` of a pod: names one incarnation of it, for ever.
     PodUid

@@ -21,6 +21,7 @@ pub mod cluster;
 pub mod environment;
 pub mod fingerprint;
 pub mod go_duration;
+pub mod go_path;
 pub mod go_text;
 pub mod heard;
 pub mod ids;
@@ -43,6 +44,7 @@ pub mod pod_failure;
 pub mod pod_resources;
 pub mod pod_state;
 pub mod ports;
+pub mod probe;
 pub mod program;
 pub mod quantity;
 #[cfg(test)]

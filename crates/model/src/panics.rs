@@ -30,11 +30,13 @@ pub enum PanicStep {
     CgroupSweep,
     /// Mounting and unmounting volumes.
     Volumes,
+    /// Probing containers.
+    Probes,
 }
 
 impl PanicStep {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::PodWorker,
         Self::SyncLoop,
         Self::Relist,
@@ -44,6 +46,7 @@ impl PanicStep {
         Self::ImageGc,
         Self::CgroupSweep,
         Self::Volumes,
+        Self::Probes,
     ];
 
     /// Its name in metrics, logs and events.
@@ -58,6 +61,7 @@ impl PanicStep {
             Self::ImageGc => "image_gc",
             Self::CgroupSweep => "cgroup_sweep",
             Self::Volumes => "volumes",
+            Self::Probes => "probes",
         }
     }
 }

@@ -38,6 +38,7 @@ mod defaults_tests;
 mod definition_hash;
 pub mod downward;
 mod ephemeral;
+pub mod expansion;
 mod field_error;
 mod fnv;
 mod identity;

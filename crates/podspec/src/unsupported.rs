@@ -77,7 +77,7 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         readiness_gates, resource_claims, runtime_class_name, scheduling_group,
     } = spec;
     set_fields(&[
-        ("readinessGates", Of::Any, has_any(readiness_gates.as_ref())),
+        ("readinessGates", Of::Manifests, has_any(readiness_gates.as_ref())),
         ("resourceClaims", Of::Any, has_any(resource_claims.as_ref())),
         ("runtimeClassName", Of::Manifests, runtime_class_name.is_some()),
         ("schedulingGroup", Of::Any, scheduling_group.is_some()),
@@ -88,26 +88,24 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
 fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str> {
     let Container {
         // Acted on.
-        args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, name: _, ports: _,
-        resize_policy: _, restart_policy: _, restart_policy_rules: _, security_context: _, stdin: _, stdin_once: _,
+        args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, liveness_probe: _, name: _,
+        ports: _, readiness_probe: _, resize_policy: _, restart_policy: _, restart_policy_rules: _,
+        security_context: _, startup_probe: _, stdin: _, stdin_once: _,
         termination_message_path: _, termination_message_policy: _, tty: _, volume_devices: _, volume_mounts: _,
         working_dir: _,
         // Not acted on yet, or not in every form.
-        env_from, liveness_probe, readiness_probe, resources, startup_probe,
+        env_from, resources,
     } = container;
     let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
     set_fields(&[
         ("envFrom", Of::Manifests, has_any(env_from.as_ref())),
-        ("livenessProbe", Of::Any, liveness_probe.is_some()),
-        ("readinessProbe", Of::Any, readiness_probe.is_some()),
         ("resources.claims", Of::Any, has_any(claims)),
-        ("startupProbe", Of::Any, startup_probe.is_some()),
     ], is_static)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{PodReadinessGate, Volume};
+    use k8s_openapi::api::core::v1::{PodReadinessGate, PodSchedulingGroup, Volume};
 
     use super::*;
     use crate::{Origin, read_manifest};
@@ -144,6 +142,9 @@ mod tests {
                          volumeMounts: [{name: v, mountPath: /v, subPath: s}]\n    \
                          terminationMessagePath: /x\n    \
                          terminationMessagePolicy: FallbackToLogsOnError\n    \
+                         livenessProbe: {tcpSocket: {port: 1}}\n    \
+                         readinessProbe: {httpGet: {port: 1}}\n    \
+                         startupProbe: {grpc: {port: 1}}\n    \
                          lifecycle: {preStop: {sleep: {seconds: 1}}, stopSignal: SIGUSR1}";
         assert_eq!(refused(spec, container), Vec::<String>::new());
     }
@@ -153,12 +154,7 @@ mod tests {
     fn fields_that_would_be_ignored_are_named() {
         let rows = [
             ("readinessGates: [{conditionType: x}]", "", "spec.readinessGates"),
-            (
-                "initContainers: [{name: i, image: i, livenessProbe: {tcpSocket: {port: 1}}, restartPolicy: Always}]",
-                "",
-                "spec.initContainers[0].livenessProbe",
-            ),
-            ("", "livenessProbe: {tcpSocket: {port: 1}}", "spec.containers[0].livenessProbe"),
+            ("runtimeClassName: fast", "", "spec.runtimeClassName"),
         ];
         for (spec, container, path) in rows {
             assert!(refused(spec, container).contains(&path.to_owned()), "{path}");
@@ -173,10 +169,11 @@ mod tests {
             volumes: Some(vec![volume]),
             runtime_class_name: Some("fast".to_owned()),
             readiness_gates: Some(vec![PodReadinessGate::default()]),
+            scheduling_group: Some(PodSchedulingGroup::default()),
             ..PodSpec::default()
         };
         let pod = Pod { spec: Some(spec), ..Pod::default() };
-        assert_eq!(unsupported(&pod), ["spec.readinessGates"]);
+        assert_eq!(unsupported(&pod), ["spec.schedulingGroup"]);
     }
 
     #[test]

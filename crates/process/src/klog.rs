@@ -77,6 +77,7 @@ const OURS: &[&str] = &[
     "podgc_main",
     "pods",
     "podspec",
+    "probes",
     "process",
     "proto",
     "runtime",

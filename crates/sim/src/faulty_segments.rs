@@ -13,6 +13,9 @@ use crate::history::{Event, Thing};
 use crate::life::Life;
 use crate::outside::Outside;
 
+/// The name of the segments with removals under way.
+const UNDER_WAY: &str = "under-way";
+
 /// The segments of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultySegments {
@@ -31,6 +34,8 @@ pub(crate) enum Place {
     Journal,
     /// Removals under way, in segments beside those. With what each number of this agent stands for.
     UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (Thing, String)>>>),
+    /// Incidents and sessions, in segments beside those. No invariant is about them.
+    Other(Arc<dyn Segments>),
 }
 
 /// A removal that is noted down before it begins, or that has ended.
@@ -44,7 +49,7 @@ impl FaultySegments {
     fn segments(&self) -> &dyn Segments {
         match &self.place {
             Place::Journal => &self.outside.journal,
-            Place::UnderWay(segments, _) => &**segments,
+            Place::UnderWay(segments, _) | Place::Other(segments) => &**segments,
         }
     }
 }
@@ -75,7 +80,11 @@ impl Segments for FaultySegments {
     }
 
     fn beside(&self, name: &str) -> Arc<dyn Segments> {
-        let place = Place::UnderWay(self.segments().beside(name), Arc::default());
+        let beside = self.segments().beside(name);
+        let place = match name {
+            UNDER_WAY => Place::UnderWay(beside, Arc::default()),
+            _ => Place::Other(beside),
+        };
         let (outside, life) = (Arc::clone(&self.outside), Arc::clone(&self.life));
         Arc::new(Self { outside, life, torn: Arc::clone(&self.torn), place })
     }
@@ -102,7 +111,8 @@ impl Segment for FaultySegment {
     /// Nobody writes after his death; of the line over which he died a part is there.
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         if self.life.over.is_cancelled() {
-            if !self.torn.swap(true, Ordering::Relaxed) {
+            let is_torn = !matches!(self.place, Place::Other(_));
+            if is_torn && !self.torn.swap(true, Ordering::Relaxed) {
                 self.segment.append(&bytes[..bytes.len() / 2])?;
             }
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -115,6 +125,7 @@ impl Segment for FaultySegment {
                 let failed = entry.outcome == Became::Failed;
                 self.outside.record(Event::Written(thing, entry.rule, failed));
             }
+            Place::Other(_) => {}
             Place::UnderWay(_, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let UnderWay { number, began } = serde_json::from_slice(bytes)?;

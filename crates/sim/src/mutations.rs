@@ -156,10 +156,10 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the end of a sandbox stands for the end of what runs in it",
         file: "crates/runtime/src/killer.rs",
-        find: "        let mut failures = self.kill_containers(pod, status, grace).await;\n",
+        find: "        let mut failures = self.kill_containers(pod, status, grace, rule).await;\n",
         replace: "        let mut failures = Vec::new();
         if !status.has_ready_sandbox() {
-            failures = self.kill_containers(pod, status, grace).await;
+            failures = self.kill_containers(pod, status, grace, rule).await;
         }
 ",
     },

@@ -27,6 +27,7 @@ pub mod files;
 #[cfg(feature = "hollow")]
 pub mod hollow;
 pub mod http;
+pub mod incidents;
 pub mod logged;
 pub mod logs;
 #[cfg(feature = "hollow")]
@@ -36,6 +37,7 @@ pub mod observed;
 pub mod packet_filter;
 pub mod panics;
 pub mod pods;
+pub mod probes;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod random;

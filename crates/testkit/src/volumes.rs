@@ -313,6 +313,14 @@ impl VolumeHost for MemoryVolumes {
         Ok(())
     }
 
+    async fn group(&self, place: &Place) -> Result<u32, FileError> {
+        let work = |tree: &mut Tree| {
+            let path = beneath(tree, place)?;
+            Ok(tree.placed(&path).ok_or(ErrorKind::NotFound)?.group)
+        };
+        self.at(Operation::Group, place, work).await
+    }
+
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {
         let is_device = kind == HostPathKind::BlockDevice && self.is_device(path);
         let work = |tree: &mut Tree| if is_device { Ok(None) } else { host_path(tree, path, kind) };

@@ -189,6 +189,9 @@ pub trait VolumeHost: Debug + Send + Sync {
         progress: Progress,
     ) -> Result<(), FileError>;
 
+    /// The group of a directory.
+    async fn group(&self, place: &Place) -> Result<u32, FileError>;
+
     /// Checks what a path of the host is, and makes it where its kind says so.
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError>;
 

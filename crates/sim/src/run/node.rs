@@ -15,6 +15,7 @@ use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
+use testkit::probes::MemoryProbes;
 use testkit::volumes::MemoryVolumes;
 use tokio::time::{Instant, sleep_until};
 
@@ -177,6 +178,7 @@ impl Node {
             volumes: Arc::new(MemoryVolumes::new(Arc::clone(&self.outside.files))),
             http: web(&self.outside.web, Asked::Web),
             pod_http: web(&self.outside.pod_web, Asked::PodWeb),
+            probes: Arc::<MemoryProbes>::default(),
             logs: looks(),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
@@ -188,6 +190,7 @@ impl Node {
             cluster: None,
             pools: Vec::new(),
             metrics: Registry::new(),
+            probe_metrics: Registry::new(),
         }
     }
 

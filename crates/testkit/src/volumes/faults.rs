@@ -19,6 +19,7 @@ pub enum Operation {
     Unmount,
     WritePayload,
     SetOwnership,
+    Group,
     CheckHostPath,
     /// By the place of the mount.
     BindSubpath,
@@ -40,7 +41,7 @@ impl Operation {
             Self::Unmount => "unmount",
             Self::WritePayload => "write files of",
             Self::SetOwnership => "set the group of",
-            Self::CheckHostPath => "look at",
+            Self::Group | Self::CheckHostPath => "look at",
             Self::CleanSubpaths => "clean",
             Self::ReadInVolume => "read",
             Self::ShareMounts => "share mounts of",

@@ -35,6 +35,7 @@ pub(super) async fn group_is_set_on_files_directories_and_links(world: &dyn Worl
     let progress = Arc::new(move |files| _ = sum.fetch_add(files, Ordering::Relaxed));
     volumes.set_ownership(&volume, &GROUP, progress).await?;
     is(world, &path, 2000, 0o2775)?;
+    ensure!(volumes.group(&volume).await? == 2000);
     is(world, &path.join("inner"), 2000, 0o2775)?;
     is(world, &path.join("file"), 2000, 0o664)?;
     is(world, &path.join("inner/1499"), 2000, 0o664)?;
@@ -43,6 +44,7 @@ pub(super) async fn group_is_set_on_files_directories_and_links(world: &dyn Worl
     ensure!(reported.load(Ordering::Relaxed) == 1000, "{reported:?}");
     let missing = super::place(world, "missing");
     refused(volumes.set_ownership(&missing, &GROUP, Arc::new(|_| {})).await, &missing.path())?;
+    refused(volumes.group(&missing).await, &missing.path())?;
     Ok(())
 }
 
