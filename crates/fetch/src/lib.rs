@@ -8,8 +8,11 @@
 //!   configuration go to the configured host alone; requests to pods follow redirects to the same host only, and
 //!   any other is their answer;
 //! - each request has a connection of its own, which is gone when the answer is there.
+//!
+//! [`ProbeDialer`] sends the network probes of containers, by rules of their own.
 
 mod exchange;
+mod probe;
 mod target;
 mod tls;
 
@@ -24,6 +27,7 @@ use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet};
 use tokio::time::timeout;
 
 use exchange::{Outcome, exchange};
+pub use probe::ProbeDialer;
 use target::Target;
 pub use tls::SystemTls;
 use tls::Tls;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use blocking::Flights;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -23,7 +23,11 @@ pub(crate) struct Tls {
     trust: Trust,
     /// One thread reads them, whichever of its callers gave up meanwhile.
     loading: Flights<RootCertStore>,
+    offers_http2: bool,
 }
+
+/// HTTP/2 in the negotiation of protocols.
+const HTTP2: &[u8] = b"h2";
 
 /// How long the files of the authorities may take to be read.
 const LOADING: Duration = Duration::from_secs(30);
@@ -47,7 +51,7 @@ impl Default for Tls {
 
 impl Tls {
     fn new(trust: Trust) -> Self {
-        Self { config: OnceCell::new(), trust, loading: Flights::new(1) }
+        Self { config: OnceCell::new(), trust, loading: Flights::new(1), offers_http2: false }
     }
 
     pub(crate) fn trusting(authorities: Vec<Vec<u8>>) -> Self {
@@ -59,12 +63,17 @@ impl Tls {
         Self::new(Trust::Anybody)
     }
 
+    /// Accepts every server certificate, and offers HTTP/2.
+    pub(crate) fn for_probes() -> Self {
+        Self { offers_http2: true, ..Self::trusting_anybody() }
+    }
+
     /// Makes a connection a secure one to the host that is meant.
-    pub(crate) async fn secure(
+    pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        stream: TcpStream,
+        stream: S,
         host: &str,
-    ) -> Result<TlsStream<TcpStream>, Failure> {
+    ) -> Result<TlsStream<S>, Failure> {
         let config = self.config.get_or_try_init(|| self.load()).await?;
         let name = ServerName::try_from(host.to_owned())?;
         Ok(TlsConnector::from(Arc::clone(config)).connect(name, stream).await?)
@@ -76,10 +85,13 @@ impl Tls {
             .with_safe_default_protocol_versions()?;
         let roots = match &self.trust {
             Trust::Anybody => {
-                let config = builder
+                let mut config = builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
                     .with_no_client_auth();
+                if self.offers_http2 {
+                    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+                }
                 return Ok(Arc::new(config));
             }
             Trust::These(authorities) => {
@@ -112,6 +124,11 @@ impl SystemTls {
     }
 }
 
+/// Whether the server chose HTTP/2.
+pub(crate) fn is_http2<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(HTTP2)
+}
+
 /// Whether a secure connection failed because the server does not speak TLS at all.
 pub(crate) fn is_plain(failure: &Failure) -> bool {
     let io = failure.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
@@ -119,7 +136,8 @@ pub(crate) fn is_plain(failure: &Failure) -> bool {
     matches!(tls, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
 }
 
-/// Takes every certificate, and still checks that the server holds its key.
+/// Accepts every certificate, like Go with `InsecureSkipVerify`. Without a verified certificate a signature proves
+/// nothing, and checking it would refuse keys and certificates (X.509 v1) that Go accepts.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -137,22 +155,20 @@ impl ServerCertVerifier for Anybody {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn verify_tls13_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

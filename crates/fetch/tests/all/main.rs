@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod asking;
+mod probing_grpc;
+mod probing_http;
+mod probing_sockets;
 mod server;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) authority: Vec<u8>,
-    config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
 }
 
 impl Identity {
