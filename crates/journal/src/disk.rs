@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use model::chain::Chain;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
+use model::ports::incidents::Incident;
 use model::ports::journal::Outcome;
 use model::ports::segments::{Lying, Segment, Segments};
 use model::ports::streaming::Session;
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 use crate::decode;
 use crate::entry::{Became, Entry, NO_ANSWER};
 use crate::find::{Found, find_with};
+use crate::incidents::RecordedIncidents;
 use crate::query::Query;
 use crate::repeated::Repeated;
 use crate::under_way::{Left, UnderWay};
@@ -70,6 +72,8 @@ struct State {
     /// What an earlier process was removing, by kind and id, as long as nothing else is known of it.
     left: BTreeSet<(String, String)>,
     repeated: Repeated,
+    /// Incidents that are not recorded again; loaded with the first one.
+    recorded: Option<RecordedIncidents>,
     trouble: Trouble,
 }
 
@@ -154,7 +158,10 @@ impl Disk {
                 | Became::Gone
                 | Became::Held
                 | Became::Opened
-                | Became::Refused => {
+                | Became::Refused
+                | Became::Killed
+                | Became::Restarted
+                | Became::Rejected => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None
                 }
@@ -226,6 +233,22 @@ impl Disk {
     /// Takes a session, and when it was opened or refused.
     pub(crate) fn record_session(&self, session: &Session, at: Timestamp) {
         self.keep(&mut self.state(), Entry::of_session(session, at, &self.version));
+    }
+
+    /// Writes an incident that is not among the recorded ones.
+    pub(crate) fn record_incident(&self, incident: &Incident, now: Timestamp) {
+        let mut state = self.state();
+        if self.is_recorded(&mut state, incident) {
+            return;
+        }
+        self.keep(&mut state, Entry::of_incident(incident, now, &self.version));
+    }
+
+    /// Whether an incident was recorded before, also by an earlier agent. Adds it to the recorded ones.
+    fn is_recorded(&self, state: &mut State, incident: &Incident) -> bool {
+        let recorded =
+            state.recorded.get_or_insert_with(|| RecordedIncidents::load(&*self.segments));
+        !recorded.add(incident)
     }
 
     /// Notes down a removal before it is made.

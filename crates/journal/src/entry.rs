@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::ports::incidents::{Incident, IncidentKind};
 use model::ports::journal::Outcome;
 use model::ports::streaming::Session;
 use model::verdict::{Detail, Input, Owner, Verdict};
@@ -46,6 +47,12 @@ pub enum Became {
     Opened,
     /// A session was refused.
     Refused,
+    /// A container was killed, by the agent or the kernel.
+    Killed,
+    /// A container was restarted.
+    Restarted,
+    /// A pod was rejected.
+    Rejected,
 }
 
 impl Became {
@@ -59,6 +66,9 @@ impl Became {
             Self::Unknown => "unknown",
             Self::Opened => "opened",
             Self::Refused => "refused",
+            Self::Killed => "killed",
+            Self::Restarted => "restarted",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -161,6 +171,34 @@ impl Entry {
             error: refusal.map(text),
             version: version.to_owned(),
         }
+    }
+
+    /// The entry of an incident. Its kind is that of the incident, its id and name are those of the container.
+    pub(crate) fn of_incident(incident: &Incident, now: Timestamp, version: &str) -> Self {
+        let text = |text: &str| shortened(text, LONGEST_TEXT);
+        Self {
+            // The clock of the runtime may be ahead.
+            time: incident.at.map_or(now, |at| at.min(now)),
+            kind: incident.kind.as_str().to_owned(),
+            id: shortened(&incident.id, LONGEST_ID),
+            name: text(&incident.container),
+            pod: Some(text(&incident.pod.to_string())),
+            pod_uid: Some(text(incident.uid.as_str())),
+            rule: text(&incident.rule),
+            detail: Inputs::from(&incident.detail),
+            outcome: match incident.kind {
+                IncidentKind::Kill | IncidentKind::Oom => Became::Killed,
+                IncidentKind::Restart => Became::Restarted,
+                IncidentKind::Rejection => Became::Rejected,
+            },
+            error: None,
+            version: version.to_owned(),
+        }
+    }
+
+    /// Whether it is an incident and not a removal.
+    pub fn is_incident(&self) -> bool {
+        matches!(self.outcome, Became::Killed | Became::Restarted | Became::Rejected)
     }
 
     /// Whether it is a session and not a removal.

@@ -33,6 +33,21 @@ pub struct Found {
     pub problems: Vec<String>,
 }
 
+impl Found {
+    /// With the entries of another record among these, by their time.
+    #[must_use]
+    pub fn merged_with(mut self, other: Self) -> Self {
+        self.entries.extend(other.entries);
+        // Stable: removals of one moment stay in their order.
+        self.entries.sort_by_key(|entry| Reverse(entry.time));
+        self.more |= other.more;
+        self.since = self.since.or(other.since);
+        self.damaged += other.damaged;
+        self.problems.extend(other.problems);
+        self
+    }
+}
+
 /// How many entries are kept for each that is asked for: logs go along with their container.
 const ALONG: usize = 4;
 

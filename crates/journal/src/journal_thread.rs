@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
+use model::ports::incidents::Incident;
 use model::ports::journal::{Journal, Noted, Outcome};
 use model::ports::segments::Segments;
 use model::ports::streaming::Session;
@@ -130,6 +131,12 @@ impl DiskJournal {
     pub(crate) fn record_session(&self, session: Session) {
         let at = self.disk.now();
         self.submit(move |disk| disk.record_session(&session, at));
+    }
+
+    /// Records an incident.
+    pub(crate) fn record_incident(&self, incident: Incident) {
+        let now = self.disk.now();
+        self.submit(move |disk| disk.record_incident(&incident, now));
     }
 
     /// What earlier processes had begun to remove when they were killed. Each is to be

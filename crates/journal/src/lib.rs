@@ -9,6 +9,8 @@
 //!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
 //! ```
 //!
+//! Sessions ([`SessionJournal`]) and incidents ([`IncidentJournal`]) have segments of their own beside those.
+//!
 //! Inputs: verdicts and what became of them, through an interceptor of the ports that remove. Outputs:
 //! lines of JSON in numbered segments, and the [entries](Entry) that somebody asks for.
 //!
@@ -28,6 +30,7 @@ mod decode;
 mod disk;
 mod entry;
 mod find;
+mod incidents;
 mod journal_thread;
 mod ledger;
 mod query;
@@ -40,6 +43,7 @@ mod under_way;
 pub use disk::SMALLEST;
 pub use entry::{Became, Entry, Inputs, plain};
 pub use find::{Found, find, went_along};
+pub use incidents::{IncidentJournal, find_incidents};
 pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};

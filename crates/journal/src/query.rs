@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use model::ids::without_runtime;
+
 use crate::entry::{Entry, Inputs};
 
 /// How an entry is meant.
@@ -26,7 +28,7 @@ impl Query {
     pub fn new(what: &str) -> Self {
         let what = what.trim();
         // Ids are often copied with the runtime's name before them.
-        let what = what.split_once("://").map_or(what, |(_, id)| id);
+        let what = without_runtime(what);
         Self { what: what.to_owned(), pods: None }
     }
 

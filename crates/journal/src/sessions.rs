@@ -2,7 +2,6 @@
 //!
 //! It has segments and a bound of its own: a client that opens a session every second must not push the removals out.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use model::ports::clock::WallClock;
@@ -66,20 +65,6 @@ pub fn find_sessions(
     limit: usize,
 ) -> Result<Found, FileError> {
     find(&*removals.beside(PLACE), query, limit)
-}
-
-impl Found {
-    /// The same with sessions among the removals, by their time.
-    #[must_use]
-    pub fn with_sessions(mut self, sessions: Self) -> Self {
-        self.entries.extend(sessions.entries);
-        // Stable: removals of one moment stay in their order.
-        self.entries.sort_by_key(|entry| Reverse(entry.time));
-        self.more |= sessions.more;
-        self.damaged += sessions.damaged;
-        self.problems.extend(sessions.problems);
-        self
-    }
 }
 
 #[cfg(test)]

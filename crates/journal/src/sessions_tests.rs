@@ -87,6 +87,6 @@ async fn sessions_do_not_displace_removals() {
     let query = Query::new("shop/web");
     let found = removals.find(&query, 10).unwrap();
     assert_eq!(found.entries.len(), 1);
-    let merged = found.with_sessions(sessions.find(&query, 3).unwrap());
+    let merged = found.merged_with(sessions.find(&query, 3).unwrap());
     assert_eq!((merged.entries.len(), merged.more), (4, true));
 }

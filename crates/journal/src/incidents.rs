@@ -1,0 +1,125 @@
+//! The record of incidents: why containers were killed and restarted, and why pods were rejected.
+//!
+//! It has segments and a bound of its own: a container in a crash loop must not push the removals out. A kill, an OOM
+//! kill and a rejection are recorded once: a kill is retried, and an agent that starts observes dead containers again.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use model::ports::clock::WallClock;
+use model::ports::files::FileError;
+use model::ports::incidents::{Incident, IncidentKind, IncidentRecord};
+use model::ports::segments::Segments;
+use tokio_util::sync::CancellationToken;
+
+use crate::decode;
+use crate::disk::SMALLEST;
+use crate::entry::Entry;
+use crate::find::{Found, find};
+use crate::journal_thread::DiskJournal;
+use crate::query::Query;
+
+/// The place of the segments beside those of the removals.
+const PLACE: &str = "incidents";
+
+/// The part of the bound of the removals that incidents may take in addition.
+const PART: u64 = 4;
+
+/// How many incidents are remembered as recorded.
+const MOST_REMEMBERED: usize = 1024;
+
+/// Keeps incidents on disk.
+#[derive(Debug)]
+pub struct IncidentJournal(Arc<DiskJournal>);
+
+impl IncidentJournal {
+    /// The record beside the journal of removals in these segments, which has this bound.
+    pub fn new(
+        removals: &dyn Segments,
+        clock: Arc<dyn WallClock>,
+        version: &str,
+        max_bytes: u64,
+    ) -> Self {
+        let most = (max_bytes / PART).max(SMALLEST);
+        Self(Arc::new(DiskJournal::new(removals.beside(PLACE), clock, version, most)))
+    }
+
+    /// The incidents of a pod or container, the newest first. Blocks while it reads.
+    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+        self.0.find(query, limit)
+    }
+
+    /// Writes incidents to disk until it is stopped.
+    pub fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        Arc::clone(&self.0).keep_synced(stop)
+    }
+}
+
+impl IncidentRecord for IncidentJournal {
+    fn record_incident(&self, incident: Incident) {
+        self.0.record_incident(incident);
+    }
+}
+
+/// Looks for incidents that a process recorded beside the removals in these segments. Blocks while it reads.
+pub fn find_incidents(
+    removals: &dyn Segments,
+    query: &Query,
+    limit: usize,
+) -> Result<Found, FileError> {
+    find(&*removals.beside(PLACE), query, limit)
+}
+
+/// Kind, ID and rule: two incidents with the same are one.
+type Key = (String, String, String);
+
+/// The newest incidents that are not recorded again.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedIncidents {
+    keys: BTreeSet<Key>,
+    /// The same, the oldest first.
+    order: VecDeque<Key>,
+}
+
+impl RecordedIncidents {
+    /// Those of earlier agents. What cannot be read is left out. Blocks while it reads.
+    pub(crate) fn load(segments: &dyn Segments) -> Self {
+        let mut recorded = Self::default();
+        for lying in segments.list().unwrap_or_default() {
+            if let Ok(reader) = segments.read(lying.number) {
+                let add = |entry: Entry| {
+                    if entry.kind != IncidentKind::Restart.as_str() {
+                        recorded.add_key((entry.kind, entry.id, entry.rule));
+                    }
+                };
+                // A search of the segments reports what is wrong with them.
+                drop(decode::read(reader, add));
+            }
+        }
+        recorded
+    }
+
+    /// Adds an incident; whether it was not recorded. Each restart is one of its own.
+    pub(crate) fn add(&mut self, incident: &Incident) -> bool {
+        let Incident { kind, id, rule, .. } = incident;
+        *kind == IncidentKind::Restart
+            || self.add_key((kind.as_str().to_owned(), id.clone(), rule.clone().into_owned()))
+    }
+
+    fn add_key(&mut self, key: Key) -> bool {
+        if !self.keys.insert(key.clone()) {
+            return false;
+        }
+        self.order.push_back(key);
+        if self.order.len() > MOST_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.keys.remove(&oldest);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "incidents_tests.rs"]
+mod tests;
