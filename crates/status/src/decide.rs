@@ -26,11 +26,13 @@ mod phase_tests;
 mod pod_status;
 #[cfg(test)]
 mod pod_status_tests;
+mod probe_update;
 #[cfg(test)]
 mod property_tests;
 mod queue;
 mod readiness;
 mod reported;
+mod saved;
 mod starting_over;
 mod starts;
 mod summary;
@@ -39,7 +41,8 @@ mod summary_tests;
 mod terminated;
 mod terminations;
 #[cfg(test)]
-mod test_pods;
+pub(crate) mod test_pods;
+mod transition;
 mod write;
 mod written;
 
@@ -53,10 +56,14 @@ pub use outcome::outcome;
 pub use overrides::{ResizeState, StatusOverrides};
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
-pub use queue::{Queue, Wrote};
+pub(crate) use probe_update::with_probes;
+pub use queue::{Queue, Wrote, changes_readiness};
+pub use saved::SavedPods;
+pub(crate) use saved::{base as saved_base, restored};
 pub use starts::{Pull, Started, Starts};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub(crate) use terminations::{Termination, terminations};
-pub use write::{Write, WriteInput, write};
+pub(crate) use transition::illegal_transition;
+pub use write::{Write, WriteInput, needs_reconcile, write};
 pub use written::{Answer, Deleted, Written, is_deleted, is_written, newest};

@@ -3,7 +3,7 @@
 //! Inputs: pods, observations of the runtime, and [`StatusOverrides`](decide::StatusOverrides), for the
 //! [`manager`]. Outputs: each pod's status ([`decide::pod_status`]), its line in a list of pods
 //! ([`decide::summary`]), the last status of every pod for readers ([`store`]), and statuses in the API
-//! server ([`writer`]).
+//! server ([`writer`]) or, where there is none, in a [checkpoint](StatusCheckpoint) for the next agent.
 //!
 //! ```text
 //!  pod ───────────┐
@@ -21,6 +21,9 @@
 //! - every container of the specification has one status;
 //! - nothing is written about another pod of the same name, and no pod is deleted before nothing of it is left.
 
+mod checkpoint;
+#[cfg(test)]
+mod checkpoint_tests;
 pub mod decide;
 pub mod manager;
 mod metrics;
@@ -31,6 +34,7 @@ pub mod store;
 mod store_tests;
 pub mod writer;
 
+pub use checkpoint::StatusCheckpoint;
 pub use metrics::{Metrics, START_BUCKETS};
 pub use pod_metrics::PodMetrics;
 pub use start_times::StartTimes;

@@ -13,10 +13,18 @@ use model::ids::PodUid;
 use model::observed;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
+use model::ports::files::FileError;
+use model::probe::PodProbes;
 use podspec::view;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
 
-use crate::decide::{NodeFacts, StatusInput, StatusOverrides, first_steps, pod_status, terminated};
+use crate::checkpoint::StatusCheckpoint;
+use crate::decide::{
+    NodeFacts, StatusInput, StatusOverrides, first_steps, illegal_transition, pod_status,
+    saved_base, terminated, with_probes,
+};
 use crate::pod_metrics::PodMetrics;
 use crate::store::{LockedStore, Published, StatusReader, StatusStore, Stored};
 
@@ -41,6 +49,7 @@ pub struct PodStatusManager {
     parts: StatusParts,
     store: StatusStore,
     reader: StatusReader,
+    checkpoint: Option<StatusCheckpoint>,
 }
 
 impl PodStatusManager {
@@ -48,7 +57,31 @@ impl PodStatusManager {
     pub fn new(parts: StatusParts) -> Self {
         let store = StatusStore::new();
         let reader = store.reader();
-        Self { parts, store, reader }
+        Self { parts, store, reader, checkpoint: None }
+    }
+
+    /// The same manager, with statuses that outlive the agent.
+    #[must_use]
+    pub fn with_checkpoint(self, checkpoint: StatusCheckpoint) -> Self {
+        Self { checkpoint: Some(checkpoint), ..self }
+    }
+
+    /// Loads the statuses that an earlier agent saved. To be called before the first pod is added.
+    pub async fn load(&self) -> Result<(), FileError> {
+        if let Some(checkpoint) = &self.checkpoint {
+            let saved = checkpoint.load().await?;
+            self.store.lock().restore(saved.clone());
+            checkpoint.set_loaded(saved);
+        }
+        Ok(())
+    }
+
+    /// Saves statuses for the next agent until it is stopped.
+    pub async fn save(&self, stop: CancellationToken) {
+        match &self.checkpoint {
+            Some(checkpoint) => checkpoint.run(&self.reader, stop).await,
+            None => stop.cancelled().await,
+        }
     }
 
     /// Reads pods and statuses.
@@ -129,7 +162,9 @@ impl PodStatusManager {
         if let Some(last) = previous.as_ref().filter(|previous| previous.finished) {
             return last.clone();
         }
-        let previous = previous.as_ref().map(|previous| &*previous.status);
+        let saved = store.saved(&observed.uid);
+        let saved = saved_base(saved.as_deref(), observed);
+        let previous = previous.as_ref().map(|previous| &*previous.status).or(saved);
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -140,9 +175,15 @@ impl PodStatusManager {
             stopped_for_good: overrides.stopped_for_good,
             resizing: overrides.resize.resizing(),
             recursive_read_only: overrides.recursive_read_only,
+            probes: &overrides.probes,
             node: &node,
             now,
         });
+        let violation = previous.and_then(|before| illegal_transition(pod, before, &status));
+        if let (Some(error), Some(last)) = (violation, store.published(&observed.uid)) {
+            error!(pod = %view::pod_name(pod), uid = %observed.uid, %error, "Status update on pod aborted");
+            return last;
+        }
         self.measure_start(&mut store, &observed.uid, previous, &status);
         self.parts.metrics.observe_status(pod, previous, &status);
         let Stored { published, is_new } = store.set_status(pod, status);
@@ -151,6 +192,21 @@ impl PodStatusManager {
             self.changed();
         }
         published
+    }
+
+    /// Publishes the results of a pod's probes before its next observation. Returns the status if it changed.
+    pub fn probed(&self, uid: &PodUid, probes: &PodProbes) -> Option<Published> {
+        let now = self.parts.clock.now();
+        let mut store = self.store.lock();
+        let entry = store.entry(uid)?;
+        let status = entry.status.as_ref().filter(|_| !entry.finished)?;
+        let (pod, status) = (Arc::clone(&entry.pod), with_probes(&entry.pod, status, probes, now));
+        let Stored { published, is_new } = store.set_status(&pod, status);
+        drop(store);
+        if is_new {
+            self.changed();
+        }
+        is_new.then_some(published)
     }
 
     /// Nothing of the pod is left: its last status becomes final.

@@ -9,7 +9,8 @@ use model::ids::{PodName, PodUid};
 use podspec::view;
 use tokio::sync::watch;
 
-use crate::decide::{Phase, is_restarting_all};
+use crate::checkpoint::Saved;
+use crate::decide::{Phase, SavedPods, is_restarting_all};
 
 /// A published status and its version.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,8 @@ impl StatusEntry {
 #[derive(Debug, Default)]
 struct State {
     entries: BTreeMap<PodUid, StatusEntry>,
+    /// Statuses that an earlier agent saved, of pods that have no status yet.
+    saved: Saved,
     /// Whether all pods of all sources were added.
     sources_complete: bool,
 }
@@ -127,8 +130,9 @@ impl LockedStore<'_> {
     /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is no change
     /// and wakes no reader.
     pub(crate) fn set_status(&mut self, pod: &Arc<Pod>, status: PodStatus) -> Stored {
-        let new = || StatusEntry::new(pod, None);
-        let entry = self.state.entries.entry(view::uid(pod)).or_insert_with(new);
+        let (new, uid) = (|| StatusEntry::new(pod, None), view::uid(pod));
+        self.state.saved.remove(&uid);
+        let entry = self.state.entries.entry(uid).or_insert_with(new);
         let before = entry.status.as_ref().filter(|before| ***before == status).cloned();
         let is_new = before.is_none();
         if is_new {
@@ -158,6 +162,7 @@ impl LockedStore<'_> {
 
     /// Removes a pod. Returns whether there was one.
     pub(crate) fn remove(&mut self, uid: &PodUid) -> bool {
+        self.state.saved.remove(uid);
         let removed = self.state.entries.remove(uid);
         if removed.as_ref().is_some_and(|entry| entry.status.is_some()) {
             count(self.versions);
@@ -173,6 +178,21 @@ impl LockedStore<'_> {
     /// The status of a pod.
     pub(crate) fn published(&self, uid: &PodUid) -> Option<Published> {
         self.state.entries.get(uid)?.published()
+    }
+
+    /// A pod.
+    pub(crate) fn entry(&self, uid: &PodUid) -> Option<&StatusEntry> {
+        self.state.entries.get(uid)
+    }
+
+    /// Adds statuses that an earlier agent saved.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        self.state.saved = saved;
+    }
+
+    /// The status of a pod that an earlier agent saved, if it has no later one.
+    pub(crate) fn saved(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
+        self.state.saved.get(uid).cloned()
     }
 
     /// When a source added the pod, unless its start was measured before.
@@ -238,6 +258,21 @@ impl StatusReader {
         let state = lock(&self.state);
         let newer = state.entries.iter().filter(|(_, entry)| entry.version > change);
         newer.map(|(uid, entry)| (uid.clone(), entry.version)).collect()
+    }
+
+    /// The statuses to save. Those of an earlier agent stay until their pods have later ones, or no source has them.
+    pub(crate) fn saved(&self, pods: SavedPods) -> Saved {
+        let state = lock(&self.state);
+        let listed = |uid: &PodUid| !state.sources_complete || state.entries.contains_key(uid);
+        let earlier = state.saved.iter().filter(|(uid, _)| listed(uid));
+        let mut saved: Saved =
+            earlier.map(|(uid, status)| (uid.clone(), Arc::clone(status))).collect();
+        for (uid, entry) in &state.entries {
+            if let Some(status) = entry.status.as_ref().filter(|_| pods.includes(&entry.pod)) {
+                saved.insert(uid.clone(), Arc::clone(status));
+            }
+        }
+        saved
     }
 
     /// How many pods have a status.

@@ -23,17 +23,20 @@ use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, deletion_detail, is_deleted,
-    is_written, newest, outcome, write,
+    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, changes_readiness, deletion_detail,
+    is_deleted, is_written, needs_reconcile, newest, outcome, write,
 };
 use crate::metrics::Metrics;
 use crate::start_times::StartTimes;
 use crate::store::StatusReader;
+
+/// How often all copies are compared with the statuses, as upstream does. It only repairs what was missed.
+const RESYNC: Duration = Duration::from_secs(10);
 
 /// Why a pod is deleted from the API server.
 const RULE: &str = "pod-ended";
@@ -128,6 +131,8 @@ impl Writer {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut statuses = self.parts.statuses.subscribe();
         let mut copies = self.parts.copies.changes();
+        let mut resync = interval_at(Instant::now() + RESYNC, RESYNC);
+        resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             statuses.mark_unchanged();
             copies.mark_unchanged();
@@ -147,6 +152,10 @@ impl Writer {
                 changed = statuses.changed() => changed.is_ok(),
                 changed = copies.changed() => changed.is_ok(),
                 () = sleep_until(due), if next.is_some() => true,
+                _ = resync.tick() => {
+                    self.resync();
+                    true
+                }
             };
             if !open {
                 // Who tells has ended, and with it the agent.
@@ -161,7 +170,7 @@ impl Writer {
         let (statuses, copies) = self.seen;
         for (uid, change) in self.parts.statuses.changed_since(statuses) {
             self.seen.0 = self.seen.0.max(change);
-            self.queue.mark(&uid, change);
+            self.mark(&uid, change);
             self.since.entry(uid).or_insert_with(Instant::now);
         }
         self.take_in_listing();
@@ -175,7 +184,7 @@ impl Writer {
                 guard.catch(PanicStep::StatusWrite, of, || self.parts.starts.heard(&copy)).ok();
             }
             if let Some(published) = self.parts.statuses.get(&uid) {
-                self.queue.mark(&uid, published.version);
+                self.mark(&uid, published.version);
             }
         }
         let known = self.parts.statuses.count();
@@ -189,6 +198,19 @@ impl Writer {
         }
     }
 
+    /// A pod may have to be written. Changes of readiness are written first.
+    fn mark(&mut self, uid: &PodUid, change: u64) {
+        self.queue.mark(uid, change);
+        let answer = self.written.get(uid).and_then(|written| written.answer.as_ref());
+        let copy = self.parts.copies.copy(uid);
+        let copy = copy.as_ref().map(|copy| newest(copy, self.listings, answer));
+        let published = self.parts.statuses.get(uid);
+        let is_prioritized = copy.zip(published).is_some_and(|(copy, published)| {
+            changes_readiness(copy.status.as_ref(), &published.status)
+        });
+        self.queue.prioritize(uid, is_prioritized);
+    }
+
     /// When all was told anew, answers count no more: what they were about may be as it was heard before.
     fn take_in_listing(&mut self) {
         let listings = self.parts.copies.listings();
@@ -198,6 +220,21 @@ impl Writer {
         for uid in self.written.iter().filter(|(_, one)| one.answer.is_some()).map(|(uid, _)| uid) {
             if let Some(published) = self.parts.statuses.get(uid) {
                 self.queue.mark(uid, published.version);
+            }
+        }
+    }
+
+    /// Finds copies that differ although no change of them was reported.
+    fn resync(&mut self) {
+        for (uid, entry) in self.parts.statuses.entries() {
+            let (Some(ours), Some(copy)) = (entry.status, self.parts.copies.copy(&uid)) else {
+                continue;
+            };
+            let answer = self.written.get(&uid).and_then(|written| written.answer.as_ref());
+            let api = newest(&copy, self.listings, answer);
+            let may_run = self.parts.copies.may_run(&uid);
+            if needs_reconcile(api, &ours, may_run, self.parts.clock.now()) {
+                self.mark(&uid, entry.version);
             }
         }
     }

@@ -256,6 +256,74 @@ async fn what_others_wrote_stays_and_what_they_took_is_written_again() {
     assert!(conditions.iter().any(|one| one.type_ == "Gate"), "{conditions:?}");
 }
 
+// behaviour: STW-47
+#[tokio::test(start_paused = true)]
+async fn resync_repairs_a_copy_whose_change_was_not_reported() {
+    let world = world();
+    let uid = world.make("web");
+    world.set(&uid, status("Running", "True"));
+    world.until("it is written", |world| world.ready("web") == "True").await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.calls("PATCH"), 1, "equal statuses are not written again");
+    // The copy is replaced without a change that the writer could see.
+    world.copies.is_deaf.store(true, Ordering::SeqCst);
+    world.server.update(&named("web"), |pod| pod.status = Some(status("Running", "False")));
+    let pod = world.server.pod(&named("web")).unwrap();
+    world.copies.pods.lock().unwrap().insert(uid, (pod, 0));
+    sleep(2 * RESYNC).await;
+    assert_eq!((world.ready("web").as_str(), world.calls("PATCH")), ("True", 2));
+}
+
+// behaviour: STW-49
+#[tokio::test(start_paused = true)]
+async fn changed_readiness_is_written_first() {
+    let world = world();
+    let uids: Vec<PodUid> = (0..20).map(|number| world.make(&format!("pod-{number}"))).collect();
+    for uid in &uids {
+        world.set(uid, status("Running", "True"));
+    }
+    world.until("all are written", |world| world.calls("PATCH") == 20).await;
+    sleep(Duration::from_secs(1)).await;
+    world.server.forget_calls();
+    // The oldest change is the only one of readiness.
+    world.set(&uids[0], status("Running", "False"));
+    for uid in &uids[1..] {
+        world.set(uid, PodStatus { message: Some("new".to_owned()), ..status("Running", "True") });
+    }
+    world.until("all are written", |world| world.calls("PATCH") == 20).await;
+    assert_eq!(world.server.calls()[0], "PATCH default/pod-0");
+}
+
+/// A pod whose kill has ended, as the server shows it: phase and reason.
+fn phase_and_reason(pod: &Pod) -> (String, String) {
+    let status = pod.status.clone().unwrap_or_default();
+    (status.phase.unwrap_or_default(), status.reason.unwrap_or_default())
+}
+
+// behaviour: STW-2
+#[tokio::test(start_paused = true)]
+async fn final_phase_and_reason_of_a_kill_are_written_in_one_patch() {
+    let world = world();
+    let uid = world.make("web");
+    world.set(&uid, status("Running", "True"));
+    world.until("it runs", |world| world.phase("web") == "Running").await;
+    // The eviction is decided, its containers end one after the other, and the API server sees each step.
+    let evicted = PodStatus { reason: Some("Evicted".to_owned()), ..status("Failed", "True") };
+    world.set(&uid, evicted.clone());
+    sleep(Duration::from_secs(5)).await;
+    world.set(&uid, PodStatus { reason: Some("Evicted".to_owned()), ..status("Failed", "False") });
+    sleep(Duration::from_secs(5)).await;
+    let seen = phase_and_reason(&world.server.pod(&named("web")).unwrap());
+    assert_eq!(seen, ("Running".to_owned(), String::new()), "withheld while it may run");
+    world.server.forget_calls();
+    world.stopped(&uid);
+    world.until("it has failed", |world| world.phase("web") == "Failed").await;
+    let seen = phase_and_reason(&world.server.pod(&named("web")).unwrap());
+    assert_eq!(seen, ("Failed".to_owned(), "Evicted".to_owned()));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.server.calls(), ["PATCH default/web"]);
+}
+
 // behaviour: STW-2, STW-12, STW-13
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_is_over_when_nothing_runs_and_gone_when_nothing_is_left() {

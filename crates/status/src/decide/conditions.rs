@@ -6,7 +6,8 @@ mod resize;
 mod restarting_all;
 mod sandbox;
 
-use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use podspec::{RESIZE_IN_PROGRESS, RESIZE_PENDING};
 
@@ -88,6 +89,28 @@ pub fn conditions(
     all
 }
 
+/// Sets the `Ready` and `ContainersReady` conditions of a status anew; the others stay.
+pub(crate) fn update_ready(
+    pod: &Pod,
+    status: &mut PodStatus,
+    phase: Phase,
+    containers: &Containers,
+    now: Timestamp,
+) {
+    let containers_ready = ready::containers_ready(pod, phase, containers);
+    let ready = ready::ready(pod, &containers_ready, listed(status));
+    for (type_, claim) in [(READY, ready), (CONTAINERS_READY, containers_ready)] {
+        let old = find(Some(status), type_).cloned();
+        let Some(old) = old else { continue };
+        let generation = old.observed_generation;
+        let new = condition(type_, claim, Some(&old), generation, now);
+        let all = status.conditions.iter_mut().flatten();
+        for place in all.filter(|one| one.type_ == type_) {
+            *place = new.clone();
+        }
+    }
+}
+
 /// The conditions of others, as the API shows them. `DisruptionTarget` has two writers: the one that
 /// this node wrote wins, because it is not derived again.
 fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
@@ -112,21 +135,37 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
 
 /// A claim as the API shows it. The time of its last change stays while it says the same.
 fn published(input: &StatusInput<'_>, type_: &str, claim: Claim) -> PodCondition {
+    let old = find(input.base(), type_);
+    let mut generation = input.pod.metadata.generation.filter(|_| type_ != RESTARTING_ALL);
+    if type_ == RESIZE_IN_PROGRESS {
+        // It is about the specification that was allocated, not about later ones.
+        generation = old.and_then(|old| old.observed_generation).or(generation);
+    }
+    let generation = generation.filter(|generation| *generation != 0);
+    condition(type_, claim, old, generation, input.now)
+}
+
+fn condition(
+    type_: &str,
+    claim: Claim,
+    old: Option<&PodCondition>,
+    observed_generation: Option<i64>,
+    now: Timestamp,
+) -> PodCondition {
     let status = if claim.holds { TRUE } else { FALSE };
     // A resize waits anew when it waits for something else.
     let by_reason = matches!(type_, RESIZE_PENDING | RESIZE_IN_PROGRESS);
-    let unchanged = find(input.base(), type_).filter(|old| {
+    let unchanged = old.filter(|old| {
         old.status == status && (!by_reason || old.reason.as_deref() == claim.reason)
     });
     let since = unchanged.and_then(|old| old.last_transition_time.clone());
-    let generation = input.pod.metadata.generation.filter(|_| type_ != RESTARTING_ALL);
     PodCondition {
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: claim.reason.map(Into::into),
         message: claim.message,
-        observed_generation: generation.filter(|generation| *generation != 0),
-        last_transition_time: since.or(Some(Time(input.now))),
+        observed_generation,
+        last_transition_time: since.or(Some(Time(now))),
         last_probe_time: None,
     }
 }
@@ -137,6 +176,11 @@ fn listed(status: &PodStatus) -> &[PodCondition] {
 
 fn find<'a>(status: Option<&'a PodStatus>, type_: &str) -> Option<&'a PodCondition> {
     listed(status?).iter().find(|condition| condition.type_ == type_)
+}
+
+/// The status of a condition.
+pub(crate) fn status_of<'a>(status: Option<&'a PodStatus>, type_: &str) -> Option<&'a str> {
+    find(status, type_).map(|condition| condition.status.as_str())
 }
 
 /// Whether a condition is there and says yes.

@@ -448,6 +448,26 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     assert!(find(&world.status(), "PodResizeInProgress").is_none());
 }
 
+#[test]
+fn resize_in_progress_keeps_its_generation_until_cleared() {
+    let generation = |world: &World, type_: &str| {
+        find(&world.status(), type_).and_then(|condition| condition.observed_generation)
+    };
+    let mut world = World::new(pod("Always", &["a"]), vec![]);
+    world.pod.metadata.generation = Some(3);
+    world.resizes = true;
+    world.previous = Some(world.status());
+    // Another resize waits meanwhile.
+    world.pod.metadata.generation = Some(4);
+    world.pending = Some(PendingResize { infeasible: false, message: "no room".to_owned() });
+    assert_eq!(generation(&world, "PodResizeInProgress"), Some(3));
+    assert_eq!(generation(&world, "PodResizePending"), Some(4));
+    world.resizes = false;
+    world.previous = Some(world.status());
+    world.resizes = true;
+    assert_eq!(generation(&world, "PodResizeInProgress"), Some(4));
+}
+
 // behaviour: RSZ-25
 #[test]
 fn the_next_agent_reads_how_far_a_resize_was() {

@@ -11,7 +11,8 @@ use model::observed;
 use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
-use crate::decide::{mounts, readiness, reported, starting_over};
+use crate::decide::readiness::{self, ReadinessInput};
+use crate::decide::{mounts, reported, starting_over};
 
 /// Why the end of a container is not known.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
@@ -91,7 +92,7 @@ pub(crate) fn container_status(
     if let Some(failure) = failure {
         show_failure(&mut status, failure);
     }
-    readiness::set(kind, &mut status);
+    readiness::set(ReadinessInput { kind, container, probes: input.probes, old }, &mut status);
     status
 }
 
@@ -156,9 +157,9 @@ fn of_instance(
     let id = full_id(input, newest);
     let last = before
         .filter(|before| before.state == observed::ContainerState::Exited)
-        .map(|before| exit_of(input, before))
+        .map(|before| exit_of(input, before, old))
         .or_else(|| old.and_then(|old| last_end(old, &id)).cloned());
-    let state = state(newest, &id, old, || exit_of(input, newest));
+    let state = state(newest, &id, old, || exit_of(input, newest, old));
     // An end that nobody saw has no id: what is told of the newest instance is not told of one before it.
     let is_told =
         |end: &ContainerStateTerminated| is_unseen(end) && ended(Some(&state)) == Some(end);
@@ -272,17 +273,28 @@ fn is_unseen(end: &ContainerStateTerminated) -> bool {
     *end == unseen_end(UNSEEN_END)
 }
 
+/// The message that was reported of a terminated instance: why the agent killed it, which a restarted agent does not
+/// know.
+fn reported_message(old: &ContainerStatus, id: &str) -> Option<String> {
+    let ends = [ended(old.state.as_ref()), ended(old.last_state.as_ref())];
+    let mut ends = ends.into_iter().flatten();
+    ends.find(|end| end.container_id.as_deref() == Some(id))?.message.clone()
+}
+
 fn exit_of(
     input: &StatusInput<'_>,
     instance: &observed::ContainerStatus,
+    old: Option<&ContainerStatus>,
 ) -> ContainerStateTerminated {
+    let id = full_id(input, instance);
+    let reported = || old.and_then(|old| reported_message(old, &id));
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let time = |at: Option<Timestamp>| at.map(Time);
     ContainerStateTerminated {
-        container_id: Some(full_id(input, instance)),
+        message: text(&instance.message).or_else(reported),
+        container_id: Some(id),
         exit_code: instance.exit_code,
         reason: text(&instance.reason),
-        message: text(&instance.message),
         started_at: time(instance.started_at),
         finished_at: time(instance.finished_at),
         signal: None,

@@ -508,3 +508,26 @@ fn the_status_that_the_api_shows_is_the_one_before_where_there_is_no_other() {
     shown_by_api.status = Some(PodStatus { container_statuses: Some(old), ..PodStatus::default() });
     assert_eq!(shown(&World::new(shown_by_api, vec![]).first()).2, 3);
 }
+
+// behaviour: WHY-10
+#[test]
+fn reported_message_of_a_terminated_instance_is_kept() {
+    let message = |state: Option<&ContainerState>| state?.terminated.as_ref()?.message.clone();
+    let killed = observed::ContainerStatus {
+        message: "failed liveness probe".into(),
+        ..instance("main-0", Exited, 137)
+    };
+    let silent = instance("main-0", Exited, 137);
+    let first = main_of(vec![killed], None);
+    assert_eq!(message(first.state.as_ref()).as_deref(), Some("failed liveness probe"));
+    // A restarted agent does not know the message.
+    let second = main_of(vec![silent.clone()], Some(first.clone()));
+    assert_eq!(second.state, first.state);
+    let next = main_of(vec![instance("main-1", Running, 0), silent.clone()], Some(second));
+    assert_eq!(message(next.last_state.as_ref()).as_deref(), Some("failed liveness probe"));
+    let later = main_of(vec![instance("main-1", Running, 0), silent], Some(next.clone()));
+    assert_eq!(later.last_state, next.last_state);
+    // The message is about that instance.
+    let ended = main_of(vec![instance("main-1", Exited, 1)], Some(later));
+    assert_eq!(message(ended.state.as_ref()), None);
+}

@@ -9,6 +9,7 @@ use model::admission::PendingResize;
 use model::cgroup::CgroupValues;
 use model::observed;
 use model::pod_failure::PodFailure;
+use model::probe::PodProbes;
 
 /// All that a pod's status is made of.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +33,8 @@ pub struct StatusInput<'a> {
     pub resizing: Resizing<'a>,
     /// Whether its runtime can keep what is mounted below a read-only mount from being written too.
     pub recursive_read_only: bool,
+    /// Results of the pod's probes.
+    pub probes: &'a PodProbes,
     /// What is known of the node.
     pub node: &'a NodeFacts,
     /// The time now.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::admission::PendingResize;
 use model::cgroup::CgroupValues;
 use model::pod_failure::PodFailure;
+use model::probe::PodProbes;
 
 use crate::decide::input::{Resizing, Waiting};
 
@@ -24,6 +25,8 @@ pub struct StatusOverrides {
     pub resize: ResizeState,
     /// Whether the runtime supports recursive read-only mounts for the pod.
     pub recursive_read_only: bool,
+    /// Results of the pod's probes.
+    pub probes: PodProbes,
 }
 
 /// State of a pod's resize, for its conditions and reported resources.

@@ -1,9 +1,12 @@
 //! Which pod is written about next. Times are counted from any one beginning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PodStatus;
 use model::ids::PodUid;
+
+use crate::decide::conditions::{READY, TRUE, status_of};
 
 /// How many pods are written about at a time.
 const AT_A_TIME: usize = 8;
@@ -62,6 +65,8 @@ struct Pause {
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: BTreeMap<PodUid, Waiting>,
+    /// Pods whose readiness has changed: they are written before all others.
+    prioritized: BTreeSet<PodUid>,
     /// Being written, with the last change that came meanwhile.
     busy: BTreeMap<PodUid, Option<u64>>,
     /// How long each waits that was not written.
@@ -86,6 +91,15 @@ impl Queue {
         }
     }
 
+    /// Sets whether a pod is written before others.
+    pub fn prioritize(&mut self, uid: &PodUid, is_prioritized: bool) {
+        if is_prioritized {
+            self.prioritized.insert(uid.clone());
+        } else {
+            self.prioritized.remove(uid);
+        }
+    }
+
     /// The pod that is to be written about now, if any.
     pub fn take(&mut self, now: Duration) -> Option<PodUid> {
         let limit = if self.pause.is_some() { 1 } else { AT_A_TIME };
@@ -96,7 +110,9 @@ impl Queue {
         let ready =
             self.waiting.iter().filter(|(_, one)| one.not_before.is_none_or(|at| at <= now));
         let is_another = |uid: &PodUid| pause.is_none_or(|pause| pause.tried != *uid);
-        let (uid, _) = ready.max_by_key(|(uid, one)| (is_another(uid), one.change))?;
+        let (uid, _) = ready.max_by_key(|(uid, one)| {
+            (is_another(uid), self.prioritized.contains(*uid), one.change)
+        })?;
         let uid = uid.clone();
         self.waiting.remove(&uid);
         self.busy.insert(uid.clone(), None);
@@ -129,8 +145,9 @@ impl Queue {
                 for waiting in self.waiting.values_mut().filter(|one| one.for_server) {
                     waiting.not_before = None;
                 }
-                if let Some(change) = meanwhile {
-                    self.mark(uid, change);
+                match meanwhile {
+                    Some(change) => self.mark(uid, change),
+                    None => self.prioritize(uid, false),
                 }
             }
             Wrote::Later(time) => {
@@ -181,7 +198,14 @@ impl Queue {
     pub fn forget(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);
         self.waits.remove(uid);
+        self.prioritized.remove(uid);
     }
+}
+
+/// Whether a pod became ready, or is not ready any more, since the API server got its status: services send traffic by it.
+pub fn changes_readiness(api: Option<&PodStatus>, ours: &PodStatus) -> bool {
+    let is_ready = |status: Option<&PodStatus>| status_of(status, READY) == Some(TRUE);
+    is_ready(api) != is_ready(Some(ours))
 }
 
 #[cfg(test)]
@@ -210,6 +234,52 @@ mod tests {
         assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
         queue.done(&uid("a"), Wrote::Well, 5, now);
         assert_eq!(queue.take(now), None);
+    }
+
+    // behaviour: STW-49
+    #[test]
+    fn changed_readiness_is_written_before_newer_changes() {
+        let now = START;
+        let mut queue = Queue::default();
+        for (name, change) in [("ready", 1), ("a", 2), ("unready", 3), ("b", 4)] {
+            queue.mark(&uid(name), change);
+            queue.prioritize(&uid(name), name.ends_with("ready"));
+        }
+        let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
+        assert_eq!(order, [uid("unready"), uid("ready"), uid("b"), uid("a")]);
+        // A pod that could not be written stays before others, one that was written does not.
+        queue.done(&uid("unready"), Wrote::Well, 3, now);
+        queue.done(&uid("ready"), Wrote::Refused, 1, now);
+        for (name, change) in [("unready", 5), ("c", 6)] {
+            queue.mark(&uid(name), change);
+        }
+        let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now + FIRST_WAIT)).collect();
+        assert_eq!(order, [uid("ready"), uid("c"), uid("unready")]);
+    }
+
+    #[test]
+    fn readiness_changes_with_the_status_of_the_ready_condition_alone() {
+        let with = |status: &str, reason: &str| PodStatus {
+            conditions: Some(vec![k8s_openapi::api::core::v1::PodCondition {
+                type_: "Ready".to_owned(),
+                status: status.to_owned(),
+                reason: Some(reason.to_owned()),
+                ..Default::default()
+            }]),
+            ..PodStatus::default()
+        };
+        let none = PodStatus::default();
+        let rows = [
+            (Some(with("False", "a")), with("True", "a"), true),
+            (Some(with("True", "a")), with("False", "a"), true),
+            (Some(with("True", "a")), with("True", "b"), false),
+            (Some(none.clone()), with("True", "a"), true),
+            (None, with("False", "a"), false),
+            (None, none, false),
+        ];
+        for (api, ours, expected) in rows {
+            assert_eq!(changes_readiness(api.as_ref(), &ours), expected, "{api:?} {ours:?}");
+        }
     }
 
     #[test]

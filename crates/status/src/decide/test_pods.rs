@@ -14,6 +14,7 @@ use model::ids::PodName;
 use model::labels;
 use model::observed::{self, SandboxState, SandboxStatus};
 use model::pod_failure::PodFailure;
+use model::probe::PodProbes;
 
 use crate::decide::{NodeFacts, Resizing, StatusInput, Waiting, pod_status};
 
@@ -192,6 +193,7 @@ pub(crate) struct World {
     pub(crate) resize_error: Option<&'static str>,
     pub(crate) cgroup: Option<model::cgroup::CgroupValues>,
     pub(crate) recursive_read_only: bool,
+    pub(crate) probes: PodProbes,
     pub(crate) node: NodeFacts,
     pub(crate) now: Timestamp,
 }
@@ -223,6 +225,7 @@ impl World {
             resize_error: None,
             cgroup: None,
             recursive_read_only: false,
+            probes: PodProbes::default(),
             node,
             now: at(NOW),
         }
@@ -261,6 +264,7 @@ impl World {
                 memory_requests: None,
             },
             recursive_read_only: self.recursive_read_only,
+            probes: &self.probes,
             node: &self.node,
             now: self.now,
         }

@@ -75,6 +75,13 @@ pub fn write(input: &WriteInput<'_>) -> Write {
     if goes && is_over && input.finished { Write::Delete } else { Write::Nothing }
 }
 
+/// Whether the API server's status of a pod differs from the one that it should have; upstream's `needsReconcile`.
+pub fn needs_reconcile(api: &Pod, ours: &PodStatus, may_run: bool, now: Timestamp) -> bool {
+    let none = PodStatus::default();
+    let merged = merge(&MergeInput { api, ours, may_run, now });
+    !is_same(api.status.as_ref().unwrap_or(&none), &merged)
+}
+
 /// Whether nobody waits for a status: a pod that has just come is about to start, or all that was seen is that
 /// its specification changed, as by its deletion.
 fn says_nothing_new(api: &PodStatus, merged: &PodStatus) -> bool {
