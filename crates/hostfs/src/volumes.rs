@@ -25,7 +25,7 @@ use model::ports::volumes::{
     VolumeHost, Written,
 };
 use model::volume::{Ownership, Payload, Place};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fstat};
 use rustix::mount::UnmountFlags;
 
 use crate::{Host, program};
@@ -218,6 +218,11 @@ impl VolumeHost for HostVolumes {
             ownership::apply(place::open_place(&place, place::LISTED)?, ownership, &*progress)
         };
         self.host.call_within(WALK, "set the group of", &path, work).await
+    }
+
+    async fn group(&self, place: &Place) -> Result<u32, FileError> {
+        let work = |place: &Place| Ok(fstat(&place::open_place(place, place::NAMED)?)?.st_gid);
+        self.at("look at", place, work).await
     }
 
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {

@@ -1,8 +1,10 @@
 //! The volumes of a container that is about to be created.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use model::chain::Chain;
 use model::ports::volumes::SubpathError;
 use model::wanted::{Device, Mount};
@@ -10,12 +12,15 @@ use podspec::view;
 use tracing::error;
 
 use crate::decide::{
-    ConfigError, MountContext, MountedVolume, SubpathMount, VolumeMountPlan, used_volumes,
-    volume_devices, volume_mounts,
+    ConfigError, EnvFile, EnvFileRead, MountContext, MountedVolume, SubpathMount, VolumeMountPlan,
+    env_files, used_volumes, volume_devices, volume_mounts,
 };
 use crate::image_volumes::ImageVolumes;
 use crate::start_context::StartContext;
 use crate::volumes::PodVolumes;
+
+/// The longest file that defines variables. Upstream has no limit, so a container can exhaust its memory.
+const MOST_OF_ENV_FILE: u64 = 16 * 1024 * 1024;
 
 /// What a container gets of its volumes.
 #[derive(Debug)]
@@ -61,6 +66,37 @@ impl ContainerVolumes {
         }
         let groups = self.volumes.groups(&view::uid(starting.pod));
         Ok(ContainerVolumeMounts { mounts, devices, groups })
+    }
+
+    /// The files that variables of a container come from.
+    pub(crate) async fn env_files(
+        &self,
+        starting: &StartContext<'_>,
+    ) -> BTreeMap<EnvFile, EnvFileRead> {
+        let files = env_files(starting.container).into_iter();
+        let read = files.map(|file| async move {
+            let read = self.env_file(starting, &file).await;
+            (file, read)
+        });
+        join_all(read).await.into_iter().collect()
+    }
+
+    async fn env_file(&self, starting: &StartContext<'_>, file: &EnvFile) -> EnvFileRead {
+        let uid = view::uid(starting.pod);
+        let volume = self.volumes.mounted(&uid, &file.volume);
+        let is_directory =
+            |volume: &MountedVolume| !volume.is_block && !volume.host_path.as_os_str().is_empty();
+        let Some(volume) = volume.filter(is_directory) else { return EnvFileRead::NoVolume };
+        let (root, path) = (&volume.host_path, Path::new(&file.path));
+        match self.volumes.read_file(root, path, MOST_OF_ENV_FILE).await {
+            Ok(content) => EnvFileRead::Read { path: root.join(path), content },
+            Err(failure) => {
+                let pod = view::pod_name(starting.pod);
+                let (container, volume) = (&starting.container.name, &file.volume);
+                error!(%pod, %uid, container, volume, error = %Chain(&failure), "Cannot read env file");
+                EnvFileRead::Failed
+            }
+        }
     }
 
     fn mounted(

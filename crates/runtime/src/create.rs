@@ -42,6 +42,8 @@ pub(crate) struct Made {
     pub(crate) runs: bool,
     /// Whether an earlier attempt made it.
     pub(crate) adopted: bool,
+    /// Its restart count.
+    pub(crate) number: u32,
 }
 
 /// What all attempts to make a container have in common.
@@ -96,7 +98,8 @@ impl ContainerCreator {
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
             info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
             let log_path = LogLayout::container_log(&waiting.name, number);
-            return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
+            let id = waiting.id.clone();
+            return Ok(Made { id, log_path, runs: false, adopted: true, number });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
             let removed = self.remover.never_started(starting, &unused.id, "never-started").await;
@@ -126,7 +129,7 @@ impl ContainerCreator {
                 .create_container(&sandbox.id, &config, &sandbox.config)
                 .await;
             let error = match made {
-                Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false }),
+                Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false, number }),
                 Err(error) => error,
             };
             if !error.is_name_taken() || names == MOST_NAMES {
@@ -136,10 +139,10 @@ impl ContainerCreator {
             let found = self.named(starting, number).await.map_err(StartError::Create)?;
             match taken_container(found.as_ref(), container, &sandbox.id) {
                 TakenContainer::Start(id) => {
-                    return Ok(Made { id, log_path, runs: false, adopted: true });
+                    return Ok(Made { id, log_path, runs: false, adopted: true, number });
                 }
                 TakenContainer::Runs(id) => {
-                    return Ok(Made { id, log_path, runs: true, adopted: true });
+                    return Ok(Made { id, log_path, runs: true, adopted: true, number });
                 }
                 TakenContainer::Remove(id) => {
                     // One that does not go keeps its name to itself.
@@ -164,10 +167,11 @@ impl ContainerCreator {
     ) -> Result<Prepared, StartError> {
         let StartContext { pod, container, sandbox, .. } = *starting;
         let target = target(starting)?;
-        let api = match &self.api {
+        let mut api = match &self.api {
             Some(api) => api.facts(pod, container).await.map_err(StartError::Config)?,
             None => ApiFacts::default(),
         };
+        api.files = self.volumes.env_files(starting).await;
         let node_ips = self.host_ips.host_ips();
         let (ips, node) = (&sandbox.ips, &*self.node);
         let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };

@@ -22,13 +22,13 @@ mod environment_tests;
 mod ephemeral_containers;
 mod field_ref;
 mod go_json;
-pub(crate) mod go_path;
 mod grace;
 mod hook;
 mod hook_words;
 mod hostname;
 mod hosts;
 mod init_containers;
+mod kill_cause;
 pub(crate) mod kill_words;
 mod late_winner;
 mod needs;
@@ -87,8 +87,9 @@ pub use hook::{Hook, HookError, HttpHook, hook, needs_address, sleeps};
 pub(crate) use hook_words::{HookedContainer, exited, timed_out};
 pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
 pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};
+pub(crate) use kill_cause::{KillCause, Restart};
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
-pub(crate) use model::go_text;
+pub(crate) use model::{go_path, go_text};
 pub use needs::{Needs, needs};
 pub use node::NodeSettings;
 pub use orphans::orphaned_directories;
@@ -99,7 +100,7 @@ pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, is_looked_for, with_default_tag};
 pub use pull_size::size_class;
-pub use reasons::{KillPod, KillReason, StartReason};
+pub use reasons::{KillPod, KillReason, PodEnd, StartReason};
 pub use resize::{
     ContainerResize, MemoryUse, below_usage, is_resizing, raised, smaller_memory_limit,
     told_to_sandbox,

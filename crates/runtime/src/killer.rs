@@ -16,6 +16,7 @@ use model::observed::{ContainerStatus, PodStatus};
 use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
+use model::ports::incidents::{Incident, IncidentKind, IncidentRecord};
 use model::ports::runtime::{ContainerService, SandboxService};
 use podspec::view;
 use tokio::time::{Instant, timeout};
@@ -23,14 +24,22 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    ContainerKill, ContainerReset, GraceBudget, KillReason, sleeps, stop_grace, termination_order,
+    ContainerKill, ContainerReset, GraceBudget, KillCause, KillReason, PodEnd, sleeps, stop_grace,
+    termination_order,
 };
 use crate::error::SyncError;
 use crate::hooks::{HookRunner, Hooked};
+use crate::killed_instances::KilledInstances;
 use crate::report::{Reporter, role};
 
 /// How long a hook that has outlived its container may take to say what became of it.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
+
+/// The rule of kills so that all containers of a pod restart.
+const RESTART_ALL: &str = "restart-all-containers";
+
+/// The rule of kills after a failed postStart hook.
+const POST_START_FAILED: &str = "post-start-hook-failed";
 
 /// A container that ends.
 struct Doomed<'a> {
@@ -43,10 +52,17 @@ struct Doomed<'a> {
     grace: Option<Duration>,
     /// What people are told, if anything.
     message: Option<String>,
+    /// Why it ends, for the journal.
+    cause: KillCause,
 }
 
 impl<'a> Doomed<'a> {
-    fn of(pod: &'a Pod, status: &'a PodStatus, instance: &'a ContainerStatus) -> Self {
+    fn of(
+        pod: &'a Pod,
+        status: &'a PodStatus,
+        instance: &'a ContainerStatus,
+        cause: KillCause,
+    ) -> Self {
         Self {
             pod,
             id: &instance.id,
@@ -55,6 +71,20 @@ impl<'a> Doomed<'a> {
             why: None,
             grace: None,
             message: Some(format!("Stopping container {}", instance.name)),
+            cause,
+        }
+    }
+
+    fn incident(&self, grace: Duration) -> Incident {
+        Incident {
+            kind: IncidentKind::Kill,
+            pod: view::pod_name(self.pod),
+            uid: view::uid(self.pod),
+            container: self.container.name.clone(),
+            id: self.id.to_string(),
+            rule: self.cause.rule.into(),
+            detail: self.cause.detail_with(grace),
+            at: None,
         }
     }
 
@@ -91,21 +121,25 @@ pub struct PodKiller {
     pub(crate) hooks: Arc<HookRunner>,
     pub(crate) host_ips: Arc<dyn HostIps>,
     pub(crate) events: Arc<dyn Events>,
+    pub(crate) incidents: Arc<dyn IncidentRecord>,
+    /// Why containers were killed.
+    pub(crate) killed: KilledInstances,
 }
 
 impl PodKiller {
     /// Ends everything of a pod that may run: its containers side by side, sidecars after those they
     /// serve; then its sandboxes, so that the network is there until the last process is gone. `grace`
-    /// is what whoever kills the pod asks for; else the pod says.
+    /// replaces the grace period of the pod. `rule` is recorded.
     pub async fn pod(
         &self,
         pod: &Pod,
         status: &PodStatus,
         grace: Option<Duration>,
+        rule: &'static str,
     ) -> Result<(), SyncError> {
         // As upstream, a container that could not be stopped does not spare the sandbox: stopping that
         // ends whatever is left in it. Failures are told all the same, so that somebody looks.
-        let mut failures = self.kill_containers(pod, status, grace).await;
+        let mut failures = self.kill_containers(pod, status, grace, rule).await;
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
             match self.sandboxes.stop_pod_sandbox(&sandbox.id).await {
@@ -126,6 +160,7 @@ impl PodKiller {
         pod: &Pod,
         status: &PodStatus,
         grace: Option<Duration>,
+        rule: &'static str,
     ) -> Vec<SyncError> {
         let running: Vec<&ContainerStatus> = status.maybe_running().collect();
         let names: Vec<&str> = running.iter().map(|instance| &*instance.name).collect();
@@ -138,7 +173,8 @@ impl PodKiller {
                 let turn = async {
                     join_all(order.iter().map(|before| ended[*before].cancelled())).await;
                 };
-                let doomed = Doomed { grace, ..Doomed::of(pod, status, instance) };
+                let cause = KillCause::of(rule);
+                let doomed = Doomed { grace, ..Doomed::of(pod, status, instance, cause) };
                 let killed = self.kill_in_turn(&doomed, turn).await;
                 if killed.is_ok() {
                     ended[place].cancel();
@@ -161,9 +197,10 @@ impl PodKiller {
         let init = role(pod, &kill.name).is_init();
         let doomed = Doomed {
             why: Some(kill.why),
-            message: Some(kill.why.message(init, &kill.name, kill.restarts)),
-            ..Doomed::of(pod, status, instance)
+            message: Some(kill.message(init)),
+            ..Doomed::of(pod, status, instance, kill.cause())
         };
+        self.killed.add(status, kill);
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
@@ -179,7 +216,7 @@ impl PodKiller {
         let doomed = Doomed {
             grace: Some(Duration::ZERO),
             message: Some("killing".to_owned()),
-            ..Doomed::of(pod, status, instance)
+            ..Doomed::of(pod, status, instance, KillCause::of(RESTART_ALL))
         };
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
@@ -194,6 +231,7 @@ impl PodKiller {
             why: None,
             grace: None,
             message: Some("FailedPostStartHook".to_owned()),
+            cause: KillCause::of(POST_START_FAILED),
         };
         if let Err(error) = self.kill_in_turn(&doomed, std::future::ready(())).await {
             let container = &hooked.container.name;
@@ -220,7 +258,8 @@ impl PodKiller {
             ..PodSpec::default()
         });
         let status = PodStatus::empty(uid.clone());
-        let doomed = Doomed { message: None, ..Doomed::of(&pod, &status, instance) };
+        let cause = KillCause::of(PodEnd::Orphaned.rule());
+        let doomed = Doomed { message: None, ..Doomed::of(&pod, &status, instance, cause) };
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
@@ -237,6 +276,7 @@ impl PodKiller {
                 .event(Normal, "Killing", message);
         }
         let grace = stop_grace(doomed.pod, Some(&doomed.container), doomed.why, doomed.grace);
+        self.incidents.record_incident(doomed.incident(grace));
         let mut budget = GraceBudget::new(grace);
         let mut hook = pin!(self.pre_stop(doomed, grace));
         let begun = Instant::now();

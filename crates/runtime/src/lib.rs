@@ -32,6 +32,7 @@ mod error_tests;
 mod hooks;
 mod image;
 mod image_volumes;
+mod killed_instances;
 mod killer;
 mod layout;
 mod metrics;

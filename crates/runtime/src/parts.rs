@@ -10,6 +10,7 @@ use model::ports::clock::WallClock;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::HttpGet;
+use model::ports::incidents::IncidentRecord;
 use model::ports::runtime::Runtime;
 
 use crate::actuated::Actuated;
@@ -21,6 +22,7 @@ use crate::create::ContainerCreator;
 use crate::decide::{Backoff, BackoffLimits, NodeSettings};
 use crate::hooks::HookRunner;
 use crate::image::{ImageParts, ImageProvider};
+use crate::killed_instances::KilledInstances;
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
 use crate::remover::ContainerRemover;
@@ -45,6 +47,8 @@ pub struct PodRuntimeParts {
     pub events: Arc<dyn Events>,
     /// Records the events of the node.
     pub node_events: Arc<dyn NodeEvents>,
+    /// Records kills and restarts.
+    pub incidents: Arc<dyn IncidentRecord>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// The directories of logs.
@@ -84,6 +88,8 @@ impl PodRuntimeParts {
             hooks: Arc::clone(&hooks),
             host_ips: Arc::clone(&self.host_ips),
             events: Arc::clone(&self.events),
+            incidents: Arc::clone(&self.incidents),
+            killed: KilledInstances::default(),
         });
         (hooks, killer)
     }
@@ -176,6 +182,7 @@ impl PodRuntimeParts {
             killer,
             remover,
             events: self.events,
+            incidents: self.incidents,
             clock: self.clock,
             metrics: self.metrics,
         }

@@ -18,8 +18,8 @@ use tracing::{info, warn};
 
 use crate::cgroups::PodCgroups;
 use crate::decide::{
-    CgroupFacts, CgroupPlan, ContainerStart, PodActions, Progress, SandboxPlan, Sizes, SyncContext,
-    needs, pod_actions,
+    CgroupFacts, CgroupPlan, ContainerStart, PodActions, PodEnd, Progress, SandboxPlan, Sizes,
+    SyncContext, needs, pod_actions,
 };
 use crate::error::{ReleaseError, ResizeError, SyncError};
 use crate::image::EarlyLook;
@@ -175,13 +175,20 @@ impl PodRuntime {
         pod: &Pod,
         status: &PodStatus,
         grace: Option<Duration>,
+        why: PodEnd,
     ) -> Result<(), SyncError> {
-        self.killer.pod(pod, status, grace).await
+        self.killer.pod(pod, status, grace, why.rule()).await
+    }
+
+    /// Why instances of a pod were killed, for those that left no termination message.
+    pub fn kill_messages(&self, uid: &PodUid) -> BTreeMap<ContainerId, String> {
+        self.killer.killed.messages(uid)
     }
 
     /// Releases what the node holds for a pod of which nothing is left in the runtime.
     pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
         self.resizer.forget(pod).await;
+        self.killer.killed.forget(&view::uid(pod));
         self.setup.unregister_objects(pod);
         self.setup.release_cgroup(pod).await?;
         self.sandboxes.release_users(pod).await
@@ -320,7 +327,7 @@ impl PodRuntime {
         }
         if let Some(why) = actions.kill_pod {
             info!(pod = %view::pod_name(pod), uid = %status.uid, %why, "stopping what is left of a pod");
-            self.killer.pod(pod, status, None).await?;
+            self.killer.pod(pod, status, None, why.rule()).await?;
         }
         for kill in &actions.kill {
             self.killer.container(pod, status, kill).await?;

@@ -10,6 +10,7 @@ use model::observed::ContainerState;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
+use model::ports::incidents::{Incident, IncidentKind, IncidentRecord};
 use model::ports::runtime::{Code, ContainerService, RuntimeError};
 use podspec::view;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,8 @@ use tracing::{info, warn};
 use crate::container_files::ContainerFiles;
 use crate::create::{ContainerCreator, Made};
 use crate::decide::{
-    Backoff, ContainerStart, PodActions, Role, SandboxPlan, SyncContext, Turn, sleeps,
+    Backoff, ContainerStart, PodActions, Restart, Role, SandboxPlan, StartReason, SyncContext,
+    Turn, sleeps,
 };
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, HookRunner, Hooked};
@@ -61,8 +63,18 @@ pub(crate) struct ContainerStarter {
     pub(crate) killer: Arc<PodKiller>,
     pub(crate) remover: Arc<ContainerRemover>,
     pub(crate) events: Arc<dyn Events>,
+    pub(crate) incidents: Arc<dyn IncidentRecord>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
+}
+
+/// A container that was started.
+struct Started {
+    id: ContainerId,
+    /// Its restart count.
+    count: u32,
+    /// The back-off that it waited.
+    waited: Option<Duration>,
 }
 
 /// What to start, and where.
@@ -106,8 +118,9 @@ impl ContainerStarter {
                 StartContext { pod, container: &container, role, status, sandbox, cancel };
             let name = &container.name;
             match self.start_in_turn(&starting, early.take()).await {
-                Ok(id) => {
-                    let pod = view::pod_name(pod);
+                Ok(started) => {
+                    self.record_restart(&starting, start.why, &started);
+                    let (pod, id) = (view::pod_name(pod), &started.id);
                     info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "container runs");
                 }
                 Err(error) => {
@@ -141,8 +154,8 @@ impl ContainerStarter {
         &self,
         starting: &StartContext<'_>,
         early: Option<EarlyLook>,
-    ) -> Result<ContainerId, StartError> {
-        self.wait_its_turn(starting)?;
+    ) -> Result<Started, StartError> {
+        let waited = self.wait_its_turn(starting)?;
         let metrics = &self.metrics;
         metrics.container_starts(starting.role);
         let started = self.start(starting, early).await;
@@ -151,14 +164,35 @@ impl ContainerStarter {
         {
             metrics.container_did_not_start(starting.role, error.label());
         }
-        started
+        let (id, count) = started?;
+        Ok(Started { id, count, waited })
+    }
+
+    /// Records the start of a container that was started before.
+    fn record_restart(&self, starting: &StartContext<'_>, why: StartReason, started: &Started) {
+        let StartContext { pod, container, status, .. } = *starting;
+        let ended = status.latest_ended(&container.name);
+        let killed = ended.and_then(|ended| self.killer.killed.rule(&status.uid, &ended.id));
+        let Started { count, waited, .. } = *started;
+        let restart = Restart { why, ended, killed, count, waited };
+        let Some((rule, detail)) = restart.cause() else { return };
+        self.incidents.record_incident(Incident {
+            kind: IncidentKind::Restart,
+            pod: view::pod_name(pod),
+            uid: status.uid.clone(),
+            container: container.name.clone(),
+            id: started.id.to_string(),
+            rule: rule.into(),
+            detail,
+            at: None,
+        });
     }
 
     async fn start(
         &self,
         starting: &StartContext<'_>,
         early: Option<EarlyLook>,
-    ) -> Result<ContainerId, StartError> {
+    ) -> Result<(ContainerId, u32), StartError> {
         let StartContext { pod, container, sandbox, cancel, .. } = *starting;
         let report = self.reporter(pod, &container.name);
         // From before it is looked for until a container has it: nobody may take it meanwhile.
@@ -199,7 +233,7 @@ impl ContainerStarter {
         if !made.runs {
             self.post_start(starting, &made.id, &watched).await?;
         }
-        Ok(made.id)
+        Ok((made.id, made.number))
     }
 
     fn count_image_volumes<T>(
@@ -281,19 +315,20 @@ impl ContainerStarter {
     }
 
     /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
-    /// with it still running, did not fail.
-    fn wait_its_turn(&self, starting: &StartContext<'_>) -> Result<(), StartError> {
+    /// with it still running, did not fail. Returns the back-off that it waited.
+    fn wait_its_turn(&self, starting: &StartContext<'_>) -> Result<Option<Duration>, StartError> {
         let StartContext { pod, container, status, .. } = starting;
         let ended = status.latest_ended(&container.name);
-        let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(()) };
+        let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(None) };
         let image = container.image.clone().unwrap_or_default();
         let resources = serde_json::to_string(&container.resources).unwrap_or_default();
         let key = (status.uid.clone(), container.name.clone(), image, resources);
         let now = self.clock.now();
         let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
         restarts.expire(now);
+        let waited = restarts.delay(&key, finished);
         match restarts.turn(&key, finished, now) {
-            Turn::Now => Ok(()),
+            Turn::Now => Ok(waited),
             Turn::NotBefore { at, delay } => {
                 let (container, name) = (container.name.clone(), view::pod_name(pod));
                 let pod = format!("{}_{}({})", name.name, name.namespace, status.uid);

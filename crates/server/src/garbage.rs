@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use hyper::StatusCode;
-use journal::Query as Meant;
+use journal::{Found, Query as Meant};
 
 use crate::parts::Parts;
 use crate::query::Query;
@@ -29,6 +29,19 @@ pub(crate) async fn run(parts: &Parts) -> Answer {
 
 /// What was removed.
 pub(crate) async fn why(parts: &Parts, query: &Query) -> Answer {
+    search(query, |meant, limit| parts.removals.why(meant, limit)).await
+}
+
+/// What happened to a pod or container.
+pub(crate) async fn history(parts: &Parts, query: &Query) -> Answer {
+    search(query, |meant, limit| parts.removals.history(meant, limit)).await
+}
+
+/// Searches the journal for what a query names.
+async fn search<F>(query: &Query, search: impl FnOnce(Meant, usize) -> F) -> Answer
+where
+    F: Future<Output = Result<Found, String>>,
+{
     let Some(what) = query.get("what").filter(|what| !what.trim().is_empty()) else {
         return problem(StatusCode::BAD_REQUEST, "what is asked about? say so with what=");
     };
@@ -40,7 +53,7 @@ pub(crate) async fn why(parts: &Parts, query: &Query) -> Answer {
             return problem(StatusCode::BAD_REQUEST, message);
         }
     };
-    match parts.removals.why(Meant::new(what), limit).await {
+    match search(Meant::new(what), limit).await {
         Ok(found) => json(StatusCode::OK, &WhyAnswer { what: what.to_owned(), found }),
         Err(message) => problem(StatusCode::INTERNAL_SERVER_ERROR, message),
     }

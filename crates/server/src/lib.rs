@@ -18,6 +18,7 @@
 //!  GET /pods                      all pods, with their status and last event, and refused manifests
 //!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED, REFUSED as it happens
 //!  GET /events[?pod=NS/NAME]      the last events of pods
+//!  GET /why?what=[&limit=]        what happened to that pod or container, when and why
 //!  GET /logs/{namespace}/{pod}/{container}?follow=&previous=&tailLines=&sinceSeconds=&timestamps=
 //!  GET /exec/{namespace}/{pod}/{container}?command=&input=&output=&error=&tty=   upgraded to a WebSocket or SPDY
 //!  GET /portForward/{namespace}/{pod}?port=                                     the same

@@ -65,6 +65,8 @@ pub struct NodeApiParts {
     pub health: Arc<dyn HealthChecks>,
     /// The agent's metrics.
     pub metrics: Arc<dyn MetricsText>,
+    /// The metrics of probes.
+    pub probe_metrics: Arc<dyn MetricsText>,
     /// How much the agent logs.
     pub verbosity: Arc<dyn Verbosity>,
     /// The system's log directory.
@@ -182,7 +184,7 @@ impl NodeApi {
             Endpoint::Pods => pod_list::pods(&*parts.pods),
             Endpoint::RunningPods => pod_list::running(&*parts.running),
             Endpoint::Metrics => pages::metrics(parts.metrics.text(), parts.started),
-            Endpoint::MetricsProbes => pages::metrics(String::new(), parts.started),
+            Endpoint::MetricsProbes => pages::metrics(parts.probe_metrics.text(), parts.started),
             Endpoint::MetricsSlis => self.slis.page(request.method(), parts.started),
             Endpoint::StatsSummary | Endpoint::MetricsCadvisor | Endpoint::MetricsResource => {
                 pages::not_implemented()

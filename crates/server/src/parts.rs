@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodUid};
 use model::ports::clock::WallClock;
 use model::ports::logs::ContainerLogs;
+use model::probe::ProbeReport;
 use model::program::{HealthChecks, Verbosity};
 use tokio::sync::watch;
 
@@ -61,6 +62,12 @@ pub trait PodView: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The state of a pod's probes.
+    fn probes(&self, pod: &PodUid) -> Vec<ProbeReport> {
+        let _ = pod;
+        Vec::new()
+    }
+
     /// Manifests that do not have their way.
     fn refused(&self) -> Vec<RefusedManifest>;
 
@@ -86,6 +93,9 @@ pub trait MetricsText: Debug + Send + Sync {
 pub trait Removals: Debug + Send + Sync {
     /// The newest entries that are meant; the error says why they are unknown.
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String>;
+
+    /// The same with incidents: kills, restarts and rejections.
+    async fn history(&self, query: Query, limit: usize) -> Result<Found, String>;
 }
 
 /// Garbage collection.

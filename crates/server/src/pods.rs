@@ -32,6 +32,8 @@ impl PodSnapshot {
             pod: self.pod.joined(),
             last_event: self.last_event.clone(),
             waiting_volumes: self.waiting_volumes.clone(),
+            // They change with every attempt: only a list has them.
+            probes: Vec::new(),
         }
     }
 }
@@ -48,7 +50,12 @@ fn snapshot(parts: &Parts) -> BTreeMap<PodUid, PodSnapshot> {
 
 /// All pods.
 pub(crate) fn list(parts: &Parts) -> Answer {
-    let items = snapshot(parts).values().map(PodSnapshot::item).collect();
+    let snapshot = snapshot(parts);
+    let item = |(uid, snapshot): (&PodUid, &PodSnapshot)| PodItem {
+        probes: parts.pods.probes(uid),
+        ..snapshot.item()
+    };
+    let items = snapshot.iter().map(item).collect();
     json(StatusCode::OK, &PodItems { items, refused: parts.pods.refused() })
 }
 

@@ -37,12 +37,12 @@ pub(crate) async fn answer(
     let wanted = match segments[..] {
         ["debug", "flags", "v"] => Method::PUT,
         ["gc", "run"] => Method::POST,
-        ["pods" | "events" | "healthz" | "metrics" | "version"] | ["gc", "plan" | "why"] => {
-            Method::GET
-        }
+        ["pods" | "events" | "why" | "healthz" | "metrics" | "version"]
+        | ["gc", "plan" | "why"]
+        | ["exec", _, _, _]
+        | ["portForward", _, _] => Method::GET,
         // With fewer names than it takes, the answer says which is missing.
         ["logs", ref names @ ..] if names.len() <= 3 => Method::GET,
-        ["exec", _, _, _] | ["portForward", _, _] => Method::GET,
         _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
     };
     if request.method() != wanted {
@@ -52,6 +52,7 @@ pub(crate) async fn answer(
         ["pods"] if query.is_on("watch") => pods::watch(parts),
         ["pods"] => pods::list(&parts),
         ["events"] => events(&parts, query.get("pod")),
+        ["why"] => garbage::history(&parts, &query).await,
         ["logs", ref names @ ..] => {
             let name = |index: usize| names.get(index).copied().unwrap_or_default();
             let of = LogOf { namespace: name(0), pod: name(1), container: name(2) };

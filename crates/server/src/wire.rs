@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use journal::{Found, Inputs};
+use model::probe::ProbeReport;
 use serde::{Deserialize, Serialize};
 
 /// The socket's path below the root directory.
@@ -45,6 +46,9 @@ pub struct PodItem<P> {
     /// The volumes that it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub waiting_volumes: Vec<WaitingVolume>,
+    /// Its probes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub probes: Vec<ProbeReport>,
 }
 
 /// A volume that a pod waits for.

@@ -53,8 +53,10 @@ pub(crate) struct MountRequest {
     pub(crate) spec: Arc<VolumeSpec>,
     /// The content that was written last.
     pub(crate) before: Option<Content>,
-    /// Whether another pod has it mounted.
+    /// Whether another pod has it mounted, or mounts it.
     pub(crate) is_in_use_elsewhere: bool,
+    /// Whether containers of another pod use it.
+    pub(crate) is_shared: bool,
 }
 
 /// The content of a volume as it was written.

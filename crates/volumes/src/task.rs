@@ -108,9 +108,13 @@ impl Shared {
             }
             for (_, request) in &mut starts.mount[first..] {
                 let id = &request.spec.id;
-                let mut others = pods.iter().filter(|(other, _)| **other != uid);
-                request.is_in_use_elsewhere = request.spec.persistent.is_some()
-                    && others.any(|(_, other)| other.volumes.is_in_use(id));
+                if request.spec.persistent.is_none() {
+                    continue;
+                }
+                let others = || pods.iter().filter(|(other, _)| **other != uid);
+                request.is_in_use_elsewhere =
+                    others().any(|(_, other)| other.volumes.is_in_use(id));
+                request.is_shared = others().any(|(_, other)| other.volumes.is_mounted(id));
             }
         }
         (starts, state.timers.first().map(|(at, _)| *at))
@@ -250,10 +254,14 @@ impl Starts {
             match (operation, record.pod.clone(), record.specs.get(&id)) {
                 (Operation::Mount, Some(pod), Some(spec)) => {
                     let (spec, before) = (Arc::clone(spec), record.written.get(&id).cloned());
-                    self.mount.push((
-                        uid.clone(),
-                        MountRequest { pod, spec, before, is_in_use_elsewhere: false },
-                    ));
+                    let request = MountRequest {
+                        pod,
+                        spec,
+                        before,
+                        is_in_use_elsewhere: false,
+                        is_shared: false,
+                    };
+                    self.mount.push((uid.clone(), request));
                 }
                 (Operation::Mount, ..) => {
                     let unknown = Outcome::Failed("the volume is not determined".to_owned());

@@ -13,7 +13,7 @@ use super::merge::same_specification;
 /// A pod of the API server.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// As it was heard last.
+    /// As it was update last.
     copy: Arc<Pod>,
     /// As it is to be run: the same object as long as nothing changed but what is told of it.
     wanted: Arc<Pod>,
@@ -21,7 +21,7 @@ struct Entry {
     number: u64,
 }
 
-/// The pods that are bound to this node, as far as was heard.
+/// The pods that are bound to this node, as far as was update.
 #[derive(Debug, Default)]
 pub struct ApiPods {
     pods: BTreeMap<PodUid, Entry>,
@@ -47,7 +47,7 @@ struct Listing {
 
 /// What a change came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Heard {
+pub struct SourceUpdate {
     /// Whether any pod is different in anything.
     pub changed: bool,
     /// Whether the pods that are to be run are others, or others of their kind.
@@ -57,19 +57,19 @@ pub struct Heard {
 }
 
 impl ApiPods {
-    /// Takes in what was heard. A list counts once it was told to its end: before that it is not known
+    /// Takes in what was update. A list counts once it was told to its end: before that it is not known
     /// who is gone, and two pods could have one name.
-    pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> Heard {
+    pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> SourceUpdate {
         match (change, &mut self.listing) {
             (Change::Restarted, listing) => {
                 *listing = Some(Listing::default());
-                Heard::default()
+                SourceUpdate::default()
             }
             (Change::Applied(pod), Some(listing)) => {
                 let uid = view::uid(&pod);
                 listing.unread.remove(&uid);
                 listing.pods.insert(uid, pod);
-                Heard::default()
+                SourceUpdate::default()
             }
             (Change::Unread(uid), Some(listing)) => {
                 // As it was: it is not gone.
@@ -78,16 +78,16 @@ impl ApiPods {
                 } else if !listing.pods.contains_key(&uid) {
                     listing.unread.insert(uid);
                 }
-                Heard::default()
+                SourceUpdate::default()
             }
             (Change::Unread(uid), None) => {
                 let unread = !self.pods.contains_key(&uid) && self.unread.insert(uid);
-                Heard { unread, ..Heard::default() }
+                SourceUpdate { unread, ..SourceUpdate::default() }
             }
             (Change::Gone(uid), Some(listing)) => {
                 listing.unread.remove(&uid);
                 listing.pods.remove(&uid);
-                Heard::default()
+                SourceUpdate::default()
             }
             (Change::Complete, listing) => {
                 let all = listing.take().unwrap_or_default();
@@ -95,33 +95,33 @@ impl ApiPods {
             }
             (Change::Applied(pod), None) => {
                 let unread = self.unread.remove(&view::uid(&pod));
-                Heard { unread, ..self.apply(pod) }
+                SourceUpdate { unread, ..self.apply(pod) }
             }
             (Change::Gone(uid), None) => {
                 let unread = self.unread.remove(&uid);
-                Heard { unread, ..self.remove(&uid) }
+                SourceUpdate { unread, ..self.remove(&uid) }
             }
         }
     }
 
-    fn replace(&mut self, Listing { pods: all, unread }: Listing) -> Heard {
+    fn replace(&mut self, Listing { pods: all, unread }: Listing) -> SourceUpdate {
         let first = !self.is_complete();
         self.listings += 1;
         let others = unread != self.unread;
         self.unread = unread;
-        let mut heard = Heard { changed: first, wanted: first, unread: others };
+        let mut update = SourceUpdate { changed: first, wanted: first, unread: others };
         let gone: Vec<PodUid> =
             self.pods.keys().filter(|uid| !all.contains_key(*uid)).cloned().collect();
         let gone = gone.iter().map(|uid| self.remove(uid)).collect::<Vec<_>>();
         let came = all.into_values().map(|pod| self.apply(pod)).collect::<Vec<_>>();
         for one in gone.into_iter().chain(came) {
-            heard.changed |= one.changed;
-            heard.wanted |= one.wanted;
+            update.changed |= one.changed;
+            update.wanted |= one.wanted;
         }
-        heard
+        update
     }
 
-    fn apply(&mut self, pod: Arc<Pod>) -> Heard {
+    fn apply(&mut self, pod: Arc<Pod>) -> SourceUpdate {
         let pod = of_the_api(pod);
         let uid = view::uid(&pod);
         let before = self.pods.get(&uid);
@@ -130,17 +130,17 @@ impl ApiPods {
             view::version(&before.copy) == view::version(&pod) && before.copy == pod
         };
         if before.is_some_and(is_known) {
-            return Heard::default();
+            return SourceUpdate::default();
         }
         let runs = self.as_run(&pod);
         let same = before.filter(|before| same_specification(&before.wanted, &runs));
         let is_mirror = view::is_mirror(&pod);
         let wanted = same.is_none() && !is_mirror;
-        let heard = Heard { changed: true, wanted, unread: false };
+        let update = SourceUpdate { changed: true, wanted, unread: false };
         let wanted = same.map_or(runs, |same| Arc::clone(&same.wanted));
         self.number += 1;
         self.pods.insert(uid, Entry { copy: pod, wanted, number: self.number });
-        heard
+        update
     }
 
     /// From now on, what containers say of their own restarts means nothing.
@@ -158,10 +158,10 @@ impl ApiPods {
         Arc::new(pod)
     }
 
-    fn remove(&mut self, uid: &PodUid) -> Heard {
-        let Some(gone) = self.pods.remove(uid) else { return Heard::default() };
+    fn remove(&mut self, uid: &PodUid) -> SourceUpdate {
+        let Some(gone) = self.pods.remove(uid) else { return SourceUpdate::default() };
         self.number += 1;
-        Heard { changed: true, wanted: !view::is_mirror(&gone.copy), unread: false }
+        SourceUpdate { changed: true, wanted: !view::is_mirror(&gone.copy), unread: false }
     }
 
     /// How many changes there were.

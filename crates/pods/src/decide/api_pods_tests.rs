@@ -1,12 +1,12 @@
-use k8s_openapi::api::core::v1::{Container, PodStatus};
+use k8s_openapi::api::core::v1::{Container, PodCondition, PodReadinessGate, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use testkit::pods::pod;
 
 use super::*;
 
-const NOTHING: Heard = Heard { changed: false, wanted: false, unread: false };
-const TOLD: Heard = Heard { changed: true, wanted: false, unread: false };
-const WANTED: Heard = Heard { changed: true, wanted: true, unread: false };
+const NOTHING: SourceUpdate = SourceUpdate { changed: false, wanted: false, unread: false };
+const CHANGED: SourceUpdate = SourceUpdate { changed: true, wanted: false, unread: false };
+const WANTED: SourceUpdate = SourceUpdate { changed: true, wanted: true, unread: false };
 
 fn at(name: &str, version: u32) -> Arc<Pod> {
     Arc::new(
@@ -32,7 +32,7 @@ fn listed(pods: &[Arc<Pod>]) -> ApiPods {
     all
 }
 
-fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> Heard {
+fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> SourceUpdate {
     assert_eq!(all.hear(Change::Restarted), NOTHING);
     for pod in pods {
         assert_eq!(all.hear(Change::Applied(Arc::clone(pod))), NOTHING);
@@ -42,6 +42,44 @@ fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> Heard {
 
 fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
     pods.iter().map(|pod| pod.metadata.name.as_deref().unwrap()).collect()
+}
+
+/// Conditions by type, status and reason, and what their update changes.
+type GateRow = (&'static [(&'static str, &'static str, &'static str)], SourceUpdate);
+
+// behaviour: STW-48
+#[test]
+fn status_update_changes_the_pod_when_a_readiness_gate_changes() {
+    let with = |version: u32, conditions: &[(&str, &str, &str)]| {
+        let mut pod = Arc::unwrap_or_clone(at("a", version));
+        let gate = PodReadinessGate { condition_type: "example.com/up".to_owned() };
+        pod.spec.get_or_insert_default().readiness_gates = Some(vec![gate]);
+        let conditions = conditions.iter().map(|(type_, status, reason)| PodCondition {
+            type_: (*type_).to_owned(),
+            status: (*status).to_owned(),
+            reason: Some((*reason).to_owned()),
+            ..PodCondition::default()
+        });
+        pod.status =
+            Some(PodStatus { conditions: Some(conditions.collect()), ..PodStatus::default() });
+        Arc::new(pod)
+    };
+    let mut all = listed(&[with(1, &[])]);
+    let rows: [GateRow; 6] = [
+        (&[("Other", "True", "")], CHANGED),
+        (&[("example.com/up", "False", "a")], WANTED),
+        (&[("example.com/up", "False", "b"), ("Ready", "False", "")], CHANGED),
+        (&[("example.com/up", "True", "b")], WANTED),
+        (&[("example.com/up", "True", "b"), ("Ready", "True", "")], CHANGED),
+        (&[], WANTED),
+    ];
+    for (version, (conditions, expected)) in (2..).zip(rows) {
+        let pod = with(version, conditions);
+        assert_eq!(all.hear(Change::Applied(Arc::clone(&pod))), expected, "{conditions:?}");
+        if expected == WANTED {
+            assert_eq!(all.wanted()[0].status, pod.status, "the worker gets the condition");
+        }
+    }
 }
 
 // behaviour: API-1
@@ -77,7 +115,7 @@ fn what_containers_say_of_their_own_restarts_is_dropped_where_it_means_nothing()
     all.drop_restart_rules();
     list(&mut all, &[rules(1)]);
     assert_eq!(policy(&all), None);
-    assert_eq!(all.hear(Change::Applied(rules(2))), TOLD, "it asks for the same");
+    assert_eq!(all.hear(Change::Applied(rules(2))), CHANGED, "it asks for the same");
     let copy = all.copy(&view::uid(&rules(2)), None).unwrap();
     assert!(copy.spec == rules(2).spec, "what the API server has is left alone");
 }
@@ -109,7 +147,7 @@ fn a_version_that_is_given_twice_hides_nothing() {
     };
     let mut all = listed(&[with("Running")]);
     assert_eq!(list(&mut all, &[with("Running")]), NOTHING);
-    assert_eq!(list(&mut all, &[with("Pending")]), TOLD, "as the store has it by now");
+    assert_eq!(list(&mut all, &[with("Pending")]), CHANGED, "as the store has it by now");
     assert!(all.copy(&view::uid(&with("Pending")), None) == Some(with("Pending")));
 }
 
@@ -123,7 +161,7 @@ fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
         Arc::new(pod)
     };
-    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), TOLD);
+    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), CHANGED);
     assert!(Arc::ptr_eq(&before, &all.wanted()[0]));
     let copy = all.copy(&"uid-of-a".into(), None).unwrap();
     assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
@@ -151,9 +189,9 @@ fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
     assert_eq!(copy(None), None, "there is no such static pod");
     assert_eq!(all.copy(&"uid-of-m".into(), None), None);
     let before = all.number();
-    assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), TOLD);
+    assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), CHANGED);
     assert_eq!(all.changed_since(before), ["static-uid".into()]);
-    assert_eq!(all.hear(Change::Gone("uid-of-m".into())), TOLD);
+    assert_eq!(all.hear(Change::Gone("uid-of-m".into())), CHANGED);
 }
 
 // behaviour: API-14
@@ -164,7 +202,7 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     all.hear(Change::Restarted);
     all.hear(Change::Unread("uid-of-a".into()));
     all.hear(Change::Unread("uid-of-c".into()));
-    assert_eq!(all.hear(Change::Complete), Heard { unread: true, ..WANTED });
+    assert_eq!(all.hear(Change::Complete), SourceUpdate { unread: true, ..WANTED });
     assert_eq!(names(&all.wanted()), ["a"]);
     let newer = at("a", 5);
     all.hear(Change::Restarted);
@@ -179,7 +217,7 @@ fn a_pod_that_cannot_be_understood_stays_as_it_was() {
 fn a_pod_that_was_never_understood_is_there_all_the_same() {
     let mut all = ApiPods::default();
     let unread = |all: &ApiPods| all.unread().iter().map(ToString::to_string).collect::<Vec<_>>();
-    let others = |heard| Heard { unread: true, ..heard };
+    let others = |update| SourceUpdate { unread: true, ..update };
     all.hear(Change::Restarted);
     for name in ["a", "b", "c"] {
         all.hear(Change::Unread(format!("uid-of-{name}").into()));
@@ -232,6 +270,6 @@ fn pod_with_the_mirror_annotation_alone_is_no_mirror() {
     assert_eq!(view::pod_name(&copy), name, "the status of the static pod is for its mirror alone");
     let before = all.number();
     let changed = unowned(Arc::unwrap_or_clone(mirror("forged", "static-uid", 9)));
-    assert_eq!(all.hear(Change::Applied(changed)), TOLD);
+    assert_eq!(all.hear(Change::Applied(changed)), CHANGED);
     assert_eq!(all.changed_since(before), ["uid-of-forged".into()]);
 }

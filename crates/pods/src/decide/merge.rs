@@ -79,8 +79,8 @@ pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Cha
     (changes, set)
 }
 
-/// Whether two versions of a pod ask for the same. Of its status only counts whether the pod is over, and
-/// whether it was evicted: somebody else may have said so.
+/// Whether two versions of a pod ask for the same. Of the status these parts count, which other clients may write:
+/// whether the pod is over, whether it was evicted, and the conditions of its readiness gates.
 pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     if Arc::ptr_eq(old, new) {
         return true;
@@ -94,10 +94,22 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
         && old.spec == new.spec
         && view::is_over(old) == view::is_over(new)
         && view::is_evicted(old) == view::is_evicted(new)
+        && gate_statuses(old).eq(gate_statuses(new))
         && old.metadata.labels == new.metadata.labels
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds
         && annotations(old) == annotations(new)
+}
+
+/// The statuses of the conditions that the readiness gates of a pod name. `Ready` depends on nothing else of them.
+fn gate_statuses(pod: &Pod) -> impl Iterator<Item = Option<&str>> {
+    let gates = view::spec(pod).and_then(|spec| spec.readiness_gates.as_deref());
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+    gates.unwrap_or_default().iter().map(move |gate| {
+        let mut named = conditions.unwrap_or_default().iter();
+        let found = named.find(|condition| condition.type_ == gate.condition_type);
+        found.map(|condition| condition.status.as_str())
+    })
 }
 
 #[cfg(test)]

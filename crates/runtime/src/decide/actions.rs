@@ -1,6 +1,7 @@
 //! What is to be done for a pod, as a value.
 
 use model::ids::{ContainerId, SandboxId};
+use model::probe::ProbeFailure;
 
 use super::cgroup_plan::CgroupPlan;
 use super::reasons::{KillPod, KillReason, StartReason};
@@ -149,6 +150,8 @@ pub struct ContainerKill {
     pub why: KillReason,
     /// Whether it is started again.
     pub restarts: bool,
+    /// The failure of the probe that kills it.
+    pub probe: Option<ProbeFailure>,
 }
 
 /// An instance that goes so that all start over.

@@ -85,6 +85,12 @@ impl<K: Ord + Clone> Backoff<K> {
         Turn::Now
     }
 
+    /// The delay that counts for what ended at `failed`; `None` for a first failure.
+    pub fn delay(&self, key: &K, failed: Timestamp) -> Option<Duration> {
+        let entry = self.entries.get(key)?;
+        (since(entry.updated, failed) <= RESET_AFTER).then_some(entry.delay)
+    }
+
     /// Forgets what has not failed for long.
     pub fn expire(&mut self, now: Timestamp) {
         let oldest = RESET_AFTER.max(self.limits.max.saturating_mul(2));

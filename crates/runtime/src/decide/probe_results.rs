@@ -1,34 +1,41 @@
-//! What probes have said of running containers.
+//! Results of the startup and liveness probes of running containers.
 
 use std::collections::BTreeMap;
 
 use model::ids::ContainerId;
+use model::probe::ProbeFailure;
 
-/// What a probe says of a container, once it has counted up to its threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The stored result of a probe, after as many equal verdicts as its threshold.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// It is as it should be.
+    /// The container passes.
     Success,
-    /// It is not.
-    Failure,
+    /// The container fails and is killed.
+    Failure(ProbeFailure),
 }
 
-/// The results of startup and liveness probes by instance. Nothing is known of an instance that is
-/// not there.
-#[derive(Debug, Clone, Default)]
+/// Results of startup and liveness probes by container instance. An instance without a result is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResults {
-    /// Of startup probes.
+    /// Startup probes.
     pub startup: BTreeMap<ContainerId, ProbeResult>,
-    /// Of liveness probes.
+    /// Liveness probes.
     pub liveness: BTreeMap<ContainerId, ProbeResult>,
 }
 
 impl ProbeResults {
-    pub(super) fn failed_startup(&self, id: &ContainerId) -> bool {
-        self.startup.get(id) == Some(&ProbeResult::Failure)
+    pub(super) fn startup_failure(&self, id: &ContainerId) -> Option<&ProbeFailure> {
+        failure(self.startup.get(id))
     }
 
-    pub(super) fn failed_liveness(&self, id: &ContainerId) -> bool {
-        self.liveness.get(id) == Some(&ProbeResult::Failure)
+    pub(super) fn liveness_failure(&self, id: &ContainerId) -> Option<&ProbeFailure> {
+        failure(self.liveness.get(id))
+    }
+}
+
+fn failure(result: Option<&ProbeResult>) -> Option<&ProbeFailure> {
+    match result? {
+        ProbeResult::Success => None,
+        ProbeResult::Failure(failure) => Some(failure),
     }
 }

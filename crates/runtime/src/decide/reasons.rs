@@ -28,6 +28,27 @@ impl fmt::Display for KillPod {
     }
 }
 
+/// Why a pod is terminated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodEnd {
+    /// It was deleted.
+    Deleted,
+    /// No source lists it any more.
+    Removed,
+    /// Only the container runtime has it.
+    Orphaned,
+    /// It has finished; what runs are its sidecars.
+    Finished,
+    /// A critical pod needs its resources.
+    Preempted,
+    /// It outlasted its active deadline.
+    DeadlineExceeded,
+    /// It was evicted.
+    Evicted,
+    /// It failed for another reason, such as a rejection.
+    Failed,
+}
+
 /// Why a container is started, or started anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartReason {

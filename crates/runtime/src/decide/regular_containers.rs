@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::probe::ProbeFailure;
 use podspec::restart::{RestartPolicy, restart_policy, should_restart};
 use podspec::view;
 
@@ -35,8 +36,9 @@ pub(super) fn regular_actions(context: &SyncContext<'_>) -> RegularActions {
             continue;
         };
         let resized = || needs_restart(pod, container, running, sizes);
-        let why = why_kill(container, running, probes);
-        let Some(why) = why.or_else(|| resized().then_some(KillReason::Resized)) else {
+        let found = why_kill(container, running, probes);
+        let found = found.or_else(|| resized().then_some((KillReason::Resized, None)));
+        let Some((why, probe)) = found else {
             actions.kept += 1;
             continue;
         };
@@ -49,23 +51,26 @@ pub(super) fn regular_actions(context: &SyncContext<'_>) -> RegularActions {
             name: container.name.clone(),
             why,
             restarts,
+            probe: probe.cloned(),
         });
         actions.start.extend(restarts.then(|| start(StartReason::Killed(why))));
     }
     actions
 }
 
-fn why_kill(
+/// Why a running container is killed, with the failure if that is a probe's.
+fn why_kill<'a>(
     container: &Container,
     running: &ContainerStatus,
-    probes: &ProbeResults,
-) -> Option<KillReason> {
+    probes: &'a ProbeResults,
+) -> Option<(KillReason, Option<&'a ProbeFailure>)> {
     if definition_changed(container, running) {
-        Some(KillReason::Changed)
-    } else if probes.failed_liveness(&running.id) {
-        Some(KillReason::LivenessProbe)
+        Some((KillReason::Changed, None))
+    } else if let Some(failure) = probes.liveness_failure(&running.id) {
+        Some((KillReason::LivenessProbe, Some(failure)))
     } else {
-        probes.failed_startup(&running.id).then_some(KillReason::StartupProbe)
+        let failure = probes.startup_failure(&running.id)?;
+        Some((KillReason::StartupProbe, Some(failure)))
     }
 }
 
@@ -80,6 +85,7 @@ pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill>
         name: latest.name.to_string(),
         why: KillReason::UnknownState,
         restarts: true,
+        probe: None,
     })
 }
 

@@ -18,6 +18,7 @@ pub(super) fn superseded(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
         name: instance.name.to_string(),
         why: KillReason::Superseded,
         restarts: false,
+        probe: None,
     };
     live.map(kill).collect()
 }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Container;
 use model::observed::{ContainerState, ContainerStatus};
+use model::probe::ProbeFailure;
 
 use super::actions::ContainerKill;
 use super::init_containers::Finding;
@@ -35,26 +36,33 @@ fn running(context: &SyncContext<'_>, container: &Container, latest: &ContainerS
     if container.startup_probe.is_some() {
         match probes.startup.get(&latest.id) {
             None => return Finding::WAIT,
-            Some(ProbeResult::Failure) => {
-                return Finding { done: false, ..anew(latest, KillReason::StartupProbe) };
+            Some(ProbeResult::Failure(failure)) => {
+                let finding = anew(latest, KillReason::StartupProbe, Some(failure));
+                return Finding { done: false, ..finding };
             }
             Some(ProbeResult::Success) => {}
         }
     }
+    let liveness = container.liveness_probe.as_ref();
     if definition_changed(container, latest) {
-        anew(latest, KillReason::Changed)
-    } else if container.liveness_probe.is_some() && probes.failed_liveness(&latest.id) {
-        anew(latest, KillReason::LivenessProbe)
+        anew(latest, KillReason::Changed, None)
+    } else if let Some(failure) = liveness.and_then(|_| probes.liveness_failure(&latest.id)) {
+        anew(latest, KillReason::LivenessProbe, Some(failure))
     } else if needs_restart(context.pod, container, latest, context.sizes) {
-        anew(latest, KillReason::Resized)
+        anew(latest, KillReason::Resized, None)
     } else {
         Finding { done: true, ..Finding::WAIT }
     }
 }
 
 /// Ended and started again, after it has let the next one start.
-fn anew(latest: &ContainerStatus, why: KillReason) -> Finding {
-    let kill =
-        ContainerKill { id: latest.id.clone(), name: latest.name.to_string(), why, restarts: true };
+fn anew(latest: &ContainerStatus, why: KillReason, probe: Option<&ProbeFailure>) -> Finding {
+    let kill = ContainerKill {
+        id: latest.id.clone(),
+        name: latest.name.to_string(),
+        why,
+        restarts: true,
+        probe: probe.cloned(),
+    };
     Finding { done: true, kill: Some(kill), ..Finding::start(StartReason::Killed(why)) }
 }

@@ -1,10 +1,15 @@
 //! Pods and statuses for the tables of this folder.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use model::ids::PodName;
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::probe::{ProbeFailure, ProbeKind};
+
+use super::probe_results::ProbeResult;
 
 pub(crate) fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some("image:1".to_owned()), ..Container::default() }
@@ -71,6 +76,17 @@ pub(crate) fn instance(
         user: None,
         stop_signal: None,
     }
+}
+
+/// The result of a probe that failed three times.
+pub(crate) fn failed_probe(kind: ProbeKind) -> ProbeResult {
+    ProbeResult::Failure(ProbeFailure {
+        kind,
+        failures: 3,
+        threshold: 3,
+        period: Duration::from_secs(10),
+        output: "HTTP probe failed with statuscode: 500".to_owned(),
+    })
 }
 
 pub(crate) fn status(sandboxes: Vec<SandboxStatus>, containers: Vec<ContainerStatus>) -> PodStatus {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use model::observed::ContainerState::{Exited, Running};
 use model::ports::runtime::Code;
 use runtime::SyncError;
-use runtime::decide::NodeSettings;
+use runtime::decide::{NodeSettings, PodEnd};
 use testkit::http::Page;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
@@ -62,7 +62,7 @@ async fn end(world: &World, pod: &Pod, grace: u64) -> std::time::Duration {
     let status = world.status(pod).await;
     world.runtime.forget_calls();
     let begun = Instant::now();
-    world.pods.kill(pod, &status, Some(seconds(grace))).await.unwrap();
+    world.pods.kill(pod, &status, Some(seconds(grace)), PodEnd::Deleted).await.unwrap();
     assert_eq!(world.instances("main")[0].1, Exited);
     begun.elapsed()
 }
@@ -372,7 +372,7 @@ async fn the_wait_of_a_sidecar_and_its_hook_come_out_of_one_grace() {
         world.synced(&pod).await;
         let status = world.status(&pod).await;
         let begun = Instant::now();
-        world.pods.kill(&pod, &status, Some(seconds(12))).await.unwrap();
+        world.pods.kill(&pod, &status, Some(seconds(12)), PodEnd::Deleted).await.unwrap();
         assert_eq!(begun.elapsed(), seconds(took), "{args:?} {hook}");
     }
 }
@@ -391,7 +391,7 @@ async fn a_container_that_cannot_be_stopped_does_not_end_the_others_wait_early()
     world.runtime.inject(Rule::on(Method::StopContainer, fault).object(main.as_str()));
     let status = world.status(&pod).await;
     let begun = Instant::now();
-    world.pods.kill(&pod, &status, Some(seconds(6))).await.unwrap_err();
+    world.pods.kill(&pod, &status, Some(seconds(6)), PodEnd::Deleted).await.unwrap_err();
     assert_eq!(begun.elapsed(), seconds(6));
     assert_ne!(world.instances("side")[0].1, Running);
 }

@@ -7,6 +7,7 @@ use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use model::wanted::NamespaceMode;
 use runtime::SyncError;
+use runtime::decide::PodEnd;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 
@@ -193,7 +194,7 @@ async fn sidecars_end_after_those_they_serve_the_last_one_first() {
     world.runtime.forget_calls();
     let begun = Instant::now();
     let start = world.now();
-    world.pods.kill(&pod, &status, Some(seconds(20))).await.unwrap();
+    world.pods.kill(&pod, &status, Some(seconds(20)), PodEnd::Deleted).await.unwrap();
     assert_eq!(begun.elapsed(), seconds(9));
     let name = |id: &str| status.containers.iter().find(|one| one.id.as_str() == id).unwrap();
     let stops: Vec<_> = world
@@ -221,7 +222,7 @@ async fn a_sidecar_waits_for_its_turn_no_longer_than_its_grace_lasts() {
     }
     let status = world.status(&pod).await;
     let begun = Instant::now();
-    world.pods.kill(&pod, &status, Some(seconds(5))).await.unwrap();
+    world.pods.kill(&pod, &status, Some(seconds(5)), PodEnd::Deleted).await.unwrap();
     // Five seconds for the container, then the least for the sidecar that waited for it.
     assert_eq!(begun.elapsed(), seconds(7));
     assert!(!world.status(&pod).await.may_be_alive());

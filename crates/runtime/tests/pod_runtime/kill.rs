@@ -4,8 +4,10 @@ use model::labels;
 use model::observed::ContainerState::Exited;
 use model::observed::{PodStatus, SandboxState};
 use model::ports::runtime::Code;
+use model::probe::{ProbeFailure, ProbeKind};
 use podspec::view;
 use runtime::SyncError;
+use runtime::decide::{PodEnd, ProbeResult, ProbeResults};
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 
@@ -21,7 +23,7 @@ async fn a_process_gets_the_grace_of_who_kills_it_else_of_its_deletion_else_of_i
         pod.metadata.deletion_grace_period_seconds = deletion;
         let status = world.status(&pod).await;
         let begun = Instant::now();
-        world.pods.kill(&pod, &status, asked.map(seconds)).await.unwrap();
+        world.pods.kill(&pod, &status, asked.map(seconds), PodEnd::Deleted).await.unwrap();
         assert_eq!(begun.elapsed(), seconds(grace), "{asked:?} {deletion:?}");
         assert_eq!(world.instances("deaf"), [(0, Exited)]);
     }
@@ -40,7 +42,7 @@ async fn containers_end_side_by_side_and_the_sandboxes_after_them() {
     let status = world.status(&pod).await;
     world.runtime.forget_calls();
     let begun = Instant::now();
-    world.pods.kill(&pod, &status, Some(seconds(8))).await.unwrap();
+    world.pods.kill(&pod, &status, Some(seconds(8)), PodEnd::Deleted).await.unwrap();
     assert_eq!(begun.elapsed(), seconds(8));
     let calls = [Method::StopContainer, Method::StopContainer, Method::StopPodSandbox];
     assert_eq!(world.calls(), calls);
@@ -65,8 +67,8 @@ async fn what_is_gone_already_has_ended() {
     for method in [Method::StopContainer, Method::StopPodSandbox] {
         world.runtime.inject(Rule::on(method, Fault::error(Code::NotFound)));
     }
-    world.pods.kill(&pod, &status, None).await.unwrap();
-    world.pods.kill(&pod, &PodStatus::empty(view::uid(&pod)), None).await.unwrap();
+    world.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap();
+    world.pods.kill(&pod, &PodStatus::empty(view::uid(&pod)), None, PodEnd::Deleted).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +82,7 @@ async fn a_container_that_cannot_be_stopped_is_an_error_and_ends_with_its_sandbo
     let (status, id) = (world.status(&pod).await, world.running(&pod, "main").await);
     let fault = Fault::error(Code::Unavailable);
     world.runtime.inject(Rule::on(Method::StopContainer, fault).object(id.as_str()).once());
-    let error = world.pods.kill(&pod, &status, None).await.unwrap_err();
+    let error = world.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap_err();
     assert!(matches!(&error, SyncError::KillContainer { name, .. } if name == "main"), "{error}");
     assert_eq!(world.instances("main"), [(0, Exited)]);
     assert_eq!(world.instances("other"), [(0, Exited)]);
@@ -93,7 +95,7 @@ async fn a_sandbox_that_cannot_be_stopped_is_an_error() {
     world.synced(&pod).await;
     let (status, sandbox) = (world.status(&pod).await, world.sandbox(&pod).await);
     world.runtime.inject(Rule::on(Method::StopPodSandbox, Fault::error(Code::Internal)).once());
-    let error = world.pods.kill(&pod, &status, None).await.unwrap_err();
+    let error = world.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap_err();
     assert!(matches!(&error, SyncError::StopSandbox { id, .. } if *id == sandbox.to_string()));
     assert_eq!(error.retry_at(), None);
 }
@@ -105,7 +107,7 @@ async fn a_dead_sandbox_is_stopped_too_because_it_holds_its_network() {
     world.runtime.kill_sandbox(&world.sandbox(&pod).await);
     let status = world.status(&pod).await;
     assert_eq!(status.sandboxes[0].ips.len(), 1);
-    world.pods.kill(&pod, &status, None).await.unwrap();
+    world.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap();
     assert!(world.status(&pod).await.sandboxes[0].ips.is_empty());
 }
 
@@ -164,4 +166,39 @@ async fn the_grace_of_such_a_one_is_that_of_the_deletion_else_of_the_specificati
         world.pods.killer().without_spec(uid, name, &deaf).await.unwrap();
         assert_eq!(begun.elapsed(), seconds(expected), "{deletion:?} {specification:?}");
     }
+}
+
+// behaviour: WHY-4, WHY-5, WHY-15
+#[tokio::test(start_paused = true)]
+async fn kill_by_a_probe_is_in_the_event_the_message_and_the_record() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let running = world.status(&pod).await;
+    let main = running.latest("main").unwrap();
+    let failure = ProbeFailure {
+        kind: ProbeKind::Liveness,
+        failures: 3,
+        threshold: 3,
+        period: seconds(10),
+        output: "HTTP probe failed with statuscode: 500".to_owned(),
+    };
+    let liveness = [(main.id.clone(), ProbeResult::Failure(failure))].into();
+    let probes = ProbeResults { liveness, ..ProbeResults::default() };
+    world.sync_with(&pod, &probes).await.unwrap();
+    let why = "3 failures in a row, 10s apart: HTTP probe failed with statuscode: 500";
+    assert_eq!(
+        world.last_message("Killing"),
+        format!("Container main failed liveness probe, will be restarted: {why}")
+    );
+    let message =
+        "failed liveness probe: 3 failures in a row: HTTP probe failed with statuscode: 500";
+    assert_eq!(world.pods.kill_messages(&running.uid)[&main.id], message);
+    let recorded = [
+        "kill main liveness-probe: failures 3, threshold 3, period 10s, \
+         output HTTP probe failed with statuscode: 500, gracePeriod 30s",
+        "restart main liveness-probe: restartCount 1",
+    ];
+    assert_eq!(world.incidents.lines(), recorded);
+    world.pods.release(&pod).await.unwrap();
+    assert!(world.pods.kill_messages(&running.uid).is_empty());
 }

@@ -3,9 +3,10 @@
 use model::wait::{Retry, Wait, WaitOn};
 use runtime::Applied;
 use runtime::decide::Progress;
+use serde_json::json;
 use testkit::runtime::{Method, RemoteImage};
 
-use crate::world::{World, forever, web};
+use crate::world::{IMAGE, World, forever, web};
 
 fn volumes() -> Wait {
     let on = WaitOn::Volumes(vec!["data".to_owned()]);
@@ -57,4 +58,25 @@ async fn new_sandbox_is_returned_before_containers_start() {
     assert!(matches!(applied, Applied::SandboxReady(_)), "{applied:?}");
     assert!(world.calls().contains(&Method::RunPodSandbox), "{:?}", world.calls());
     assert!(!world.calls().contains(&Method::CreateContainer), "{:?}", world.calls());
+}
+
+// behaviour: CON-90
+#[tokio::test(start_paused = true)]
+async fn variable_is_read_from_a_file_of_a_volume() {
+    let world = World::new();
+    let source = json!({ "volumeName": "config", "path": "app.env", "key": "LEVEL" });
+    let env = json!([{ "name": "LOG_LEVEL", "valueFrom": { "fileKeyRef": source } }]);
+    let pod = web().container("main", IMAGE, ["sleep", "forever"]).spec(|spec| {
+        spec.containers[0].env = Some(serde_json::from_value(env).unwrap());
+    });
+    let pod = pod.build();
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.last_message("Failed"), "Error: couldn't parse env file");
+
+    world.gate.write("config", "app.env", "LEVEL='debug'\n");
+    world.synced(&pod).await;
+    let container = world.running(&pod, "main").await;
+    let config = world.runtime.container_config(&container).unwrap();
+    assert_eq!(config.envs.0, [("LOG_LEVEL".to_owned(), "debug".to_owned())]);
 }

@@ -145,6 +145,15 @@ async fn a_changed_image_replaces_the_running_instance_at_once() {
         assert_eq!(world.instances("same"), [(0, Running)]);
         let status = world.status(&pod(&image)).await;
         assert_eq!(*status.latest("main").unwrap().image, *image);
+        let messages = world.pods.kill_messages(&status.uid);
+        let ended = status.latest_ended("main").map(|ended| ended.id.clone()).unwrap();
+        assert_eq!(messages[&ended], "container definition changed");
+        let lines = world.incidents.lines();
+        let recorded = [
+            "kill main definition-changed: gracePeriod 30s".to_owned(),
+            format!("restart main definition-changed: restartCount {attempt}"),
+        ];
+        assert_eq!(lines[lines.len() - 2..], recorded);
     }
 }
 

@@ -1,5 +1,6 @@
 //! An executor and the outside it works on.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,7 @@ use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
+use testkit::incidents::KeptIncidents;
 use testkit::logs::MemoryLogs;
 use testkit::objects::MemoryObjects;
 use testkit::pods::{self, PodBuilder};
@@ -48,19 +50,28 @@ pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
 
 /// Volumes that are ready unless a test says otherwise.
 #[derive(Debug, Default)]
-pub(crate) struct Gate(Mutex<Option<Wait>>);
+pub(crate) struct Gate {
+    wait: Mutex<Option<Wait>>,
+    files: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
+}
 
 impl Gate {
     /// Sets what pods wait for.
     pub(crate) fn set(&self, wait: Option<Wait>) {
-        *self.0.lock().unwrap() = wait;
+        *self.wait.lock().unwrap() = wait;
+    }
+
+    /// Writes a file of a volume.
+    pub(crate) fn write(&self, volume: &str, path: &str, content: &str) {
+        let path = Path::new("/volumes").join(volume).join(path);
+        self.files.lock().unwrap().insert(path, content.as_bytes().to_vec());
     }
 }
 
 #[async_trait]
 impl PodVolumes for Gate {
     async fn wait(&self, _: &Pod, _: &CancellationToken) -> Option<Wait> {
-        self.0.lock().unwrap().clone()
+        self.wait.lock().unwrap().clone()
     }
 
     fn mounted(&self, _: &PodUid, volume: &str) -> Option<MountedVolume> {
@@ -76,8 +87,12 @@ impl PodVolumes for Gate {
         NoVolumes.mount_subpath(pod, subpath).await
     }
 
-    async fn read_file(&self, _: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        NoVolumes.read_file(path, path, limit).await
+    async fn read_file(&self, root: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let content = self.files.lock().unwrap().get(&root.join(path)).cloned();
+        match content {
+            Some(content) => Ok(content),
+            None => NoVolumes.read_file(root, path, limit).await,
+        }
     }
 }
 
@@ -86,6 +101,7 @@ pub(crate) struct World {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) node_events: Arc<KeptNodeEvents>,
+    pub(crate) incidents: Arc<KeptIncidents>,
     pub(crate) pods: PodRuntime,
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) web: Arc<MemoryWeb>,
@@ -151,6 +167,7 @@ impl World {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
         let node_events = Arc::new(KeptNodeEvents::default());
+        let incidents = Arc::new(KeptIncidents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let cgroups = cgroups.map(|port| {
             let root = CgroupName::parse("/kubepods").unwrap();
@@ -171,6 +188,7 @@ impl World {
             pods: PODS.into(),
             events: Arc::clone(&events) as _,
             node_events: Arc::clone(&node_events) as _,
+            incidents: Arc::clone(&incidents) as _,
             clock: Arc::clone(&clock) as _,
             logs: LogLayout {
                 pod_logs: "/var/log/pods".into(),
@@ -191,6 +209,7 @@ impl World {
             files,
             events,
             node_events,
+            incidents,
             pods,
             cgroups,
             web,
@@ -248,6 +267,19 @@ impl World {
         let cgroup = self.pods.cgroup_facts(pod, &status).await?;
         let context = SyncContext { pod, status: &status, probes, restart_all, sizes, cgroup };
         self.act(&context, cancel).await
+    }
+
+    /// A sync with results of probes.
+    pub(crate) async fn sync_with(
+        &self,
+        pod: &Pod,
+        probes: &ProbeResults,
+    ) -> Result<Progress, SyncError> {
+        let status = &self.status(pod).await;
+        let sizes = &self.pods.sizes().await;
+        let cgroup = self.pods.cgroup_facts(pod, status).await?;
+        let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
+        self.act(&context, &CancellationToken::new()).await
     }
 
     /// The first part of a sync, up to a new sandbox.

@@ -1,7 +1,7 @@
 //! Which instance of a container is meant when somebody asks for its log.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
-use model::ids::ContainerId;
+use model::ids::{ContainerId, without_runtime};
 
 /// An instance of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Instance {
 impl Instance {
     fn of(written: Option<&str>) -> Option<Self> {
         let written = written.filter(|id| !id.is_empty())?;
-        Some(Self { id: bare_id(written).into(), written_id: written.to_owned() })
+        Some(Self { id: without_runtime(written).into(), written_id: written.to_owned() })
     }
 }
 
@@ -129,11 +129,6 @@ fn statuses(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
         &status.ephemeral_container_statuses,
     ];
     lists.into_iter().flatten().flatten()
-}
-
-/// An id without the runtime's name in front.
-fn bare_id(written: &str) -> &str {
-    written.split_once("://").map_or(written, |(_, id)| id)
 }
 
 #[cfg(test)]

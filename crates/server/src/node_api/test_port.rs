@@ -214,6 +214,7 @@ impl Port {
             containers: Arc::clone(&behind) as _,
             health: Arc::clone(&behind) as _,
             metrics: Arc::clone(&behind) as _,
+            probe_metrics: Arc::clone(&behind) as _,
             verbosity: Arc::clone(&behind) as _,
             system_logs: Arc::clone(&behind) as _,
             node_logs: options.journal.map(|journal| NodeLogs::new(journal)),

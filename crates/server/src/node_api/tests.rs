@@ -146,7 +146,7 @@ async fn endpoints_answer_as_upstreams() {
         ),
         ("GET", "/configz", 200, json, r#"{"kubeletconfig":{}}"#),
         ("GET", "/metrics", 200, metrics, "up 1\n"),
-        ("GET", "/metrics/probes", 200, metrics, ""),
+        ("GET", "/metrics/probes", 200, metrics, "up 1\n"),
         ("GET", "/stats/summary", 501, text, "statistics are not implemented yet\n"),
         ("GET", "/debug/pprof/profile", 405, text, "profiling endpoint is disabled.\n"),
         ("GET", "/debug/flags/v", 406, "content-type: text/plain\r\n", "unsupported http method\n"),

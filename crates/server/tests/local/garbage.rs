@@ -93,6 +93,9 @@ async fn what_was_removed_is_told_the_newest_first_and_within_bounds() {
     {
         assert_eq!(world.problem("GET", path).await.0, 400, "{path}");
     }
+    let (_, content) = world.get("/why?what=c&limit=2").await;
+    assert_eq!(ids(&content), ["c29", "c28"]);
+    assert_eq!(world.problem("GET", "/why").await.0, 400);
     *world.agent.problem.lock().unwrap() = Some("on fire".to_owned());
     assert_eq!(world.problem("GET", "/gc/why?what=c").await, (500, "on fire".to_owned()));
 }

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use journal::{DiskJournal, Found, Inputs, Query, SMALLEST};
+use journal::{DiskJournal, Found, Inputs, Query, SMALLEST, find_incidents};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, PodStatus,
 };
@@ -194,6 +194,12 @@ impl Removals for Agent {
         let clock = Arc::new(VirtualClock::new());
         let journal = DiskJournal::new(Arc::new(self.journal.clone()), clock, "0.1.0", SMALLEST);
         journal.find(&query, limit).map_err(|error| error.to_string())
+    }
+
+    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+        let found = self.why(query.clone(), limit).await?;
+        let incidents = find_incidents(&self.journal, &query, limit);
+        Ok(found.merged_with(incidents.map_err(|error| error.to_string())?))
     }
 }
 

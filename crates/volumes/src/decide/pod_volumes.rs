@@ -200,6 +200,11 @@ impl PodVolumes {
         state.is_some_and(|one| one.running.is_some() || one.mount != MountState::NotMounted)
     }
 
+    /// Whether a volume is mounted.
+    pub fn is_mounted(&self, id: &VolumeId) -> bool {
+        self.volumes.get(id).is_some_and(|one| one.mount == MountState::Mounted)
+    }
+
     /// Whether every volume that the pod uses is mounted.
     pub fn all_mounted(&self) -> bool {
         self.volumes.values().all(|state| !state.desired || state.mount == MountState::Mounted)

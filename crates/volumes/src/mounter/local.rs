@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use model::ids::PodUid;
+use model::ports::events::PodEvent;
 use model::ports::volumes::{FileSystem, HostPathError, HostPathKind};
-use model::volume::Place;
+use model::volume::{Ownership, Place};
+use podspec::view;
 
 use super::{MountFailure, MountRequest, ownership};
 use crate::decide::resolve::{VolumeSource, VolumeSpec};
@@ -34,10 +36,31 @@ pub(super) async fn mount(
         }
         Err(error) => return Err(error.into()),
     }
-    if let Some(ownership) = ownership(pod, spec, spec.read_only).filter(|_| !spec.read_only) {
-        ownership::set(parts, pod, &place, &ownership).await?;
+    match ownership(pod, spec, spec.read_only) {
+        // The containers of another pod rely on the group that it has.
+        Some(ownership) if request.is_shared => {
+            let group = parts.host.group(&place).await?;
+            if group != ownership.group {
+                report_other_group(parts, request, ownership, group);
+            }
+        }
+        Some(ownership) if !spec.read_only => {
+            ownership::set(parts, pod, &place, &ownership).await?;
+        }
+        _ => {}
     }
     Ok(())
+}
+
+/// The text is upstream's.
+fn report_other_group(parts: &ManagerParts, request: &MountRequest, wanted: Ownership, group: u32) {
+    let MountRequest { pod, spec, .. } = request;
+    let message = format!(
+        "The requested fsGroup is {}, but the volume {} has GID {group}. The volume may not be shareable.",
+        wanted.group, spec.id.name
+    );
+    let (uid, name) = (view::uid(pod), view::pod_name(pod));
+    parts.events.record(PodEvent::warning(uid, name, "AlreadyMountedVolume", message));
 }
 
 /// Mounts the file system of a block device once for the node, and binds it for the pod.

@@ -1,6 +1,8 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use model::storage::{PersistentVolumeRecord, PersistentVolumeSource};
 use testkit::volumes::Operation;
 use tokio::time::Instant;
@@ -121,16 +123,42 @@ async fn local_device_is_mounted_once_and_unmounted_after_the_last_pod() {
     assert_eq!(harness.mounts().await, []);
 }
 
+/// A pod with the claim and a group.
+fn with_group(uid: &str, group: i64) -> Arc<Pod> {
+    let mut pod = (*with_claim(uid)).clone();
+    let context = serde_json::json!({ "fsGroup": group });
+    pod.spec.as_mut().unwrap().security_context = Some(serde_json::from_value(context).unwrap());
+    Arc::new(pod)
+}
+
+// behaviour: VOL-102
+#[tokio::test(start_paused = true)]
+async fn group_of_a_shared_volume_is_kept_and_a_mismatch_is_reported() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    harness.storage.bind(local("/mnt/disk"));
+    let pods = [with_group("u1", 1000), with_group("u2", 1000), with_group("u3", 2000)];
+    for pod in &pods {
+        assert_eq!(harness.sync(pod).await, None);
+    }
+    let expected = "The requested fsGroup is 2000, but the volume pv has GID 1000. The volume may not be \
+                    shareable.";
+    assert_eq!(harness.messages(), [expected]);
+    assert_eq!(harness.events.reasons(), ["AlreadyMountedVolume"]);
+    for pod in &pods {
+        harness.release(pod).await;
+    }
+    assert_eq!(harness.sync(&with_group("u4", 2000)).await, None);
+    assert_eq!(harness.messages().len(), 1, "the first pod sets the group");
+}
+
 // behaviour: VOL-100
 #[tokio::test(start_paused = true)]
 async fn slow_change_of_the_group_is_reported() {
     let harness = Harness::new();
     harness.files.write("/mnt/disk/file", "data");
     harness.storage.bind(local("/mnt/disk"));
-    let mut pod = (*with_claim("u1")).clone();
-    let group = serde_json::json!({ "fsGroup": 1000 });
-    pod.spec.as_mut().unwrap().security_context = Some(serde_json::from_value(group).unwrap());
-    let pod = std::sync::Arc::new(pod);
+    let pod = with_group("u1", 1000);
     let path = volume(&pod, "local-volume", "pv");
     harness.host.hold(Operation::SetOwnership, &path);
     harness.manager.update(&pod);

@@ -115,6 +115,7 @@ pub(super) fn local(
     if leads_upwards(path) {
         return Err(ResolveError::LocalPath(path.to_owned()));
     }
-    let (path, fs_type) = (path.to_owned(), fs_type.unwrap_or(LOCAL_FS_TYPE).to_owned());
+    let fs_type = fs_type.filter(|kind| !kind.is_empty()).unwrap_or(LOCAL_FS_TYPE);
+    let (path, fs_type) = (path.to_owned(), fs_type.to_owned());
     Ok(VolumeSource::Local { path, fs_type, options })
 }

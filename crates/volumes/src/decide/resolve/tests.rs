@@ -347,6 +347,16 @@ fn claim_volumes_become_their_persistent_volume() {
     assert_eq!(persistent.group, Some(1234));
 }
 
+// behaviour: VOL-31
+#[test]
+fn local_device_has_ext4_unless_its_volume_names_another_file_system() {
+    for (fs_type, expected) in [(None, "ext4"), (Some(""), "ext4"), (Some("xfs"), "xfs")] {
+        let source = source::local("pv", "/dev/d", fs_type, Vec::new());
+        let (path, fs_type) = ("/dev/d".to_owned(), expected.to_owned());
+        assert_eq!(source, Ok(VolumeSource::Local { path, fs_type, options: Vec::new() }));
+    }
+}
+
 // behaviour: VOL-37
 #[test]
 fn block_devices_are_local_only() {

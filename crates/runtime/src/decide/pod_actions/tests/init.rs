@@ -2,13 +2,14 @@
 
 use k8s_openapi::api::core::v1::Probe;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
+use model::probe::ProbeKind;
 
 use testkit::observed::listed_container;
 
 use super::*;
 use crate::decide::probe_results::ProbeResult;
 use crate::decide::reasons::KillReason;
-use crate::decide::test_pods::{container, instance, pod, sidecar, with_inits};
+use crate::decide::test_pods::{container, failed_probe, instance, pod, sidecar, with_inits};
 
 /// A pod with two init containers and a regular one.
 fn initializing(policy: &str, inits: Vec<Container>) -> Pod {
@@ -220,10 +221,14 @@ fn a_sidecar_with_a_startup_probe_is_waited_for_and_started_anew_when_that_fails
     let rows = [
         (None, vec![], None),
         (Some(ProbeResult::Success), vec![(Role::Init, 1)], None),
-        (Some(ProbeResult::Failure), vec![(Role::Sidecar, 0)], Some(KillReason::StartupProbe)),
+        (
+            Some(failed_probe(ProbeKind::Startup)),
+            vec![(Role::Sidecar, 0)],
+            Some(KillReason::StartupProbe),
+        ),
     ];
     for (result, expected, killed) in rows {
-        let startup = result.map(|result| ("c".into(), result)).into_iter().collect();
+        let startup = result.clone().map(|result| ("c".into(), result)).into_iter().collect();
         let probes = ProbeResults { startup, ..ProbeResults::default() };
         let context = SyncContext {
             pod: &pod,
@@ -247,7 +252,7 @@ fn a_changed_or_unhealthy_sidecar_is_started_anew_after_it_let_the_next_one_star
     changed.image = Some("image:2".to_owned());
     let unhealthy = Container { liveness_probe: Some(Probe::default()), ..sidecar("side") };
     let observed = in_live_sandbox(vec![instance("c", "side", Running, 0)]);
-    let liveness = [("c".into(), ProbeResult::Failure)].into();
+    let liveness = [("c".into(), failed_probe(ProbeKind::Liveness))].into();
     let failed = ProbeResults { liveness, ..ProbeResults::default() };
     let rows = [(changed, KillReason::Changed), (unhealthy, KillReason::LivenessProbe)];
     for (side, why) in rows {

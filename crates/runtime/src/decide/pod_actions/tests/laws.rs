@@ -9,6 +9,7 @@ use model::labels;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::SandboxState::{NotReady, Ready};
 use model::observed::SandboxStatus;
+use model::probe::ProbeKind;
 use podspec::restart::{may_restart_all, restarts_all_after};
 use podspec::{definition_hash_hex, view};
 use proptest::bool::weighted;
@@ -17,7 +18,7 @@ use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::decide::probe_results::ProbeResult;
-use crate::decide::test_pods::{container, instance, pod, with_inits};
+use crate::decide::test_pods::{container, failed_probe, instance, pod, with_inits};
 use crate::decide::{ContainerStart, has_finished};
 
 const REGULAR: [&str; 2] = ["a", "b"];
@@ -168,7 +169,8 @@ fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
 
 /// What a probe has said: nothing, or how it is.
 fn any_result() -> impl Strategy<Value = Option<ProbeResult>> {
-    prop_oneof![Just(None), Just(Some(ProbeResult::Success)), Just(Some(ProbeResult::Failure))]
+    let failed = failed_probe(ProbeKind::Liveness);
+    prop_oneof![Just(None), Just(Some(ProbeResult::Success)), Just(Some(failed))]
 }
 
 /// An instance, and what its startup and liveness probes say.
@@ -297,7 +299,7 @@ fn stale<'a>(pod: &'a Pod, world: &'a World) -> impl Iterator<Item = &'a Contain
         let waits = is_sidecar && container.startup_probe.is_some();
         // A sidecar's probes count only if it has them.
         let counts = |has: bool| has || !is_sidecar;
-        let failed = |result: Option<&ProbeResult>| result == Some(&ProbeResult::Failure);
+        let failed = |result: Option<&ProbeResult>| matches!(result, Some(ProbeResult::Failure(_)));
         let unhealthy = (failed(world.probes.liveness.get(&running.id))
             && counts(container.liveness_probe.is_some()))
             || (failed(world.probes.startup.get(&running.id)) && counts(false));

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::EphemeralContainer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+use model::probe::{ProbeFailure, ProbeKind};
 
 use testkit::observed::listed_container;
 
 use super::*;
-use crate::decide::probe_results::ProbeResult;
 use crate::decide::reasons::KillReason;
-use crate::decide::test_pods::{container, instance, pod, sidecar, with_inits};
+use crate::decide::test_pods::{container, failed_probe, instance, pod, sidecar, with_inits};
 
 // behaviour: ACT-40, ACT-41, ACT-42, ACT-43
 #[test]
@@ -96,9 +96,10 @@ fn a_running_instance_that_tells_no_definition_is_taken_as_it_is() {
 // behaviour: ACT-45, ACT-46
 #[test]
 fn a_failed_probe_restarts_unless_the_policy_is_never() {
-    let failed = || [("c".into(), ProbeResult::Failure)].into();
-    let liveness = ProbeResults { liveness: failed(), ..ProbeResults::default() };
-    let startup = ProbeResults { startup: failed(), ..ProbeResults::default() };
+    let failed = |kind| [("c".into(), failed_probe(kind))].into();
+    let liveness =
+        ProbeResults { liveness: failed(ProbeKind::Liveness), ..ProbeResults::default() };
+    let startup = ProbeResults { startup: failed(ProbeKind::Startup), ..ProbeResults::default() };
     let own = |policy| with_policy(container("a"), policy);
     // Of its policies only: a rule speaks of exit codes, and it has not exited.
     let ruled = |policy: &str, action| Container {
@@ -132,7 +133,9 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
                 cgroup: CgroupFacts::Unmanaged,
             };
             let actions = pod_actions(&context);
-            assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
+            let kill = &actions.kill[0];
+            let failures = kill.probe.as_ref().map(|ProbeFailure { failures, .. }| *failures);
+            assert_eq!((kill.why, kill.restarts, failures), (why, restarts, Some(3)));
             assert_eq!(actions.start.len(), usize::from(restarts), "{policy} {why:?}");
             assert!(actions.reset.is_empty(), "{policy} {why:?}");
         }
