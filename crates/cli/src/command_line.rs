@@ -14,7 +14,7 @@ use process::{TraceSettings, klog, version};
 
 use crate::commands::exec::CommandExited;
 use crate::commands::{
-    self, config_check, describe, exec, gc, get_pods, logs, node_clean, pod_gc, port_forward,
+    self, config_check, describe, exec, gc, get_pods, logs, node_clean, pod_gc, port_forward, why,
 };
 use crate::run_help;
 
@@ -60,8 +60,8 @@ enum Command {
         #[command(subcommand)]
         what: Gc,
     },
-    /// Show what was removed of a pod, container or image and why, and who had sessions in it.
-    Why(gc::why::Args),
+    /// Show why a pod or its containers were killed, restarted, rejected or removed, and who had sessions in them.
+    Why(why::Args),
     /// Run the Pod GC controller for a cluster; takes the controller manager's flags.
     #[command(name = "pod-gc", disable_help_flag = true)]
     PodGc {
@@ -158,9 +158,8 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::PortForward(args) => commands::block_on(port_forward::run(&args)),
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
-        Command::Gc { what: Gc::Why(args) } | Command::Why(args) => {
-            commands::block_on(gc::why::run(&args))
-        }
+        Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
+        Command::Why(args) => commands::block_on(why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => print_version(&args),
@@ -272,6 +271,7 @@ mod tests {
             "gc plan --runtime-endpoint /run/c.sock --minimum-container-ttl-duration -1s",
             "gc run -o json",
             "why default/web -o json",
+            "why web/main -o yaml --limit 5",
             "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
             "version -o json",

@@ -28,6 +28,7 @@ mod test_pods;
 mod waiting_volumes;
 pub mod watch_pods;
 mod websocket;
+pub mod why;
 
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 pub(crate) mod after_sync;
 pub(crate) mod directory_removals;
 pub(crate) mod former_devices;
+pub(crate) mod incidents;
 pub(crate) mod kernel_settings;
 pub(crate) mod node;
 pub(crate) mod node_resources;

@@ -35,6 +35,7 @@ const FIELDS: &[&str] = &[
     "evictionHard.nodefs.available",
     "failCgroupV1",
     "failSwapOn",
+    "featureGates.ChangeContainerStatusOnKubeletRestart",
     "featureGates.ContainerRestartRules",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",

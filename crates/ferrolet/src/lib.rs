@@ -32,6 +32,7 @@ mod panic_reports;
 mod pleg_statuses;
 mod pod_cidr;
 mod pod_index;
+mod pod_probes;
 mod pod_resources;
 mod pod_volumes;
 mod pulse;

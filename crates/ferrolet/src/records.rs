@@ -1,4 +1,4 @@
-//! The journal of removals: its writers and its readers.
+//! The journal of removals, sessions and incidents: its writers and its readers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
-use journal::{DiskJournal, Found, Ledger, Query, Recording, SessionJournal, Witnesses};
+use journal::{
+    DiskJournal, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal, Witnesses,
+};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
 use model::intercept::Intercepted;
@@ -26,6 +28,7 @@ pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) sessions: Arc<SessionJournal>,
+    pub(crate) incidents: Arc<IncidentJournal>,
     witnesses: Arc<Witnesses>,
     recording: Arc<Recording>,
     /// Images that must not go.
@@ -36,9 +39,11 @@ impl Records {
     /// Opens the journal.
     pub(crate) fn new(settings: &Settings, ports: &Ports) -> Self {
         let (segments, clock) = (Arc::clone(&ports.journal), Arc::clone(&ports.clock));
-        let sessions =
-            SessionJournal::new(&*segments, Arc::clone(&clock), FERROLET, settings.journal_bytes);
-        let journal = DiskJournal::new(segments, clock, FERROLET, settings.journal_bytes);
+        let bytes = settings.journal_bytes;
+        let sessions = SessionJournal::new(&*segments, Arc::clone(&clock), FERROLET, bytes);
+        let incidents = IncidentJournal::new(&*segments, Arc::clone(&clock), FERROLET, bytes);
+        let (sessions, incidents) = (Arc::new(sessions), Arc::new(incidents));
+        let journal = DiskJournal::new(segments, clock, FERROLET, bytes);
         let journal = Arc::new(journal);
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
@@ -49,7 +54,7 @@ impl Records {
         });
         let claims = ImageClaims::default();
         let recording = Arc::new(Recording::new(Arc::clone(&ledger), claims.clone()));
-        Self { journal, ledger, sessions: Arc::new(sessions), witnesses, recording, claims }
+        Self { journal, ledger, sessions, incidents, witnesses, recording, claims }
     }
 
     /// The same ports, which record every removal: no part of the agent can remove without a record.
@@ -79,9 +84,10 @@ impl Records {
     /// Syncs the journal, and records the removals that were in progress when an earlier agent was killed.
     pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
         let sessions = self.sessions.keep(stop.clone());
+        let incidents = self.incidents.keep(stop.clone());
         let removals = Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop);
         async move {
-            tokio::join!(removals, sessions);
+            tokio::join!(removals, sessions, incidents);
         }
     }
 }
@@ -91,13 +97,28 @@ impl Records {
 pub(crate) struct JournalView {
     journal: Arc<DiskJournal>,
     sessions: Arc<SessionJournal>,
+    incidents: Arc<IncidentJournal>,
     pool: Pool,
 }
 
 impl JournalView {
     pub(crate) fn new(records: &Records) -> Self {
         let (journal, sessions) = (Arc::clone(&records.journal), Arc::clone(&records.sessions));
-        Self { journal, sessions, pool: Pool::new("journal", Size { threads: 2, spare: 2 }) }
+        let incidents = Arc::clone(&records.incidents);
+        let pool = Pool::new("journal", Size { threads: 2, spare: 2 });
+        Self { journal, sessions, incidents, pool }
+    }
+
+    /// Runs a search, and reports why it failed.
+    async fn search(
+        &self,
+        search: impl FnOnce() -> Result<Found, FileError> + Send + 'static,
+    ) -> Result<Found, String> {
+        let subject = Path::new("the journal");
+        let call = Call { operation: "search", subject, limit: SEARCH };
+        let found = self.pool.run(call, search).await;
+        let found = found.map_err(|error| error.to_string())?;
+        found.map_err(|error: FileError| Chain(&error).to_string())
     }
 }
 
@@ -105,12 +126,19 @@ impl JournalView {
 impl server::Removals for JournalView {
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
         let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
-        let subject = Path::new("the journal");
-        let call = Call { operation: "search", subject, limit: SEARCH };
         let search =
-            move || Ok(journal.find(&query, limit)?.with_sessions(sessions.find(&query, limit)?));
-        let found = self.pool.run(call, search).await;
-        let found = found.map_err(|error| error.to_string())?;
-        found.map_err(|error: FileError| Chain(&error).to_string())
+            move || Ok(journal.find(&query, limit)?.merged_with(sessions.find(&query, limit)?));
+        self.search(search).await
+    }
+
+    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+        let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
+        let incidents = Arc::clone(&self.incidents);
+        let search = move || {
+            let removals = journal.find(&query, limit)?;
+            let found = removals.merged_with(sessions.find(&query, limit)?);
+            Ok(found.merged_with(incidents.find(&query, limit)?))
+        };
+        self.search(search).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
-use fetch::Fetcher;
+use fetch::{Fetcher, ProbeDialer};
 use hostfs::{HostPacketFilter, HostSegments, Pool};
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
@@ -296,6 +296,7 @@ async fn prepare(
         volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
+        probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
@@ -307,6 +308,7 @@ async fn prepare(
         packet_filter: packet_filter.map(|filter| filter as _),
         cluster,
         metrics,
+        probe_metrics: Registry::new(),
     };
     Ok(Prepared { settings, ports, local })
 }

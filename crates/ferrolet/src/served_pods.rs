@@ -3,18 +3,29 @@
 use std::sync::{Mutex, PoisonError};
 
 use model::ids::PodUid;
+use model::probe::ProbeReport;
 use pods::source::Refusal;
+use probes::ProbeManager;
 use server::wire::{RefusedManifest, WaitingVolume};
 use server::{PodAndStatus, PodView};
 use status::store::StatusReader;
 use tokio::sync::watch;
 use volumes::VolumeManager;
 
+/// What pods wait for.
+#[derive(Debug)]
+pub(crate) struct PodWaits {
+    /// The volumes of pods.
+    pub(crate) volumes: VolumeManager,
+    /// Their probes.
+    pub(crate) probes: ProbeManager,
+}
+
 /// Reads pods and statuses from the status manager; stores the refusals of manifests.
 #[derive(Debug)]
 pub(crate) struct ServedPods {
     reader: StatusReader,
-    volumes: VolumeManager,
+    waits: PodWaits,
     /// Never held across an await.
     refused: Mutex<Vec<RefusedManifest>>,
     /// Counts changes of pods and statuses too.
@@ -23,12 +34,8 @@ pub(crate) struct ServedPods {
 
 impl ServedPods {
     /// Without refusals. The status manager counts its changes in the same counter.
-    pub(crate) fn new(
-        reader: StatusReader,
-        volumes: VolumeManager,
-        changes: watch::Sender<u64>,
-    ) -> Self {
-        Self { reader, volumes, refused: Mutex::default(), changes }
+    pub(crate) fn new(reader: StatusReader, waits: PodWaits, changes: watch::Sender<u64>) -> Self {
+        Self { reader, waits, refused: Mutex::default(), changes }
     }
 
     /// Reads pods and statuses.
@@ -62,8 +69,12 @@ impl PodView for ServedPods {
     }
 
     fn waiting_volumes(&self, pod: &PodUid) -> Vec<WaitingVolume> {
-        let waiting = self.volumes.waiting(pod).into_iter();
+        let waiting = self.waits.volumes.waiting(pod).into_iter();
         waiting.map(|one| WaitingVolume { name: one.name, failure: one.failure }).collect()
+    }
+
+    fn probes(&self, pod: &PodUid) -> Vec<ProbeReport> {
+        self.waits.probes.reports(pod)
     }
 
     fn refused(&self) -> Vec<RefusedManifest> {

@@ -70,6 +70,7 @@ impl Settings {
             host_ips: inputs.host_ips.clone(),
             admission: Node { runtime: runtime.features, ..inputs.admission.clone() },
             restart_rules: gates.enabled("ContainerRestartRules"),
+            resets_on_restart: gates.enabled("ChangeContainerStatusOnKubeletRestart"),
             unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
             restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
             pleg: pleg_settings(config, own),

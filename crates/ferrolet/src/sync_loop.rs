@@ -24,6 +24,7 @@ use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
+use model::ports::incidents::IncidentRecord;
 use node::NodeHandle;
 use pods::decide::intake::{Intake, IntakeCommand, IntakeEvent, Passes};
 use pods::decide::mirror::StaticPods;
@@ -31,6 +32,7 @@ use pods::decide::pod_retries::PodRetries;
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
+use probes::ProbeManager;
 use runtime::{PodDirectories, PodRuntime};
 use status::manager::PodStatusManager;
 use tokio::sync::{mpsc, watch};
@@ -38,6 +40,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use volumes::VolumeManager;
 
+use crate::decide::incidents::oom_kill;
 use crate::gc_notifier::GcNotifier;
 use crate::pulse::Pulse;
 use crate::runtime_state::Ready;
@@ -68,10 +71,14 @@ pub(crate) struct SyncLoopParts {
     pub(crate) directories: PodDirectories,
     /// Unmounts the volumes of pods that are gone.
     pub(crate) volumes: VolumeManager,
+    /// Probes containers.
+    pub(crate) probes: ProbeManager,
     /// The pods' workers.
     pub(crate) workers: WorkersHandle,
     /// Records events.
     pub(crate) events: Arc<dyn Events>,
+    /// Records OOM kills and rejections.
+    pub(crate) incidents: Arc<dyn IncidentRecord>,
     /// Publishes pods and their statuses.
     pub(crate) status: Arc<PodStatusManager>,
     /// Shows which manifests were refused.
@@ -133,7 +140,7 @@ impl SyncLoop {
         }
     }
 
-    /// Runs until it is stopped or an input ends. An allocation checkpoint that cannot be read is an error.
+    /// Runs until it is stopped or an input ends. A checkpoint that cannot be read is an error.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), FileError> {
         if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
             return Ok(());
@@ -145,6 +152,8 @@ impl SyncLoop {
     }
 
     async fn load(&mut self) -> Result<(), FileError> {
+        self.parts.status.load().await?;
+        self.parts.probes.load().await;
         self.parts.allocation.load().await?;
         match &self.parts.pod_runtime {
             Some(pod_runtime) => {
@@ -301,9 +310,23 @@ impl SyncLoop {
             if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
                 pods.container_died(id);
             }
+            self.record_oom_kill(&uid, died);
         }
         let needs_sync = events.iter().any(LifecycleEvent::wants_sync);
         self.decide(IntakeEvent::RuntimeChanged { uid, needs_sync })
+    }
+
+    /// Records that the kernel killed a container, if it did.
+    fn record_oom_kill(&self, uid: &PodUid, died: &ObjectId) {
+        let ObjectId::Container(id) = died else { return };
+        let Ok(status) = self.parts.cache.get(uid) else { return };
+        let Some(instance) = status.containers.iter().find(|one| one.id == *id) else { return };
+        let observed = || status.sandboxes.first().map(|sandbox| sandbox.pod.clone());
+        let Some(name) = self.known_name(uid).or_else(observed) else { return };
+        let pod = self.intake.pod(uid).map(|pod| &**pod);
+        if let Some(incident) = oom_kill(&name, uid, pod, instance) {
+            self.parts.incidents.record_incident(incident);
+        }
     }
 
     /// Repairs what was missed, if anything was.
@@ -312,6 +335,9 @@ impl SyncLoop {
             self.send_desired().await;
             let intake = &self.intake;
             self.parts.status.retain(|uid| intake.pod(uid).is_some() || intake.has_worker(uid));
+            if intake.is_started() {
+                self.parts.probes.retain(|uid| intake.has_worker(uid));
+            }
             self.look_after_all(Trigger::Periodic).await;
         } else {
             self.retry_resizes(Trigger::Periodic).await;

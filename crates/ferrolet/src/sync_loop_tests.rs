@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
+use model::ports::incidents::NoIncidents;
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::{Outcome, Target};
@@ -20,6 +21,7 @@ use status::decide::NodeFacts;
 use status::manager::StatusParts;
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
+use testkit::probes::MemoryProbes;
 use testkit::runtime::MemoryRuntime;
 use testkit::{pods as test_pods, wanted};
 use tokio::sync::watch;
@@ -31,6 +33,7 @@ use crate::cgroup_sweep::CgroupSweep;
 use crate::pod_index::PodIndex;
 use crate::pod_volumes::VolumeNode;
 use crate::runtime_state::runtime_state;
+use crate::served_pods::PodWaits;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
 #[derive(Debug)]
@@ -152,10 +155,11 @@ fn admits_all() -> AdmissionChain {
     }
 }
 
-fn allocation(clock: &Arc<VirtualClock>, resizes: Arc<Resizes>) -> AllocationManager {
+fn allocation(clock: &Arc<VirtualClock>) -> AllocationManager {
+    let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
     let parts = AllocationParts {
         chain: admits_all(),
-        resizes,
+        resizes: Arc::new(Resizes::new(counted)),
         metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
         events: Arc::new(KeptEvents::default()),
         clock: Arc::clone(clock) as _,
@@ -178,6 +182,22 @@ fn observer(
         panics: PanicGuard::default(),
     };
     pleg::pleg(parts, pleg::Settings::default())
+}
+
+fn probe_manager(runtime: &Arc<MemoryRuntime>, clock: &Arc<VirtualClock>) -> ProbeManager {
+    let parts = probes::ManagerParts {
+        containers: Arc::clone(runtime) as _,
+        network: Arc::<MemoryProbes>::default(),
+        events: Arc::<KeptEvents>::default(),
+        clock: Arc::clone(clock) as _,
+        files: Arc::new(testkit::files::MemoryFiles::new()),
+        state: "/state".into(),
+        metrics: probes::Metrics::new(&prometheus::Registry::new()).unwrap(),
+        panics: PanicGuard::default(),
+        resets_on_restart: false,
+        jitter: || 0.0,
+    };
+    ProbeManager::new(parts)
 }
 
 fn status_manager(clock: &Arc<VirtualClock>) -> Arc<PodStatusManager> {
@@ -208,14 +228,12 @@ impl Bench {
             panics: PanicGuard::default(),
         });
         let gc = gc_notifier(&runtime, &clock, workers.states());
-        let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
-        let resizes = Arc::new(Resizes::new(counted));
-        let status = status_manager(&clock);
-        let pulse = Pulse::new(Duration::from_mins(1));
+        let (status, pulse) = (status_manager(&clock), Pulse::new(Duration::from_mins(1)));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
         let watch = SourceWatch { pods, refusals, unread: None, copies: None };
         let volumes = volume_manager(&clock);
+        let probes = probe_manager(&runtime, &clock);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
@@ -231,16 +249,18 @@ impl Bench {
             volumes: volumes.clone(),
             workers,
             events: Arc::new(KeptEvents::default()),
+            incidents: Arc::new(NoIncidents),
             status: Arc::clone(&status),
             served: Arc::new(ServedPods::new(
                 status.reader().clone(),
-                volumes.clone(),
+                PodWaits { volumes: volumes.clone(), probes: probes.clone() },
                 watch::Sender::new(0),
             )),
+            probes,
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
             gc,
-            allocation: allocation(&clock, resizes),
+            allocation: allocation(&clock),
             pod_runtime: None,
             statics: None,
             node: None,

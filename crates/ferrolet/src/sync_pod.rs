@@ -24,7 +24,8 @@ use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Synced};
 use podspec::recursive_read_only::asks_for_recursive_read_only;
 use podspec::view;
-use runtime::decide::{ProbeResults, Progress, SyncContext};
+use probes::ProbeManager;
+use runtime::decide::{Progress, SyncContext};
 use runtime::{Applied, Lacking, PodRuntime, SyncError};
 use status::decide::{ResizeState, StatusOverrides};
 use status::manager::PodStatusManager;
@@ -35,7 +36,9 @@ use volumes::VolumeManager;
 
 use crate::adopt::Adoption;
 use crate::decide::after_sync::{AfterSync, after_sync};
+use crate::decide::incidents::{pod_end, with_kill_messages};
 use crate::decide::sync_plan::{SyncInput, SyncPlan, sync_plan};
+use crate::pod_probes::probe_results;
 use crate::unsupported_wait::unsupported_wait;
 pub(crate) use records::SyncRecords;
 
@@ -66,6 +69,8 @@ pub(crate) struct SyncPod {
     pub(crate) resizes: Arc<Resizes>,
     /// Mounts and unmounts volumes.
     pub(crate) volumes: VolumeManager,
+    /// Probes containers.
+    pub(crate) probes: ProbeManager,
     /// State from one sync of a pod to the next.
     pub(crate) records: SyncRecords,
 }
@@ -119,8 +124,12 @@ impl SyncPod {
             cgroup: self.pod_runtime.cgroup_values(uid),
             memory_requests: in_progress.then(|| self.pod_runtime.memory_requests(status)),
         };
-        let overrides = StatusOverrides { start_failures, resize, ..overrides };
-        self.status.observed(pod, status, &overrides)
+        let probes = self.probes.results(uid);
+        let overrides = StatusOverrides { start_failures, resize, probes, ..overrides };
+        let status = with_kill_messages(status, &self.pod_runtime.kill_messages(uid));
+        let published = self.status.observed(pod, &status, &overrides);
+        self.probes.observe(uid, &published.status);
+        published
     }
 
     /// Whether a pod has not yet what it was given; people hear when it has.
@@ -205,7 +214,7 @@ impl SyncPod {
         let context = SyncContext {
             pod,
             status,
-            probes: &ProbeResults::default(),
+            probes: &probe_results(self.probes.results(&status.uid)),
             restart_all,
             sizes: &sizes,
             cgroup: self.pod_runtime.cgroup_facts(pod, status).await?,
@@ -314,6 +323,8 @@ impl PodSyncer for SyncPod {
         }
         self.pod_runtime.register_objects(pod);
         self.volumes.update(pod);
+        self.probes.add_pod(pod);
+        self.probes.observe(&status.uid, &published.status);
         let restart_all = published.is_restarting_all();
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
@@ -324,6 +335,7 @@ impl PodSyncer for SyncPod {
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
         };
         let name = view::pod_name(&pod);
+        self.probes.stop_liveness_and_startup(&status.uid);
         if let Target::Pod(pod) = target {
             self.publish(pod, status, StatusOverrides::default());
         }
@@ -332,7 +344,9 @@ impl PodSyncer for SyncPod {
             return Outcome::Done;
         }
         info!(pod = %name, uid = %status.uid, ?grace, "stopping pod");
-        match self.pod_runtime.kill(&pod, status, Some(grace)).await {
+        let published = self.status.reader().get(&status.uid);
+        let why = pod_end(target, published.as_ref().map(|published| &*published.status));
+        match self.pod_runtime.kill(&pod, status, Some(grace), why).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
                 let message = format!("error killing pod: {}", error.kill_told(&status.uid));
@@ -349,6 +363,7 @@ impl PodSyncer for SyncPod {
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
         self.records.set_result(&status.uid, None);
+        self.probes.remove_pod(&status.uid);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
         self.publish(pod, status, overrides);
         // Nothing of it runs any more, which now may be told.

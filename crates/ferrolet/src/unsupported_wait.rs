@@ -18,7 +18,7 @@ pub(crate) fn unsupported_wait(pod: &Pod) -> Option<Unsupported> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Container, Probe};
+    use k8s_openapi::api::core::v1::PodResourceClaim;
     use podspec::annotations;
     use testkit::pods::pod;
 
@@ -27,16 +27,15 @@ mod tests {
     // behaviour: API-13
     #[test]
     fn api_pod_waits_for_unsupported_fields_and_static_pod_does_not() {
-        let probed = |pod: testkit::pods::PodBuilder| {
-            let readiness_probe = Some(Probe::default());
-            let main = Container { readiness_probe, ..Container::default() };
-            pod.spec(|spec| spec.containers = vec![main]).build()
+        let claiming = |pod: testkit::pods::PodBuilder| {
+            let claims = vec![PodResourceClaim::default()];
+            pod.spec(|spec| spec.resource_claims = Some(claims)).build()
         };
-        let Unsupported { reason, message } = unsupported_wait(&probed(pod("web"))).unwrap();
+        let Unsupported { reason, message } = unsupported_wait(&claiming(pod("web"))).unwrap();
         assert_eq!(reason, "UnsupportedFields");
-        assert_eq!(message, "not supported yet: spec.containers[0].readinessProbe");
+        assert_eq!(message, "not supported yet: spec.resourceClaims");
         let source = (annotations::CONFIG_SOURCE, annotations::SOURCE_FILE);
-        assert_eq!(unsupported_wait(&probed(pod("web").annotation(source.0, source.1))), None);
+        assert_eq!(unsupported_wait(&claiming(pod("web").annotation(source.0, source.1))), None);
         let marked = pod("web").annotation("seccomp.security.alpha.kubernetes.io/pod", "x").build();
         assert_eq!(unsupported_wait(&marked), None, "the API server is past that annotation");
         assert_eq!(unsupported_wait(&pod("web").build()), None);

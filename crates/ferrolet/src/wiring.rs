@@ -4,6 +4,7 @@ mod container_gc;
 mod decorated;
 mod given;
 pub mod node_api;
+mod probes;
 mod servers;
 mod volumes;
 
@@ -17,6 +18,7 @@ use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::addresses::HostIps;
+use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
 use node::NodeHandle;
@@ -34,9 +36,9 @@ use runtime::{
 };
 pub use server::EventLimits;
 use server::{HealthChecks, PodView, Verbosity};
-use status::PodMetrics;
-use status::decide::NodeFacts;
+use status::decide::{NodeFacts, SavedPods};
 use status::manager::{PodStatusManager, StatusParts};
+use status::{PodMetrics, StatusCheckpoint};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
@@ -44,6 +46,7 @@ use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
 pub use self::given::{ManifestUrl, Ports, Settings};
 use self::node_api::NodeApiPorts;
+use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
@@ -66,7 +69,7 @@ use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
 use crate::pulse::Pulse;
 use crate::runtime_state::runtime_state;
-use crate::served_pods::ServedPods;
+use crate::served_pods::{PodWaits, ServedPods};
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, register_node_name};
@@ -117,7 +120,7 @@ impl Agent {
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &stamps, &panics);
         let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
-        let (status, changes) = status_manager(settings, &ports, node.as_ref());
+        let (status, changes) = status_manager(settings, &ports, node.as_ref(), &mut tasks);
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =
             ImageCollection::new(settings, &ports, pods, records.claims(node.as_ref()), &panics);
@@ -126,13 +129,15 @@ impl Agent {
         let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
         let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
         let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
-        let served = ServedPods::new(status.reader().clone(), volumes.manager.clone(), changes);
-        let served = Arc::new(served);
+        let probes = probe_manager(settings, &ports, &panics);
+        let waits = PodWaits { volumes: volumes.manager.clone(), probes: probes.clone() };
+        let served = Arc::new(ServedPods::new(status.reader().clone(), waits, changes));
         let inputs = RuntimeInputs {
             claims: &images.claims,
             api,
             volumes: Arc::clone(&volumes) as _,
             host_ips: host_ips(settings, node.as_ref()),
+            incidents: Arc::clone(&records.incidents) as _,
         };
         let pod_runtime = pod_runtime(settings, &ports, inputs, &mut tasks);
         let sync_pod = SyncPod {
@@ -146,6 +151,7 @@ impl Agent {
             node: node.clone(),
             looks: pleg.requests.clone(),
             volumes: volumes.manager.clone(),
+            probes: probes.clone(),
             records: SyncRecords::default(),
         };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
@@ -163,6 +169,7 @@ impl Agent {
             metrics: pods::Metrics::new(&ports.metrics).expect("registered once"),
             panics: panics.clone(),
         });
+        start_probes(&probes, &status, &workers_handle, &mut tasks);
         follow_host_ips(settings, node.as_ref(), &workers_handle, status.reader(), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let inputs = WriterInputs {
@@ -187,8 +194,10 @@ impl Agent {
             news,
             directories: directories(settings, &ports),
             volumes: volumes.manager.clone(),
+            probes,
             workers: workers_handle,
             events: Arc::clone(&ports.events),
+            incidents: Arc::clone(&records.incidents) as _,
             status: Arc::clone(&status),
             served: Arc::clone(&served),
             pulse: pulse.clone(),
@@ -282,6 +291,7 @@ fn status_manager(
     settings: &Settings,
     ports: &Ports,
     node: Option<&NodeHandle>,
+    tasks: &mut Tasks,
 ) -> (Arc<PodStatusManager>, watch::Sender<u64>) {
     let changes = watch::Sender::new(0);
     let facts = NodeFacts {
@@ -297,7 +307,12 @@ fn status_manager(
         metrics: PodMetrics::new(&ports.metrics).expect("no other part measures pod starts"),
         changes: changes.clone(),
     });
-    (Arc::new(manager), changes)
+    let saved = if ports.cluster.is_some() { SavedPods::Static } else { SavedPods::All };
+    let checkpoint = StatusCheckpoint::new(Arc::clone(&ports.files), &settings.state(), saved);
+    let manager = Arc::new(manager.with_checkpoint(checkpoint));
+    let saving = Arc::clone(&manager);
+    tasks.spawn("pod status checkpoint", |stop| async move { saving.save(stop).await });
+    (manager, changes)
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
@@ -448,6 +463,7 @@ struct RuntimeInputs<'a> {
     api: Option<ApiParts>,
     volumes: Arc<dyn PodVolumes>,
     host_ips: Arc<dyn HostIps>,
+    incidents: Arc<dyn IncidentRecord>,
 }
 
 /// What acts on the runtime for pods.
@@ -457,13 +473,14 @@ fn pod_runtime(
     inputs: RuntimeInputs<'_>,
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
-    let RuntimeInputs { claims, api, volumes, host_ips } = inputs;
+    let RuntimeInputs { claims, api, volumes, host_ips, incidents } = inputs;
     Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
         node_events: Arc::clone(&ports.node_events),
+        incidents,
         clock: Arc::clone(&ports.clock),
         logs: log_layout(settings),
         pods: settings.pods(),

@@ -94,6 +94,12 @@ impl AgentClient {
         self.json(&format!("/gc/why?what={what}&limit={limit}")).await
     }
 
+    /// What happened to that pod or container, the newest first.
+    pub async fn why(&self, what: &str, limit: usize) -> Result<WhyAnswer, AgentError> {
+        let what: String = form_urlencoded::byte_serialize(what.as_bytes()).collect();
+        self.json(&format!("/why?what={what}&limit={limit}")).await
+    }
+
     /// Has a pass of garbage collection made, and tells it as it goes on.
     pub async fn gc_run(&self) -> Result<Lines<GcLine>, AgentError> {
         let path = "/gc/run";

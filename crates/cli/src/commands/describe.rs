@@ -1,6 +1,7 @@
 //! `ferrolet describe`.
 
 mod container;
+mod probes;
 mod text;
 
 use std::io::{self, Write};
@@ -112,7 +113,7 @@ pub(crate) fn description(
     for refused in refused {
         text.field(0, "Refused Manifest", &note(refused));
     }
-    containers(&mut text, pod, &status, events, now);
+    containers(&mut text, item, &status, events, now);
     conditions(&mut text, &status);
     volumes(&mut text, pod, &item.waiting_volumes);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
@@ -143,12 +144,12 @@ fn metadata(text: &mut Text, pod: &Pod, status: &PodStatus, now: Timestamp) {
 
 fn containers(
     text: &mut Text,
-    pod: &Pod,
+    item: &PodItem<Pod>,
     status: &PodStatus,
     events: &[EventItem],
     now: Timestamp,
 ) {
-    let Some(spec) = view::spec(pod) else { return };
+    let Some(spec) = view::spec(&item.pod) else { return };
     let lists = [
         ("Init Containers", spec.init_containers.as_deref(), &status.init_container_statuses),
         ("Containers", Some(&*spec.containers), &status.container_statuses),
@@ -162,7 +163,8 @@ fn containers(
         for container in containers {
             let status = statuses.iter().flatten().find(|status| status.name == container.name);
             let pull = pulling::of_container(&container.name, events, now);
-            describe_container(text, &Described { container, status, pull: pull.as_deref() });
+            let (pull, probes) = (pull.as_deref(), &*item.probes);
+            describe_container(text, &Described { container, status, pull, probes, now });
         }
     }
 }

@@ -116,7 +116,7 @@ fn all_about_a_pod_is_told() {
 #[test]
 fn a_pod_of_which_little_is_known_is_described_all_the_same() {
     let pod = testkit::pods::pod("new").container("main", "image", [""; 0]).build();
-    let item = PodItem { pod, last_event: None, waiting_volumes: Vec::new() };
+    let item = PodItem { pod, last_event: None, waiting_volumes: Vec::new(), probes: Vec::new() };
     let text = description(&item, &[], &[], now());
     for line in [
         "Start Time:          <none>",
@@ -190,5 +190,22 @@ fn volume_that_is_not_mounted_is_described_with_the_cause() {
     item.waiting_volumes = vec![WaitingVolume { name: "data".to_owned(), failure }];
     let text = description(&item, &[], &[], now());
     let line = "  data:              emptyDir, not mounted: no space left on device";
+    assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+// behaviour: WHY-16
+#[test]
+fn last_restart_of_a_running_container_is_described_with_the_exit_before_it() {
+    let mut item = full();
+    let status = item.pod.status.as_mut().unwrap();
+    let main = &mut status.container_statuses.as_mut().unwrap()[0];
+    main.state =
+        serde_json::from_value(json!({"running": {"startedAt": "2026-01-01T00:09:40Z"}})).unwrap();
+    let end = main.last_state.as_mut().unwrap().terminated.as_mut().unwrap();
+    end.reason = Some("Error".to_owned());
+    end.message = Some("failed liveness probe: 3 failures in a row".to_owned());
+    let text = description(&item, &[], &[], now());
+    let line = "    Last Restart:    2026-01-01T00:09:40Z (20s ago): exit code 137, Error, \
+                failed liveness probe: 3 failures in a row";
     assert!(text.lines().any(|found| found == line), "{text}");
 }

@@ -137,7 +137,7 @@ mod tests {
         let mut pod = testkit::pods::pod(name).container("main", "image", [""; 0]).build();
         pod.metadata.namespace = Some(namespace.to_owned());
         pod.spec.as_mut().unwrap().node_name = Some("node".to_owned());
-        PodItem { pod, last_event: None, waiting_volumes: Vec::new() }
+        PodItem { pod, last_event: None, waiting_volumes: Vec::new(), probes: Vec::new() }
     }
 
     fn selected(line: &str) -> Result<String, String> {

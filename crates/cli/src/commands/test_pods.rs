@@ -38,7 +38,7 @@ pub(crate) fn running(namespace: &str, name: &str) -> PodItem<Pod> {
         "ready": true, "state": {"running": {"startedAt": "2026-01-01T00:00:01Z"}},
     });
     let pod = pod(namespace, name, &state);
-    PodItem { pod, last_event: None, waiting_volumes: Vec::new() }
+    PodItem { pod, last_event: None, waiting_volumes: Vec::new(), probes: Vec::new() }
 }
 
 /// A pod whose container fails again and again.
@@ -58,5 +58,5 @@ pub(crate) fn crashing(namespace: &str, name: &str) -> PodItem<Pod> {
         time: "2026-01-01T00:09:48Z".parse().unwrap(),
     };
     let pod = pod(namespace, name, &state);
-    PodItem { pod, last_event: Some(event), waiting_volumes: Vec::new() }
+    PodItem { pod, last_event: Some(event), waiting_volumes: Vec::new(), probes: Vec::new() }
 }

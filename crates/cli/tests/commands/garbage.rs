@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
-use journal::{DiskJournal, Found, Inputs, Query, SMALLEST, find};
+use journal::{DiskJournal, Found, IncidentJournal, Inputs, Query, SMALLEST, find, find_incidents};
+use model::ports::incidents::{Incident, IncidentRecord as _};
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::Verdict;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
@@ -31,6 +32,14 @@ impl Garbage {
     }
 }
 
+impl Garbage {
+    /// Something happened to a container or pod.
+    pub(crate) fn happened(&self, incident: Incident) {
+        let clock = Arc::new(VirtualClock::new());
+        IncidentJournal::new(&self.segments, clock, "0.1.0", SMALLEST).record_incident(incident);
+    }
+}
+
 /// Something of which a plan tells.
 pub(crate) fn item(kind: &str, id: &str, verdict: GcVerdict, rule: &str, detail: &str) -> GcItem {
     GcItem {
@@ -49,6 +58,12 @@ pub(crate) fn item(kind: &str, id: &str, verdict: GcVerdict, rule: &str, detail:
 impl Removals for Garbage {
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
         find(&self.segments, &query, limit).map_err(|error| error.to_string())
+    }
+
+    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+        let found = self.why(query.clone(), limit).await?;
+        let incidents = find_incidents(&self.segments, &query, limit);
+        Ok(found.merged_with(incidents.map_err(|error| error.to_string())?))
     }
 }
 

@@ -16,8 +16,10 @@ use cli::commands::pods_table::Layout;
 use cli::commands::{describe, gc, get_pods, logs, watch_pods};
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodName;
 use model::ports::clock::WallClock as _;
-use model::verdict::Subject;
+use model::ports::incidents::{Incident, IncidentKind};
+use model::verdict::{Detail, Input, Subject};
 use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -38,6 +40,12 @@ struct GetPods {
 struct Why {
     #[command(flatten)]
     args: gc::why::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct History {
+    #[command(flatten)]
+    args: cli::commands::why::Args,
 }
 
 #[derive(Debug, clap::Parser)]
@@ -315,6 +323,53 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::Value::Null);
     assert_eq!(json["problems"], serde_json::json!([&expected[2..]]));
+}
+
+async fn history(node: &Node, line: &str) -> Result<String, String> {
+    let mut out = Vec::new();
+    let args = History::parse_from(words(line)).args;
+    let asked = cli::commands::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    asked.map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+// behaviour: WHY-12, WHY-13
+#[tokio::test]
+async fn why_shows_incidents_among_removals_and_gc_why_shows_removals_alone() {
+    let node = Node::new();
+    let _server = node.start();
+    let mut verdict = testkit::wanted::removal(Subject::Container("0123456789abcdef0123".into()));
+    verdict.name = "main".into();
+    node.garbage.removed(&verdict);
+    let incident = Incident {
+        kind: IncidentKind::Restart,
+        pod: PodName::new("shop", "web"),
+        uid: "u1".into(),
+        container: "main".to_owned(),
+        id: "c2".to_owned(),
+        rule: "exit".into(),
+        detail: Detail::default()
+            .with("exitCode", Input::Number(1))
+            .with("restartCount", Input::Number(4)),
+        at: None,
+    };
+    node.garbage.happened(incident);
+    let text = history(&node, "main").await.unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains(" container main restarted: exit code 1, restart 4\n"), "{text}");
+    assert!(text.contains(" container main (0123456789abc) removed: "), "{text}");
+    let text = history(&node, "main --limit 1").await.unwrap();
+    assert_eq!(text.lines().last(), Some("There is more; --limit shows older lines."));
+    let json: serde_json::Value =
+        serde_json::from_str(&history(&node, "shop/web -o json").await.unwrap()).unwrap();
+    assert_eq!(json["entries"][0]["kind"], "restart");
+    assert_eq!(json["entries"][0]["detail"]["restartCount"], 4);
+    let yaml = history(&node, "shop/web -o yaml").await.unwrap();
+    assert!(yaml.contains("kind: restart") && yaml.contains("restartCount: 4"), "{yaml}");
+    let removals = why(&node, "main").await.unwrap();
+    assert!(removals.contains("was removed") && !removals.contains("restart"), "{removals}");
+    let error = history(&node, "frog").await.unwrap_err();
+    assert!(error.starts_with("nothing is recorded about \"frog\", as far as"), "{error}");
 }
 
 #[tokio::test]

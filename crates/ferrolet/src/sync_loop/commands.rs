@@ -13,6 +13,7 @@ use podspec::view;
 use tracing::{info, warn};
 
 use super::SyncLoop;
+use crate::decide::incidents;
 
 /// The grace period of an orphan whose specification is unknown.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
@@ -127,6 +128,7 @@ impl SyncLoop {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
         info!(pod = %name, %uid, %reason, %message, "Pod rejected");
         self.record_warning(&name, &uid, reason.clone(), message);
+        self.parts.incidents.record_incident(incidents::rejection(pod, rejection));
         self.parts.allocation.metrics.rejected(reason);
         self.parts.status.rejected(pod, reason, &format!("Pod was rejected: {message}"));
         self.parts.gc.rejected(&uid);

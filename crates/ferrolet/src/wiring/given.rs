@@ -17,6 +17,7 @@ use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
+use model::ports::probes::ProbeClient;
 use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
 use model::ports::volumes::VolumeHost;
@@ -42,6 +43,8 @@ pub struct Ports {
     pub http: Arc<dyn HttpGet>,
     /// What the pods of this node serve, whoever vouches for them.
     pub pod_http: Arc<dyn HttpGet>,
+    /// Sends probe requests to containers.
+    pub probes: Arc<dyn ProbeClient>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
     /// The time of day.
@@ -64,6 +67,8 @@ pub struct Ports {
     pub pools: Vec<Pool>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
+    /// The metrics of probes, which have an endpoint of their own.
+    pub probe_metrics: Registry,
 }
 
 /// What the agent is told.
@@ -97,6 +102,8 @@ pub struct Settings {
     pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
     pub restart_backoff: BackoffLimits,
+    /// Whether probed containers that already run at the start count as not ready until their probes pass again.
+    pub resets_on_restart: bool,
     /// How the runtime is observed.
     pub pleg: pleg::Settings,
     /// How many events are kept.
@@ -135,6 +142,7 @@ impl Settings {
             restart_rules: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
+            resets_on_restart: false,
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
             journal_bytes: SMALLEST,

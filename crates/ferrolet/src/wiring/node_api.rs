@@ -246,6 +246,7 @@ impl AgentParts<'_> {
             containers: Arc::new(containers),
             health: Arc::clone(self.health),
             metrics: Arc::new(Metrics(self.ports.metrics.clone())),
+            probe_metrics: Arc::new(Metrics(self.ports.probe_metrics.clone())),
             verbosity,
             system_logs: Arc::new(HostSystemLogs),
             node_logs: open.log_query.then(|| NodeLogs::new(Arc::new(HostJournal::default()))),

@@ -9,6 +9,7 @@ use testkit::crash_point::Moment;
 use testkit::runtime::Method;
 
 use crate::crash::{dies_in, start_mortal};
+use crate::incidents::incidents;
 use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
@@ -188,7 +189,7 @@ async fn a_pod_for_other_nodes_is_refused() {
     assert_eq!(failed(&world, &agent, "there").await.0, "NodeAffinity");
 }
 
-// behaviour: ADM-19, ADM-23
+// behaviour: ADM-19, ADM-23, WHY-8
 #[tokio::test(start_paused = true)]
 async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
     let world = small_world();
@@ -228,6 +229,7 @@ async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
     assert_eq!(target.message.as_deref(), Some(disrupted));
     assert!(world.running("lesser").is_empty());
     assert_eq!(world.one_runs("beside").await, beside);
+    assert_eq!(incidents(&world, "lesser"), ["kill preempted: gracePeriod 1m0s"]);
     // A new agent finds the node as it is.
     agent.stop().await;
     let agent = world.start();

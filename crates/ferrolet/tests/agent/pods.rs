@@ -8,6 +8,7 @@ use model::ports::events::EventType;
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Method, Rule};
 
+use crate::incidents::incidents;
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
@@ -49,6 +50,39 @@ async fn an_agent_that_starts_again_touches_nothing() {
     ] {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
+}
+
+// behaviour: STW-50
+#[tokio::test(start_paused = true)]
+async fn status_survives_a_restart_of_the_agent_without_an_api_server() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    let status = |agent: &Agent| agent.pods().pods().remove(0).status.unwrap();
+    for restarts in 1..=2 {
+        let running = world.one_runs("web").await;
+        world.runtime.kill_container(&running.id, 7);
+        let restarted = |world: &World| {
+            let again = world.running("web").pop()?;
+            (again.id != running.id && again.attempt == restarts).then_some(())
+        };
+        world.until("it runs again", restarted).await;
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let before = status(&agent);
+    let main = before.container_statuses.as_ref().unwrap()[0].clone();
+    let last = main.last_state.unwrap().terminated.unwrap();
+    assert_eq!((main.restart_count, last.exit_code), (2, 7));
+    agent.stop().await;
+    let containers = world.runtime.containers().into_iter();
+    for dead in containers.filter(|one| one.state != ContainerState::Running) {
+        world.runtime.lose_container(&dead.id);
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let agent = world.start();
+    world.until("it has a status", |_| agent.pods().pods().pop()?.status).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(status(&agent), before);
 }
 
 // behaviour: WRK-7
@@ -115,7 +149,7 @@ async fn a_container_that_keeps_failing_is_tried_less_and_less_often() {
     assert_eq!(world.runtime.containers().len(), 1);
 }
 
-// behaviour: WRK-16
+// behaviour: WRK-16, WHY-8
 #[tokio::test(start_paused = true)]
 async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     let world = World::new();
@@ -142,6 +176,7 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
         }
     };
     is_told(&agent);
+    assert_eq!(incidents(&world, "seen"), ["kill deadline-exceeded: gracePeriod 30s"]);
     agent.stop().await;
     let before = world.runtime.containers().len();
     let events = |world: &World| {

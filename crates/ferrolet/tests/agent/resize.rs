@@ -128,7 +128,7 @@ async fn a_pod_is_resized_as_it_runs() {
     }
 }
 
-// behaviour: RSZ-12
+// behaviour: RSZ-12, WHY-5
 #[tokio::test(start_paused = true)]
 async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
     let world = World::new();
@@ -153,6 +153,9 @@ async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
         .await;
     assert_eq!(condition(&agent, "web", "PodResizeInProgress"), None);
     assert_eq!(world.live_sandboxes(), 1);
+    let status = status(&agent, "web").and_then(|status| status.container_statuses?.pop());
+    let end = status.and_then(|status| status.last_state?.terminated);
+    assert_eq!(end.and_then(|end| end.message).as_deref(), Some("resize requires restart"));
 }
 
 // behaviour: RSZ-4, RSZ-21

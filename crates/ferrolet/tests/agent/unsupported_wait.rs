@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PodSpec, PodStatus, Probe, TCPSocketAction};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::core::v1::{PodResourceClaim, PodSpec, PodStatus};
 use model::observed::Container;
 use testkit::cluster::MemoryPods;
 use testkit::runtime::Method;
@@ -24,17 +23,15 @@ const EFFECTS: [Method; 8] = [
     Method::RemoveContainer,
 ];
 
-fn probe(spec: &mut PodSpec) {
-    let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(80), host: None });
-    let probe = Probe { tcp_socket, ..Probe::default() };
-    spec.containers[0].liveness_probe = Some(probe.clone());
-    spec.containers[0].readiness_probe = Some(probe);
+fn claim(spec: &mut PodSpec) {
+    let claim = PodResourceClaim { name: "gpu".to_owned(), ..PodResourceClaim::default() };
+    spec.resource_claims = Some(vec![claim]);
 }
 
 /// Leaves two pods running, and no agent.
 async fn left_running(world: &World, api: &MemoryPods) {
     let former = world.start();
-    for name in ["mounted", "probed"] {
+    for name in ["mounted", "claiming"] {
         api.make(sleeper(name));
         ready(world, api, name).await;
     }
@@ -43,7 +40,7 @@ async fn left_running(world: &World, api: &MemoryPods) {
     api.update(&named("mounted"), |pod| {
         mount_unsupported(pod.spec.as_mut().expect("a specification"));
     });
-    api.update(&named("probed"), |pod| probe(pod.spec.as_mut().expect("a specification")));
+    api.update(&named("claiming"), |pod| claim(pod.spec.as_mut().expect("a specification")));
 }
 
 /// What people are told of a pod for this reason.
@@ -74,22 +71,20 @@ fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, Pod
 async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
     let (world, api) = World::in_cluster();
     left_running(&world, &api).await;
-    let before = ["mounted", "probed"].map(|name| sight(&world, &api, name));
+    let before = ["mounted", "claiming"].map(|name| sight(&world, &api, name));
     world.runtime.forget_calls();
 
     let _agent = world.start();
-    let fields = told(&world, "probed", "UnsupportedFields").await;
-    for field in ["livenessProbe", "readinessProbe"] {
-        assert!(fields.contains(&format!("spec.containers[0].{field}")), "{fields}");
-    }
+    let fields = told(&world, "claiming", "UnsupportedFields").await;
+    assert!(fields.contains("spec.resourceClaims"), "{fields}");
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(["mounted", "probed"].map(|name| sight(&world, &api, name)), before);
+    assert_eq!(["mounted", "claiming"].map(|name| sight(&world, &api, name)), before);
     for method in EFFECTS {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
 
     // One that dies stays dead, and that is told; the pod can be deleted.
-    for (name, (container, _)) in ["mounted", "probed"].into_iter().zip(before) {
+    for (name, (container, _)) in ["mounted", "claiming"].into_iter().zip(before) {
         assert!(world.runtime.kill_container(&container.expect("it runs").id, 1));
         let ended = |_: &World| {
             let status = status(&api, name)?;

@@ -26,6 +26,7 @@ use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
+use testkit::probes::MemoryProbes;
 use testkit::reviews::NoReviews;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
@@ -57,6 +58,8 @@ pub(crate) struct World {
     pub(crate) per_pod_cgroups: bool,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
+    /// What probes of containers return.
+    pub(crate) probes: Arc<MemoryProbes>,
     /// The API server, where agents are those of a cluster.
     pub(crate) api: Option<MemoryPods>,
     /// What the last agent that was started counts.
@@ -92,6 +95,7 @@ impl World {
             journal: MemorySegments::default(),
             node_events: Arc::default(),
             web: Arc::default(),
+            probes: Arc::default(),
             url: None,
             allocatable: Vec::new(),
             lacks: Vec::new(),
@@ -184,6 +188,7 @@ impl World {
             volumes,
             http: Arc::clone(&self.web) as _,
             pod_http: Arc::clone(&self.web) as _,
+            probes: Arc::clone(&self.probes) as _,
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
@@ -195,6 +200,7 @@ impl World {
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
             pools: Vec::new(),
             metrics: Registry::new(),
+            probe_metrics: Registry::new(),
         };
         *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();
         Agent::start(&settings, ports, None)

@@ -1,10 +1,13 @@
 //! A container in a description.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStatus, EnvVar, EnvVarSource,
 };
+use model::probe::ProbeReport;
 
-use super::text::Text;
+use super::probes::describe_probes;
+use super::text::{Text, shown_time};
 
 /// A container and what is known of it.
 #[derive(Debug)]
@@ -13,10 +16,13 @@ pub(super) struct Described<'a> {
     pub(super) status: Option<&'a ContainerStatus>,
     /// The pull of its image that is under way.
     pub(super) pull: Option<&'a str>,
+    /// The state of the pod's probes.
+    pub(super) probes: &'a [ProbeReport],
+    pub(super) now: Timestamp,
 }
 
 pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
-    let Described { container, status, pull } = described;
+    let Described { container, status, pull, probes, now } = described;
     text.label(2, &container.name);
     if let Some(status) = status {
         text.field(4, "Container ID", status.container_id.as_deref().unwrap_or("<none>"));
@@ -45,8 +51,12 @@ pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
     }
     if let Some(status) = status {
         describe_status(text, status, *pull);
+        if let Some(restart) = last_restart(status, *now) {
+            text.field(4, "Last Restart", &restart);
+        }
     }
     resources(text, container);
+    describe_probes(text, container, probes, *now);
     environment(text, container);
     mounts(text, container);
 }
@@ -64,6 +74,17 @@ fn describe_status(text: &mut Text, status: &ContainerStatus, pull: Option<&str>
     }
     text.field(4, "Ready", if status.ready { "True" } else { "False" });
     text.field(4, "Restart Count", &status.restart_count.to_string());
+}
+
+/// When a running container was restarted, and how the instance before it ended.
+fn last_restart(status: &ContainerStatus, now: Timestamp) -> Option<String> {
+    let started = status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?;
+    let end = status.last_state.as_ref()?.terminated.as_ref()?;
+    let mut why = format!("exit code {}", end.exit_code);
+    for part in [&end.reason, &end.message].into_iter().flatten() {
+        why = format!("{why}, {part}");
+    }
+    Some(format!("{}: {why}", shown_time(started, now)))
 }
 
 fn describe_state(text: &mut Text, label: &str, state: Option<&ContainerState>) {

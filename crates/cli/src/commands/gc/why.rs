@@ -1,4 +1,4 @@
-//! `ferrolet why` and `ferrolet gc why`.
+//! `ferrolet gc why`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Args {
     pub place: Place,
     /// The name of a container, pod (NAME or NAMESPACE/NAME) or image, an id or the beginning of one,
     /// or the path of a log.
-    #[arg(value_name = "NAME|ID|IMAGE", value_parser = something)]
+    #[arg(value_name = "NAME|ID|IMAGE", value_parser = named_in)]
     pub what: String,
     /// How many removals are shown at most, and how many sessions, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// What is asked about. Nothing and blanks name nothing.
-fn something(text: &str) -> Result<String, &'static str> {
+pub(crate) fn named_in(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it names nothing") } else { Ok(text.to_owned()) }
 }
 
@@ -67,14 +67,14 @@ pub async fn why(
     tell_damage(&answer);
     let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
     let there = match runs {
-        false => There::not_told("no agent runs here"),
+        false => There::unavailable("no agent runs here"),
         // Who hears what was removed needs nothing else.
         true if found && !is_json => There::default(),
         true => still_there(agent, what).await,
     };
     if is_json {
         answer.found.problems.extend(there.missing.clone().filter(|_| runs));
-        let answer = Answer { answer: &answer, still_there: there.items.as_deref() };
+        let answer = Answer::new(&answer, &there);
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
@@ -83,17 +83,24 @@ pub async fn why(
     if found {
         return Ok(());
     }
-    bail!("{}", unknown(&answer, &there))
+    let head = format!("nothing called {what:?} was removed");
+    bail!("{}", unknown(&head, &answer, &there))
 }
 
 /// The answer for programs.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+pub(crate) struct Answer<'a> {
     #[serde(flatten)]
     answer: &'a WhyAnswer,
     /// What of that name or id is there, as the plan has it; null where nobody can tell.
     still_there: Option<&'a [GcItem]>,
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) fn new(answer: &'a WhyAnswer, there: &'a There) -> Self {
+        Self { answer, still_there: there.items.as_deref() }
+    }
 }
 
 /// Reads the journal that an agent left.
@@ -111,7 +118,7 @@ pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<
     let query = Query::new(what);
     let found = find(&segments, &query, limit).context("read the journal")?;
     let sessions = find_sessions(&segments, &query, limit).context("read the journal")?;
-    let found = found.with_sessions(sessions);
+    let found = found.merged_with(sessions);
     let there = there || !found.entries.is_empty();
     Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
@@ -128,15 +135,15 @@ pub(crate) fn tell_damage(answer: &WhyAnswer) {
 
 /// What of a name or id is there, as the plan has it.
 #[derive(Debug, Default)]
-struct There {
+pub(crate) struct There {
     /// What is meant; nothing if nobody can tell.
     items: Option<Vec<GcItem>>,
     /// Why some of it may be missing, or all.
-    missing: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 impl There {
-    fn not_told(why: &str) -> Self {
+    pub(crate) fn unavailable(why: &str) -> Self {
         Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
     }
 
@@ -157,7 +164,7 @@ impl There {
         let problems = clean(&plan.problems.join("; "));
         match (items.is_empty(), problems.is_empty()) {
             (_, true) => Self { items: Some(items), missing: None },
-            (true, false) => Self::not_told(&problems),
+            (true, false) => Self::unavailable(&problems),
             (false, false) => {
                 let missing = format!("not everything could be looked at: {problems}");
                 Self { items: Some(items), missing: Some(missing) }
@@ -166,10 +173,10 @@ impl There {
     }
 }
 
-async fn still_there(agent: &AgentClient, what: &str) -> There {
+pub(crate) async fn still_there(agent: &AgentClient, what: &str) -> There {
     match agent.gc_plan().await {
         Ok(plan) => There::of_plan(plan, what),
-        Err(error) => There::not_told(&format!("{:#}", anyhow::Error::from(error))),
+        Err(error) => There::unavailable(&format!("{:#}", anyhow::Error::from(error))),
     }
 }
 
@@ -182,8 +189,8 @@ pub(crate) fn goes_back(answer: &WhyAnswer) -> String {
     format!("as far as the journal goes back ({to})")
 }
 
-fn unknown(answer: &WhyAnswer, there: &There) -> String {
-    let mut text = format!("nothing called {:?} was removed, {}", answer.what, goes_back(answer));
+pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &There) -> String {
+    let mut text = format!("{head}, {}", goes_back(answer));
     if let Some(missing) = &there.missing {
         text.push_str("; ");
         text.push_str(missing);
@@ -203,7 +210,7 @@ fn unknown(answer: &WhyAnswer, there: &There) -> String {
 }
 
 /// A thing by its kind, name and id.
-fn named(kind: &str, name: &str, id: &str) -> String {
+pub(crate) fn named(kind: &str, name: &str, id: &str) -> String {
     let kind = if kind == "pod-directory" { "directory" } else { kind };
     match name {
         "" => format!("{kind} {}", short_id(id)),
@@ -224,14 +231,14 @@ pub(crate) fn answer_text(answer: &WhyAnswer, now: Timestamp) -> String {
 }
 
 /// A removal with what went along.
-struct Removal<'a> {
-    entry: &'a Entry,
+pub(crate) struct Removal<'a> {
+    pub(crate) entry: &'a Entry,
     /// Logs and links of a container, which go before it by the same rule.
     logs: Vec<&'a Entry>,
 }
 
 /// Logs belong to the container they were removed for.
-fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
+pub(crate) fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
     let mut removals: Vec<Removal<'_>> = Vec::new();
     for entry in entries {
         let of = |removal: &&mut Removal<'_>| went_along(entry, removal.entry);
@@ -264,6 +271,8 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         Became::Failed => "could not be removed",
         Became::Unknown => "was being removed, and is not known to be gone,",
         Became::Opened | Became::Refused => return session(entry, now),
+        // Not among removals.
+        Became::Killed | Became::Restarted | Became::Rejected => return String::new(),
     };
     // The clock may have been set back since.
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));

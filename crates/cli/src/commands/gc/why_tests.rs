@@ -193,9 +193,9 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
         for (since, to) in back {
             let found = Found { since, ..Found::default() };
             let asked = WhyAnswer { what: what.to_owned(), found };
-            let begin = "was removed, as far as the journal goes back";
-            let begin = format!("nothing called {what:?} {begin} ({to})");
-            assert_eq!(unknown(&asked, &there), begin + &expected);
+            let head = format!("nothing called {what:?} was removed");
+            let begin = format!("{head}, as far as the journal goes back ({to})");
+            assert_eq!(unknown(&head, &asked, &there), begin + &expected);
         }
     }
 }
