@@ -213,6 +213,13 @@ impl Node {
         self.wait_for_containers(pod, &format!("one container of {pod} runs"), one_running)
     }
 
+    /// Waits until this container of a pod runs, which is not the same as its first one if there are init containers.
+    pub fn wait_container_running(&self, pod: &str, name: &str) -> Result<RuntimeContainer> {
+        self.wait_for_containers(pod, &format!("container {name} of {pod} runs"), |all| {
+            all.iter().find(|one| one.name == name && one.state == "RUNNING").cloned()
+        })
+    }
+
     /// Stops the runtime and starts it again.
     pub fn restart_runtime(&mut self) -> Result<()> {
         Ok(self.instance.restart_containerd()?)

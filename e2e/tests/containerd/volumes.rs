@@ -128,7 +128,7 @@ fn static_pod_finds_its_volumes_also_after_a_crash_and_leaves_no_mounts() -> Res
     node.write_manifest("volumes.yaml", &POD.replace("HOST", &host))?;
     node.write_manifest("waiting.yaml", &WAITING.replace("HOST", &host))?;
     node.start_agent()?;
-    let before = node.wait_running("volumes")?;
+    let before = node.wait_container_running("volumes", "main")?;
     let files = ContainerFiles::of(&node, before.pid);
     node.explained(has_content(files).and_then(|()| has_modes_and_options(files)))?;
     files.write("/part/file", "part")?;
@@ -142,7 +142,7 @@ fn static_pod_finds_its_volumes_also_after_a_crash_and_leaves_no_mounts() -> Res
     node.start_agent()?;
     node.wait_for_log(&["pod is as specified", "volumes"])?;
     let files = ContainerFiles::of(&node, before.pid);
-    let after = node.wait_running("volumes")?;
+    let after = node.wait_container_running("volumes", "main")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     ensure!(pod_mounts(&node)? == mounts, "{mounts:#?} became {:#?}", pod_mounts(&node)?);
     ensure!(files.table()? == table, "the container has other mounts");
