@@ -14,6 +14,7 @@ parts=(
     "garbage|16|agents on a node full of dead containers (3 rounds)"
     "cluster|28|agents as nodes of a cluster (1 round; run it three times)"
     "node-api|12|agents as servers of logs and exec on port 10250, on containerd (3 rounds)"
+    "probes|48|agents that probe 1,000 containers, in memory (3 rounds)"
     "pod-gc|28|the Pod GC controller and that of kube-controller-manager (1 round; run it three times)"
 )
 out=docs/benchmarks
@@ -24,11 +25,12 @@ bench() {
 }
 
 # How many rounds a part measures, and how many fit an hour. Each round may wait five minutes for a quiet machine.
-declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1 [node-api]=3) most=([standalone]=4 [garbage]=5 [cluster]=1 [node-api]=8 [pod-gc]=1)
+declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1 [node-api]=3 [probes]=3) most=([standalone]=4 [garbage]=5 [cluster]=1 [node-api]=8 [probes]=3 [pod-gc]=1)
 part_standalone() { bench --rounds "${ROUNDS:-${usual[standalone]}}"; }
 part_garbage() { bench --garbage --rounds "${ROUNDS:-${usual[garbage]}}"; }
 part_cluster() { bench --cluster --rounds "${ROUNDS:-${usual[cluster]}}"; }
 part_node_api() { bench --node-api --rounds "${ROUNDS:-${usual[node-api]}}"; }
+part_probes() { bench --probes --rounds "${ROUNDS:-${usual[probes]}}"; }
 part_pod_gc() { bench --pod-gc; }
 
 choose_parts "$@"

@@ -24,6 +24,7 @@ parts=(
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
     "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load"
+    "probes|7|50 containers with a probe each second, by HTTP, TCP and exec: none restarts"
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
     "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
@@ -155,6 +156,12 @@ part_node_api() {
     stage python python_client
     testbed
     soak_tests node_api 1
+}
+
+# A probe has a second for its verdict: one test at a time.
+part_probes() {
+    testbed
+    soak_tests probes 1
 }
 
 # A virtual machine keeps two processors busy.

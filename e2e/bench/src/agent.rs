@@ -27,6 +27,8 @@ pub struct Programs {
     pub kubelet: PathBuf,
     /// The runtime in memory.
     pub hollow: PathBuf,
+    /// The server that agents probe.
+    pub probe_peer: PathBuf,
 }
 
 impl Programs {
@@ -36,8 +38,10 @@ impl Programs {
             ferrolet: directory.join("ferrolet"),
             kubelet: testbed::Cache::from_env()?.parts().program("kubelet"),
             hollow: directory.join("hollow"),
+            probe_peer: directory.join("probe-peer"),
         };
-        are_there([&programs.ferrolet, &programs.kubelet, &programs.hollow])?;
+        let Self { ferrolet, kubelet, hollow, probe_peer } = &programs;
+        are_there([ferrolet, kubelet, hollow, probe_peer])?;
         Ok(programs)
     }
 
@@ -198,7 +202,8 @@ pub fn prepare(directories: &Directories, socket: &Path, on: On, pods: usize) ->
     Ok(())
 }
 
-fn manifest(number: usize, on: On) -> String {
+/// The manifest of a pod with one container; its last lines are fields of the container.
+pub(crate) fn manifest(number: usize, on: On) -> String {
     let image = match on {
         On::Containerd => "ferrolet.test/workload:1",
         On::Hollow => "hollow.test/app:1",

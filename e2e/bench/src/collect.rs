@@ -9,6 +9,7 @@ use crate::cluster::{ClusterPlan, ClusterResults};
 use crate::garbage::{GarbagePlan, GarbageResults};
 use crate::node_api::{NodeApiPlan, NodeApiResults};
 use crate::pod_gc::PodGcResults;
+use crate::probes::{ProbesPlan, ProbesResults};
 use crate::results::{About, Results};
 
 /// Results to which later rounds can be added.
@@ -91,6 +92,34 @@ impl Collect for GarbageResults {
         self.runs.extend(later.runs.into_iter().map(|mut run| {
             run.round += before;
             run
+        }));
+    }
+}
+
+impl Collect for ProbesResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |results: &Self| ProbesPlan { rounds: 0, ..results.plan.clone() };
+        plan(self) == plan(other)
+    }
+
+    fn append(&mut self, later: Self) {
+        let before = self.plan.rounds;
+        self.plan.rounds += later.plan.rounds;
+        self.runs.extend(later.runs.into_iter().map(|mut run| {
+            run.round += before;
+            run
+        }));
+        self.bare.extend(later.bare.into_iter().map(|mut bare| {
+            bare.round += before;
+            bare
         }));
     }
 }

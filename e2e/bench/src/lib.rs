@@ -45,6 +45,8 @@ pub mod plan;
 pub mod plot;
 pub mod pod_gc;
 pub mod pod_gc_report;
+pub mod probes;
+pub mod probes_report;
 pub mod report;
 pub mod results;
 pub mod rounds;

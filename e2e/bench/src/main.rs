@@ -17,11 +17,12 @@ use bench::machine::PATIENCE;
 use bench::node_api::{self, NodeApiPlan};
 use bench::plan::Plan;
 use bench::pod_gc::{self, PodGcPlan};
+use bench::probes::{self, ProbesPlan};
 use bench::results::Results;
 use bench::rounds::Session;
 use bench::{
-    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, report, rounds,
-    targets,
+    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, probes_report,
+    report, rounds, targets,
 };
 use lexopt::prelude::*;
 use serde::Serialize;
@@ -33,7 +34,8 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --pod-gc [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --node-api [--rounds N] [--commit ID] [--binary ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api]
+       bench --out DIR [--name NAME] --probes [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api | --probes]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Each round waits some minutes for a
   load below 1. Ends with code 3 when all is written and a target was missed, unless it was --tiny.
@@ -42,6 +44,7 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
   --cluster          as nodes of a cluster (NAME: cluster)
   --node-api         as servers of the node's API (NAME: node-api; no picture)
+  --probes           with 1,000 probed containers (NAME: probes; no picture)
 
   --rounds N         how often (3)
   --scenario PART    only scenarios with PART in their names
@@ -68,6 +71,8 @@ enum What {
     Cluster,
     /// Agents as servers of the node's API.
     NodeApi,
+    /// Agents that probe many containers.
+    Probes,
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +116,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("pod-gc") => asked.what = What::PodGc,
             Long("cluster") => asked.what = What::Cluster,
             Long("node-api") => asked.what = What::NodeApi,
+            Long("probes") => asked.what = What::Probes,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -131,6 +137,7 @@ fn run(asked: Asked) -> Result<bool> {
         What::PodGc => pod_gc(asked),
         What::Cluster => cluster(asked),
         What::NodeApi => node_api(asked),
+        What::Probes => probes(asked),
     }?;
     Ok(met || tiny)
 }
@@ -238,6 +245,28 @@ fn node_api(asked: Asked) -> Result<bool> {
     for verdict in node_api_report::verdicts(&results) {
         let (all, limit) = (every(&verdict.measured), report::short(verdict.limit));
         let what = format!("{}: {all} of upstream's, at most {limit}", verdict.name);
+        met &= was_not_missed(&verdict.judgement(), &what);
+    }
+    Ok(met)
+}
+
+fn probes(asked: Asked) -> Result<bool> {
+    let session = asked.session();
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "probes".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let mut plan = if asked.tiny { ProbesPlan::tiny() } else { ProbesPlan::full(3) };
+        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, asked.binary, |_| probes::play(&plan, &programs()?, &session))?
+    };
+    write(&out.join(format!("{name}.md")), &probes_report::markdown(&results, &name))?;
+    let mut met = true;
+    for verdict in probes_report::verdicts(&results) {
+        let (all, limit) = (every(&verdict.measured), report::short(verdict.target.limit));
+        let what = format!("{}: {all} of upstream's, at most {limit}", verdict.target.name);
         met &= was_not_missed(&verdict.judgement(), &what);
     }
     Ok(met)

@@ -11,11 +11,13 @@ use bench::metrics::rows;
 use bench::node_api::{self, NodeApiPlan};
 use bench::plan::{On, Plan};
 use bench::pod_gc::{self, PodGcPlan};
+use bench::probes::{self, ProbesPlan};
 use bench::results::{Agent, Results, Run};
 use bench::rounds::Session;
 use bench::targets::{Measure, judge};
 use bench::{
-    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, report, rounds,
+    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, probes_report,
+    report, rounds,
 };
 
 #[test]
@@ -159,4 +161,28 @@ fn a_tiny_node_api_is_measured_with_both_agents() {
         assert!(run.quiet_rss_bytes > 1 << 20 && run.followed_rss_bytes > 1 << 20, "{run:?}");
     }
     assert!(node_api_report::markdown(&results, "tiny").contains("| exec, median, ms |"));
+}
+
+#[test]
+fn tiny_run_of_probes_measures_both_agents() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = ProbesPlan::tiny();
+    let results =
+        probes::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
+    let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
+    assert_eq!((ours.agent, theirs.agent), (Agent::Ferrolet, Agent::Upstream));
+    for run in [ours, theirs] {
+        for cost in [run.http, run.mixed, run.exec] {
+            assert!(
+                cost.attempts > 0 && cost.cpu_seconds > 0.0 && cost.rss_bytes > 1 << 20,
+                "{run:?}"
+            );
+        }
+        // The agent closes the connection of a TCP probe first, which leaves a socket.
+        assert!(run.time_wait.client > 0, "{run:?}");
+    }
+    let [bare] = &results.bare[..] else { panic!("{results:?}") };
+    assert!(bare.http.attempts > 0 && bare.http.cpu_seconds > 0.0, "{bare:?}");
+    assert!(probes_report::markdown(&results, "tiny").contains("| sockets in TIME_WAIT |"));
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
 use ferrolet::wiring::{Agent, Ports, Registry, Settings};
-use fetch::Fetcher;
+use fetch::{Fetcher, ProbeDialer};
 use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::intercept::Intercepted;
@@ -119,6 +119,7 @@ async fn main() -> Result<()> {
         volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new("mortal")),
         pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
+        probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
@@ -130,6 +131,7 @@ async fn main() -> Result<()> {
         cluster: None,
         pools: vec![host.pool().clone()],
         metrics: Registry::new(),
+        probe_metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

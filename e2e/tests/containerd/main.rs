@@ -19,6 +19,7 @@ mod image_users;
 mod kernel;
 mod kernel_cgroups;
 mod network;
+mod probes;
 mod reserved;
 mod resize;
 mod restarts;

@@ -6,4 +6,5 @@ mod faults;
 mod known;
 mod node;
 mod node_api;
+mod probes;
 mod vm;

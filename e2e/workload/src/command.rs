@@ -35,6 +35,9 @@ pub(crate) enum Command {
     Cat {
         file: OsString,
     },
+    Remove {
+        file: OsString,
+    },
     Args {
         arguments: Vec<OsString>,
     },
@@ -78,6 +81,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("env") => Command::Env,
         Some("uid") => Command::Uid,
         Some("cat") => Command::Cat { file: parser.value()? },
+        Some("remove") => Command::Remove { file: parser.value()? },
         Some("write") => write(&mut parser)?,
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },
         Some("terminal") => Command::Terminal,

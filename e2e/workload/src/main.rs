@@ -48,6 +48,7 @@ usage: workload COMMAND
   env                                        print the environment, sorted
   uid                                        print the effective user
   cat FILE                                   print a file
+  remove FILE                                remove a file
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
   serve PORT                                 answer every HTTP request, and print its first line
@@ -97,6 +98,7 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Env => show::environment(),
         Command::Uid => show::effective_user(),
         Command::Cat { file } => show::file(&file),
+        Command::Remove { file } => std::fs::remove_file(file).map(|()| 0),
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),
         Command::Serve { port } => serve::run(port),

@@ -23,6 +23,7 @@ fn each_command_has_its_form() {
         ("env", Command::Env),
         ("uid", Command::Uid),
         ("cat /a", Command::Cat { file: "/a".into() }),
+        ("remove /a", Command::Remove { file: "/a".into() }),
         ("args", Command::Args { arguments: vec![] }),
         ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
         ("write /a b --exit 3", Command::Write { file: "/a".into(), text: "b".into(), code: 3 }),
