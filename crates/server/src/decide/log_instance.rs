@@ -118,7 +118,7 @@ fn waiting(state: &ContainerState) -> String {
 pub fn is_running(status: &PodStatus, id: &ContainerId) -> bool {
     statuses(status).any(|status| {
         let running = status.state.as_ref().is_some_and(|state| state.running.is_some());
-        running && status.container_id.as_deref().map(bare_id) == Some(id.as_str())
+        running && status.container_id.as_deref().map(without_runtime) == Some(id.as_str())
     })
 }
 
