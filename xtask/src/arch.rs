@@ -51,6 +51,8 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "probes",
             "status",
             "volumes",
+            "images",
+            "logs",
             "node",
             "server",
             "podgc",

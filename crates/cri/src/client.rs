@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use model::cgroup::CgroupDriver;
 use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
+use model::image_access::RegistryAuth;
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
@@ -289,6 +290,13 @@ impl ContainerService for CriRuntime {
         status.ok_or_else(|| call.malformed("no status, or one without id or metadata"))
     }
 
+    async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let request = cri::ReopenContainerLogRequest { container_id: id.as_str().to_owned() };
+        let call = on("ReopenContainerLog", id.as_str());
+        self.runtime.call(call, request, RuntimeServiceClient::reopen_container_log).await?;
+        Ok(())
+    }
+
     async fn exec_sync(
         &self,
         id: &ContainerId,
@@ -321,13 +329,14 @@ impl ImageService for CriRuntime {
         &self,
         image: &str,
         sandbox: Option<&SandboxConfig>,
+        auth: Option<&RegistryAuth>,
     ) -> Result<String, RuntimeError> {
         let annotations = sandbox.map(|sandbox| sandbox.annotations.clone());
         let image_spec =
             cri::ImageSpec { annotations: annotations.unwrap_or_default(), ..image_spec(image) };
         let request = cri::PullImageRequest {
             image: Some(image_spec),
-            auth: None,
+            auth: auth.map(to_cri::auth),
             sandbox_config: sandbox.map(to_cri::sandbox_config),
         };
         let call = on("PullImage", image).within(Class::Pull);

@@ -72,6 +72,7 @@ fn operation(method: &str) -> &'static str {
         "ListContainers" | "StreamContainers" => "list_containers",
         "UpdateContainerResources" => "update_container",
         "UpdatePodSandboxResources" => "update_podsandbox_resources",
+        "ReopenContainerLog" => "reopen_container_log",
         "ExecSync" => "exec_sync",
         "Exec" => "exec",
         "Attach" => "attach",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::ids::PodUid;
+use model::image_access::RegistryAuth;
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
@@ -30,6 +31,18 @@ fn port_mapping(mapping: &PortMapping) -> cri::PortMapping {
         container_port: mapping.container_port,
         host_port: mapping.host_port,
         host_ip: mapping.host_ip.clone(),
+    }
+}
+
+/// The credentials of a pull.
+pub(crate) fn auth(auth: &RegistryAuth) -> cri::AuthConfig {
+    cri::AuthConfig {
+        username: auth.username.clone(),
+        password: auth.password.clone(),
+        auth: auth.auth.clone(),
+        server_address: auth.server_address.clone(),
+        identity_token: auth.identity_token.clone(),
+        registry_token: auth.registry_token.clone(),
     }
 }
 

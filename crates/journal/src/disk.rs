@@ -161,7 +161,8 @@ impl Disk {
                 | Became::Refused
                 | Became::Killed
                 | Became::Restarted
-                | Became::Rejected => {
+                | Became::Rejected
+                | Became::Pulled => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None
                 }

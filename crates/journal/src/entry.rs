@@ -53,6 +53,8 @@ pub enum Became {
     Restarted,
     /// A pod was rejected.
     Rejected,
+    /// An image was pulled.
+    Pulled,
 }
 
 impl Became {
@@ -69,6 +71,7 @@ impl Became {
             Self::Killed => "killed",
             Self::Restarted => "restarted",
             Self::Rejected => "rejected",
+            Self::Pulled => "pulled",
         }
     }
 }
@@ -190,6 +193,7 @@ impl Entry {
                 IncidentKind::Kill | IncidentKind::Oom => Became::Killed,
                 IncidentKind::Restart => Became::Restarted,
                 IncidentKind::Rejection => Became::Rejected,
+                IncidentKind::Pull => Became::Pulled,
             },
             error: None,
             version: version.to_owned(),
@@ -198,7 +202,10 @@ impl Entry {
 
     /// Whether it is an incident and not a removal.
     pub fn is_incident(&self) -> bool {
-        matches!(self.outcome, Became::Killed | Became::Restarted | Became::Rejected)
+        matches!(
+            self.outcome,
+            Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled
+        )
     }
 
     /// Whether it is a session and not a removal.

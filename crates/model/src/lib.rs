@@ -25,6 +25,7 @@ pub mod go_path;
 pub mod go_text;
 pub mod heard;
 pub mod ids;
+pub mod image_access;
 pub mod image_claims;
 pub mod intercept;
 pub mod labels;

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod events;
 pub mod files;
 pub mod http;
+pub mod image_access;
 pub mod incidents;
 pub mod journal;
 pub mod last_words;

@@ -242,7 +242,7 @@ impl ImageProvider {
         let asked = Instant::now();
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
-        let pulled = parts.images.pull_image(&key.1, Some(sandbox)).await;
+        let pulled = parts.images.pull_image(&key.1, Some(sandbox), None).await;
         let mut resolved = Vec::new();
         let seen = match &pulled {
             Ok(image_ref) => {

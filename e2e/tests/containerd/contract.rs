@@ -191,21 +191,21 @@ async fn a_case_that_is_left_out_is_noticed() {
 async fn an_image_is_pulled_by_its_digest() -> Result<()> {
     let world = Containerd::start().await?;
     let (by_tag, runtime) = (world.registry.image("disposable:1"), &world.runtime);
-    let reference = runtime.pull_image(&by_tag, None).await?;
+    let reference = runtime.pull_image(&by_tag, None, None).await?;
     let image = runtime.image_status(&by_tag).await?.context("it was pulled")?;
     let [by_digest] = &image.repo_digests[..] else {
         bail!("one digest was expected: {image:?}");
     };
     ensure!(by_digest.starts_with(&world.registry.image("disposable@sha256:")), "{by_digest}");
     world.forget(&by_tag).await?;
-    let again = runtime.pull_image(by_digest, None).await?;
+    let again = runtime.pull_image(by_digest, None, None).await?;
     ensure!(again == reference, "{reference} became {again}");
     let image = runtime.image_status(by_digest).await?.context("it was pulled")?;
     ensure!(image.repo_tags.is_empty(), "a name that nobody asked for: {image:?}");
     ensure!(image.repo_digests == [by_digest.clone()], "{image:?}");
 
     let absent = format!("{}{}", world.registry.image("disposable@sha256:"), "0".repeat(64));
-    let error = runtime.pull_image(&absent, None).await.expect_err("nobody has it");
+    let error = runtime.pull_image(&absent, None, None).await.expect_err("nobody has it");
     ensure!(error.code == Code::NotFound, "{error:?}");
     Ok(world.instance.stop()?)
 }

@@ -83,7 +83,7 @@ async fn a_call_that_was_too_late_is_cancelled_at_the_runtime_and_the_next_one_w
     server.until("cancelled", |log| log.cancelled.len() == log.calls.len()).await;
     // Nor may the machine hold this one up: a pull has time.
     server.answer("PullImage", &cri::PullImageResponse { image_ref: "sha256:beef".into() });
-    client.pull_image("busybox", None).await.unwrap();
+    client.pull_image("busybox", None, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_pull_takes_as_long_as_it_takes_and_holds_nothing_else_up() {
     let client = server.client_within(SHORT);
     server.hang("PullImage");
     server.hang("Version");
-    let pull = client.pull_image("busybox", None);
+    let pull = client.pull_image("busybox", None, None);
     let others = async {
         server.until("the pull", |log| log.calls.len() == 1).await;
         for _ in 0..5 {
@@ -116,7 +116,7 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_runtime() {
         // Polled first, so that they are under way.
         biased;
         result = client.run_pod_sandbox(&config) => panic!("{result:?}"),
-        result = client.pull_image("busybox", None) => panic!("{result:?}"),
+        result = client.pull_image("busybox", None, None) => panic!("{result:?}"),
         () = server.until("both calls", |log| log.calls.len() == 2) => {}
     }
     let both = |log: &Log| {

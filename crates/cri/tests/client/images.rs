@@ -1,6 +1,7 @@
 //! Images: what is sent, and what is made of the answers.
 
 use cri::{CriRuntime, Deadlines};
+use model::image_access::RegistryAuth;
 use model::ports::runtime::{
     Code, ContainerFilter, Image, ImageFilesystem, ImageService, ImageUse, ImageUser, RuntimeInfo,
     SandboxService,
@@ -92,7 +93,7 @@ async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
     let server = Server::running();
     let answer = cri_v1::PullImageResponse { image_ref: "sha256:beef".into() };
     server.answer("PullImage", &answer);
-    assert_eq!(server.client().pull_image("busybox", None).await.unwrap(), "sha256:beef");
+    assert_eq!(server.client().pull_image("busybox", None, None).await.unwrap(), "sha256:beef");
     let request: cri_v1::PullImageRequest = server.only_request("PullImage");
     assert_eq!(
         request,
@@ -104,7 +105,7 @@ async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
 #[tokio::test]
 async fn the_runtime_hears_for_which_pod_an_image_is_pulled() {
     let (pulls, runs, sandbox) = (Server::running(), Server::running(), sandbox_config());
-    pulls.client().pull_image("busybox", Some(&sandbox)).await.unwrap_err();
+    pulls.client().pull_image("busybox", Some(&sandbox), None).await.unwrap_err();
     runs.client().run_pod_sandbox(&sandbox).await.unwrap_err();
     let pull: cri_v1::PullImageRequest = pulls.only_request("PullImage");
     let run: cri_v1::RunPodSandboxRequest = runs.only_request("RunPodSandbox");
@@ -114,10 +115,26 @@ async fn the_runtime_hears_for_which_pod_an_image_is_pulled() {
 }
 
 #[tokio::test]
+async fn pull_sends_the_credentials() {
+    let server = Server::running();
+    let auth = RegistryAuth {
+        username: "user".to_owned(),
+        password: "secret".to_owned(),
+        registry_token: "token".to_owned(),
+        ..RegistryAuth::default()
+    };
+    server.client().pull_image("busybox", None, Some(&auth)).await.unwrap_err();
+    let request: cri_v1::PullImageRequest = server.only_request("PullImage");
+    let sent = request.auth.unwrap();
+    assert_eq!((&*sent.username, &*sent.password), ("user", "secret"));
+    assert_eq!((&*sent.registry_token, &*sent.identity_token), ("token", ""));
+}
+
+#[tokio::test]
 async fn a_pull_without_a_reference_is_malformed() {
     let server = Server::running();
     server.answer("PullImage", &cri_v1::PullImageResponse::default());
-    let error = server.client().pull_image("busybox", None).await.unwrap_err();
+    let error = server.client().pull_image("busybox", None, None).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "PullImage busybox: DataLoss: the runtime's answer has no image reference"

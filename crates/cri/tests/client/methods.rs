@@ -24,7 +24,7 @@ pub(crate) enum Class {
 }
 
 /// Service, method, what errors say it was called on, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 24] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 25] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -40,6 +40,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 24] = [
     ("RuntimeService", "RemoveContainer", "c1", Class::Request),
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
+    ("RuntimeService", "ReopenContainerLog", "c1", Class::Request),
     ("RuntimeService", "ExecSync", "c1", Class::Exec),
     ("RuntimeService", "Exec", "c1", Class::Request),
     ("RuntimeService", "Attach", "c1", Class::Request),
@@ -85,13 +86,14 @@ pub(crate) async fn call(
         }
         "ListContainers" => client.list_containers(&ContainerFilter::default()).await.map(drop),
         "ContainerStatus" => client.container_status(container).await.map(drop),
+        "ReopenContainerLog" => client.reopen_container_log(container).await,
         "ExecSync" => client.exec_sync(container, &["true".into()], Some(grace)).await.map(drop),
         "Exec" => client.exec(&exec_request()).await.map(drop),
         "Attach" => client.attach(&attach_request()).await.map(drop),
         "PortForward" => client.port_forward(&port_forward_request()).await.map(drop),
         "CheckpointContainer" => client.checkpoint_container(&checkpoint_request()).await,
         "ImageStatus" => client.image_status("busybox").await.map(drop),
-        "PullImage" => client.pull_image("busybox", None).await.map(drop),
+        "PullImage" => client.pull_image("busybox", None, None).await.map(drop),
         "ListImages" => client.list_images().await.map(drop),
         "ImageFsInfo" => client.image_fs_info().await.map(drop),
         "RemoveImage" => client.remove_image(&verdict(Subject::Image("sha256:beef".into()))).await,

@@ -148,7 +148,7 @@ async fn an_image_that_was_pulled_by_another_name_during_a_pass_stays() {
 async fn an_image_stays_while_its_digest_is_pulled_from_another_repository() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new("a"));
-    world.runtime.pull_image("a", None).await.unwrap();
+    world.runtime.pull_image("a", None, None).await.unwrap();
     let digests = world.runtime.images()[0].repo_digests.clone();
     let (_, digest) = digests[0].split_once('@').unwrap();
     let running = world.started(1 << 40).await;

@@ -14,6 +14,7 @@ use crate::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use crate::cluster::{FailedStatus, PodRemoved, PodTarget, Version};
 use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, SandboxId};
+use crate::image_access::RegistryAuth;
 use crate::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use crate::ports::cgroups::{CgroupError, Cgroups, Limits};
 use crate::ports::cluster::{ApiError, PodWrites};
@@ -144,6 +145,7 @@ intercept! {
     effect UpdateContainerResources: update_container_resources(
         id: &ContainerId, resources: &LinuxResources
     ) -> ();
+    effect ReopenContainerLog: reopen_container_log(id: &ContainerId) -> ();
     effect ExecSync: exec_sync(
         id: &ContainerId, command: &[String]; timeout: Option<Duration>
     ) -> ExecOutput;
@@ -152,7 +154,9 @@ intercept! {
 intercept! {
     ImageCall in Args::Image for ImageService { error: RuntimeError, removed: () }
     read ImageStatus: image_status(image: &str) -> Option<Image>;
-    effect PullImage: pull_image(image: &str | sandbox: Option<&SandboxConfig>) -> String;
+    effect PullImage: pull_image(
+        image: &str | sandbox: Option<&SandboxConfig>, auth: Option<&RegistryAuth>
+    ) -> String;
     read ListImages: list_images() -> Vec<Image>;
     removal(verdict) RemoveImage: remove_image(verdict: &Verdict) -> ();
     read ListImageUses: list_image_uses(filter: &ContainerFilter) -> Vec<ImageUse>;

@@ -19,6 +19,8 @@ pub enum IncidentKind {
     Oom,
     /// The agent rejected a pod.
     Rejection,
+    /// The agent pulled an image for a container.
+    Pull,
 }
 
 impl IncidentKind {
@@ -29,6 +31,7 @@ impl IncidentKind {
             Self::Restart => "restart",
             Self::Oom => "oom",
             Self::Rejection => "rejection",
+            Self::Pull => "pull",
         }
     }
 }

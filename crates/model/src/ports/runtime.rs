@@ -11,6 +11,7 @@ use futures_core::stream::BoxStream;
 
 use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
+use crate::image_access::RegistryAuth;
 use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
@@ -376,6 +377,8 @@ pub trait ContainerService: Debug + Send + Sync {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError>;
+    /// Makes the runtime open the log file of a running container again, after it was renamed.
+    async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError>;
     /// Runs a command in a running container and waits for its end. After `timeout` the runtime kills the
     /// command and returns [`Code::DeadlineExceeded`]; without a timeout there is no limit.
     async fn exec_sync(
@@ -392,11 +395,13 @@ pub trait ImageService: Debug + Send + Sync {
     /// The image with a name, if the runtime has it.
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
     /// Pulls an image and returns its reference. The runtime may store the image depending on the sandbox
-    /// of the pod that it is pulled for.
+    /// of the pod that it is pulled for. Without `auth` the pull is anonymous, unless the
+    /// runtime has credentials of its own.
     async fn pull_image(
         &self,
         image: &str,
         sandbox: Option<&SandboxConfig>,
+        auth: Option<&RegistryAuth>,
     ) -> Result<String, RuntimeError>;
     /// Lists images.
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;

@@ -90,7 +90,9 @@ impl FaultyRuntime {
                 return self.acting(Acted::Container((*id).clone()));
             }
             ContainerCall::RemoveContainer { verdict } => return self.removal(verdict),
-            ContainerCall::ListContainers { .. } | ContainerCall::ContainerStatus { .. } => {}
+            ContainerCall::ListContainers { .. }
+            | ContainerCall::ContainerStatus { .. }
+            | ContainerCall::ReopenContainerLog { .. } => {}
         }
         Guards::default()
     }

@@ -116,6 +116,7 @@ fn container(call: ContainerCall<'_>, outside: &Outside) -> String {
         ContainerCall::ListContainers { filter } => pod(filter.pod_uid.as_ref(), outside),
         ContainerCall::StartContainer { id }
         | ContainerCall::ContainerStatus { id }
+        | ContainerCall::ReopenContainerLog { id }
         | ContainerCall::UpdateContainerResources { id, .. } => outside.short(id.as_str()),
     }
 }

@@ -56,7 +56,7 @@ impl ImageService for Hollow {
         if self.settings.images.is_none() {
             self.runtime.publish(image(&name, &self.settings.users));
         }
-        let image_ref = self.runtime.pull_image(&name, None).await.map_err(to_cri::status)?;
+        let image_ref = self.runtime.pull_image(&name, None, None).await.map_err(to_cri::status)?;
         Ok(Response::new(cri::PullImageResponse { image_ref }))
     }
 

@@ -47,6 +47,7 @@ methods! {
     RemoveContainer,
     ListContainers,
     ContainerStatus,
+    ReopenContainerLog,
     ExecSync,
     Exec,
     Attach,

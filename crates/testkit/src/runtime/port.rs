@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
+use model::image_access::RegistryAuth;
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
@@ -420,6 +421,18 @@ impl ContainerService for MemoryRuntime {
         self.call(Method::ContainerStatus, id.to_string(), effect).await
     }
 
+    async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            let found = world.store.container(id, now);
+            let record = found.ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
+            if record.state() == ContainerState::Running {
+                return Ok(());
+            }
+            Err(Refusal::new(Code::Unknown, "container is not running"))
+        });
+        self.call(Method::ReopenContainerLog, id.to_string(), effect).await
+    }
+
     async fn exec_sync(
         &self,
         id: &ContainerId,
@@ -442,6 +455,7 @@ impl ImageService for MemoryRuntime {
         &self,
         image: &str,
         _sandbox: Option<&SandboxConfig>,
+        _auth: Option<&RegistryAuth>,
     ) -> Result<String, RuntimeError> {
         self.call(Method::PullImage, image.to_owned(), self.pull(image)).await
     }

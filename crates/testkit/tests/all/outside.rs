@@ -65,13 +65,15 @@ async fn a_pull_takes_its_time() {
     let image = RemoteImage::new("ferrolet.test/big:1").size(5_000_000_000);
     runtime.publish(image.pull_takes(Duration::from_secs(90)));
     let begun = Instant::now();
-    let id = runtime.pull_image("ferrolet.test/big:1", None).await.unwrap();
+    let id = runtime.pull_image("ferrolet.test/big:1", None, None).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(90));
     let stored = runtime.images();
     let stored = stored.iter().find(|image| image.id == id).unwrap();
     assert_eq!(stored.size, 5_000_000_000);
     runtime.unpublish("ferrolet.test/big:1");
-    assert!(runtime.pull_image("ferrolet.test/big:1", None).await.unwrap_err().is_not_found());
+    assert!(
+        runtime.pull_image("ferrolet.test/big:1", None, None).await.unwrap_err().is_not_found()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -272,7 +272,9 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         Became::Unknown => "was being removed, and is not known to be gone,",
         Became::Opened | Became::Refused => return session(entry, now),
         // Not among removals.
-        Became::Killed | Became::Restarted | Became::Rejected => return String::new(),
+        Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled => {
+            return String::new();
+        }
     };
     // The clock may have been set back since.
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));

@@ -29,7 +29,7 @@ pub(super) async fn an_absent_image_is_nothing(bench: &Bench<'_>) -> Result<()> 
 
 pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
     let absent = bench.world.absent_image();
-    refused(bench.runtime.images.pull_image(&absent, None).await)?;
+    refused(bench.runtime.images.pull_image(&absent, None, None).await)?;
     let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
     Ok(())
@@ -37,12 +37,12 @@ pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Resul
 
 pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.pullable_image().context(Impossible("pull images"))?;
-    let reference = bench.runtime.images.pull_image(&name, None).await?;
+    let reference = bench.runtime.images.pull_image(&name, None, None).await?;
     let by_name =
         bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     let by_reference = bench.runtime.images.image_status(&reference).await?;
     ensure!(by_reference.as_ref() == Some(&by_name), "{by_reference:?}, but {by_name:?}");
-    let again = bench.runtime.images.pull_image(&name, None).await?;
+    let again = bench.runtime.images.pull_image(&name, None, None).await?;
     ensure!(again == reference, "{reference} became {again}");
     Ok(())
 }

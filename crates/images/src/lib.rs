@@ -1,0 +1,1 @@
+//! Credentials for image pulls, and records of which credentials pulled which image.
