@@ -14,6 +14,7 @@ mod container;
 mod event_faults;
 mod faults;
 mod feed;
+mod image_port;
 mod images;
 mod listening;
 #[cfg(feature = "hollow")]

@@ -1,9 +1,7 @@
 //! The port: calls arrive, are recorded, go wrong as asked, and take effect.
 
-use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +9,10 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
-use model::image_access::RegistryAuth;
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
-    ImageService, ImageUse, RuntimeError, RuntimeFeatures, RuntimeInfo, RuntimeStatus,
-    RuntimeVersion, SandboxFilter, SandboxService,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, RuntimeError,
+    RuntimeFeatures, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter, SandboxService,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
@@ -209,13 +205,6 @@ impl MemoryRuntime {
         }
     }
 
-    async fn pull(&self, image: &str) -> Result<String, Refusal> {
-        let remote = self.world().images.remote(image).cloned();
-        let remote = remote.ok_or_else(|| Refusal::not_found("image", image))?;
-        wait(remote.time_to_pull()).await;
-        Ok(self.world().images.pull(&remote))
-    }
-
     /// Takes a name for a call that begins.
     fn hold(
         &self,
@@ -251,7 +240,7 @@ impl MemoryRuntime {
 
 impl World {
     /// A list, if one answer can hold it.
-    fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
+    pub(super) fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
         if list.len() <= self.longest_list {
             return Ok(list);
         }
@@ -445,70 +434,6 @@ impl ContainerService for MemoryRuntime {
 }
 
 #[async_trait]
-impl ImageService for MemoryRuntime {
-    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.status(image)));
-        self.call(Method::ImageStatus, image.to_owned(), effect).await
-    }
-
-    async fn pull_image(
-        &self,
-        image: &str,
-        _sandbox: Option<&SandboxConfig>,
-        _auth: Option<&RegistryAuth>,
-    ) -> Result<String, RuntimeError> {
-        self.call(Method::PullImage, image.to_owned(), self.pull(image)).await
-    }
-
-    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let besides = world.listed_besides.iter().cloned();
-            Ok(world.images.list().into_iter().chain(besides).collect())
-        });
-        self.call(Method::ListImages, String::new(), effect).await
-    }
-
-    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, _| match &verdict.subject {
-            Subject::Image(id) => {
-                world.images.remove(id);
-                Ok(())
-            }
-            _ => Err(wrong_subject(verdict)),
-        });
-        self.call(Method::RemoveImage, verdict.subject.id().into_owned(), effect).await
-    }
-
-    async fn list_image_uses(
-        &self,
-        filter: &ContainerFilter,
-    ) -> Result<Vec<ImageUse>, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let listed = world.store.image_uses(filter, now);
-            world.sendable(listed)
-        });
-        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
-    }
-
-    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.labels(image)));
-        self.call(Method::ImageStatus, image.to_owned(), effect).await
-    }
-
-    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let used_bytes = world.images.bytes();
-            let on = |mount_point: &PathBuf| ImageFilesystem {
-                mount_point: mount_point.clone(),
-                used_bytes,
-            };
-            Ok(world.image_directories.iter().map(on).collect())
-        });
-        self.call(Method::ImageFsInfo, String::new(), effect).await
-    }
-}
-
-#[async_trait]
 impl RuntimeInfo for MemoryRuntime {
     async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
         let version = RuntimeVersion {
@@ -555,17 +480,17 @@ impl RuntimeInfo for MemoryRuntime {
 }
 
 /// Even a timer of no length lets others run first; no delay is no timer.
-async fn wait(delay: Duration) {
+pub(super) async fn wait(delay: Duration) {
     if !delay.is_zero() {
         sleep(delay).await;
     }
 }
 
 /// A part of a filter as the record of calls shows it.
-fn asked(id: Option<&impl ToString>) -> String {
+pub(super) fn asked(id: Option<&impl ToString>) -> String {
     id.map(ToString::to_string).unwrap_or_default()
 }
 
-fn wrong_subject(verdict: &Verdict) -> Refusal {
+pub(super) fn wrong_subject(verdict: &Verdict) -> Refusal {
     Refusal::new(Code::InvalidArgument, format!("the verdict is about {}", verdict.subject))
 }

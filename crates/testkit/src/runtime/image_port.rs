@@ -1,0 +1,90 @@
+//! The port of images.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use model::image_access::RegistryAuth;
+use model::ports::runtime::{
+    ContainerFilter, Image, ImageFilesystem, ImageService, ImageUse, RuntimeError,
+};
+use model::verdict::{Subject, Verdict};
+use model::wanted::SandboxConfig;
+
+use super::MemoryRuntime;
+use super::calls::Method;
+use super::port::{asked, wait, wrong_subject};
+use super::store::Refusal;
+
+impl MemoryRuntime {
+    async fn pull(&self, image: &str) -> Result<String, Refusal> {
+        let remote = self.world().images.remote(image).cloned();
+        let remote = remote.ok_or_else(|| Refusal::not_found("image", image))?;
+        wait(remote.time_to_pull()).await;
+        Ok(self.world().images.pull(&remote))
+    }
+}
+
+#[async_trait]
+impl ImageService for MemoryRuntime {
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.status(image)));
+        self.call(Method::ImageStatus, image.to_owned(), effect).await
+    }
+
+    async fn pull_image(
+        &self,
+        image: &str,
+        _sandbox: Option<&SandboxConfig>,
+        _auth: Option<&RegistryAuth>,
+    ) -> Result<String, RuntimeError> {
+        self.call(Method::PullImage, image.to_owned(), self.pull(image)).await
+    }
+
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let besides = world.listed_besides.iter().cloned();
+            Ok(world.images.list().into_iter().chain(besides).collect())
+        });
+        self.call(Method::ListImages, String::new(), effect).await
+    }
+
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, _| match &verdict.subject {
+            Subject::Image(id) => {
+                world.images.remove(id);
+                Ok(())
+            }
+            _ => Err(wrong_subject(verdict)),
+        });
+        self.call(Method::RemoveImage, verdict.subject.id().into_owned(), effect).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            let listed = world.store.image_uses(filter, now);
+            world.sendable(listed)
+        });
+        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.labels(image)));
+        self.call(Method::ImageStatus, image.to_owned(), effect).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let used_bytes = world.images.bytes();
+            let on = |mount_point: &PathBuf| ImageFilesystem {
+                mount_point: mount_point.clone(),
+                used_bytes,
+            };
+            Ok(world.image_directories.iter().map(on).collect())
+        });
+        self.call(Method::ImageFsInfo, String::new(), effect).await
+    }
+}
