@@ -72,7 +72,7 @@ impl ProbesPlan {
             exec_pods: 2,
             exec_period_seconds: 1,
             warm_up_seconds: 0,
-            window_seconds: 1,
+            window_seconds: 3,
             mixed_seconds: 1,
         }
     }
