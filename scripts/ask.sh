@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Asks the agent that `make run` runs: get pods, describe POD, logs POD, exec POD -- COMMAND, why POD, gc plan, gc run, gc why NAME, each
-# with its flags. `log` shows the end of the agent's own log, `log -f` also what is added to it. Of several that run
-# the newest is asked, or the one whose root directory is in FERROLET_ROOT.
+# Runs a ferrolet command for the agent of `make run` or `make cluster`: get pods, describe POD, logs POD, exec POD -- COMMAND,
+# why POD, gc plan, gc run, gc why NAME, each with its flags. `log` shows the end of the agent's own log, `log -f` follows it.
+# If several agents run, it uses the newest one, or the one whose root directory is in FERROLET_ROOT.
 set -euo pipefail
 . "$(dirname "$0")/roots.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet
 programs=${FERROLET_PROGRAMS:-${CARGO_TARGET_DIR:-$cache/target}/quick}
 [ -x "$programs/ferrolet" ] || { echo "ferrolet is not built yet; make run builds it" >&2; exit 1; }
-# These ask no agent.
+# These need no agent.
 case ${1:-} in
 '') exec "$programs/ferrolet" --help ;;
 help) exec "$programs/ferrolet" --help ;;
@@ -24,13 +24,13 @@ elif others=$(other_roots "$note" "$root") && [ -n "$others" ]; then
     echo "Asking the newest of several agents, $root; FERROLET_ROOT chooses another:" $others >&2
 fi
 as_root=()
-# The agent's socket is for its own user.
+# Only the agent's user can open its socket.
 [ -w "$root/ferrolet/agent.sock" ] || as_root=(sudo)
 if [ "$1" = log ]; then
     follow=()
     [ "${2:-}" != -f ] || follow=(-F)
     exec "${as_root[@]}" tail -n 50 "${follow[@]}" "$(dirname "$root")/ferrolet.log"
 fi
-# What follows -- belongs to the command.
+# Arguments after -- belong to the command.
 [ "$1" != exec ] || exec "${as_root[@]}" "$programs/ferrolet" exec --root-dir "$root" "${@:2}"
 exec "${as_root[@]}" "$programs/ferrolet" "$@" --root-dir "$root"

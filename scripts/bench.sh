@@ -24,7 +24,7 @@ bench() {
     "${root[@]}" "$CARGO_TARGET_DIR/release/bench" --out "$out" --commit "$commit" --binary "$binary" "$@"
 }
 
-# How many rounds a part measures, and how many fit an hour. Each round may wait five minutes for a quiet machine.
+# Default number of rounds of a part, and the maximum that fits an hour. A round may wait five minutes for a quiet machine.
 declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1 [node-api]=3 [probes]=3) most=([standalone]=4 [garbage]=5 [cluster]=1 [node-api]=8 [probes]=3 [pod-gc]=1)
 part_standalone() { bench --rounds "${ROUNDS:-${usual[standalone]}}"; }
 part_garbage() { bench --garbage --rounds "${ROUNDS:-${usual[garbage]}}"; }
@@ -50,7 +50,7 @@ set -e
 use_target
 make --no-print-directory testbed
 echo "building ferrolet and the benchmark (some minutes the first time)"
-# Separately, so that ferrolet is built with its own features of shared libraries.
+# Separate builds, so that ferrolet gets only its own features of shared libraries.
 cargo build --quiet --locked --release -p cli -p testbed
 cargo build --quiet --locked --release -p testkit -p bench
 commit=$(source_commit)

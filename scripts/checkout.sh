@@ -1,9 +1,9 @@
 # Sourced by the scripts that build. All checkouts of a user share one target directory, so that a fresh clone finds
 # its dependencies compiled. But cargo names the workspace's own crates by their path inside the checkout and trusts
-# modification times: it would take what another checkout built for this one's.
+# modification times, so it would use crates built by another checkout.
 
-# use_target : waits until no other checkout uses the target directory, and makes cargo compile the workspace's own
-# crates again if another one used it last. Descriptor 9 holds the lock until this script and its children have ended.
+# use_target : waits until no other checkout uses the target directory. If another checkout used it last, cargo compiles
+# the workspace's own crates again. Descriptor 9 holds the lock until this script and its children have ended.
 use_target() {
     # Without this variable cargo builds inside the checkout.
     [ -n "${CARGO_TARGET_DIR:-}" ] || return 0

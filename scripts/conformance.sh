@@ -28,7 +28,7 @@ e2e/build-images.sh images
 e2e/build-images.sh conformance
 use_target
 echo "building ferrolet (some minutes the first time)"
-# Separately, so that ferrolet is built with its own features of shared libraries.
+# Separate builds, so that ferrolet gets only its own features of shared libraries.
 cargo build --quiet --locked --profile quick -p cli -p testbed
 cargo build --quiet --locked --profile quick -p conformance
 

@@ -1,7 +1,7 @@
-# Sourced by scripts/run.sh, ask.sh and kubectl.sh: which nodes of `make run` and `make cluster` run. The note has a
-# line for each, the newest last: the root directory of its agent. Several may run beside one another.
+# Sourced by scripts/run.sh, ask.sh and kubectl.sh: the list of running nodes of `make run` and `make cluster`. The note
+# has a line with the root directory of each agent, the newest last. Several nodes may run at the same time.
 
-# with_note NOTE FUNCTION ARGUMENT : one at a time changes the note.
+# with_note NOTE FUNCTION ARGUMENT : changes the note under a lock.
 with_note() {
     local note=$1 change=$2 root=$3
     (
@@ -11,7 +11,7 @@ with_note() {
     ) 9>>"$note"
 }
 
-# The lines of nodes that are still there, but for one.
+# other_roots NOTE ROOT : the lines of other nodes that still exist.
 other_roots() {
     local note=$1 root=$2 line
     while read -r line; do
@@ -32,8 +32,8 @@ remove_root() {
 }" >"$1"
 }
 
-# newest_root NOTE [FILE] : the newest node that is still there, and has that file in its root directory. Where
-# that cannot be seen, the newest of all: directories of root's may be closed to others.
+# newest_root NOTE [FILE] : the newest node that still exists and has that file in its root directory. Without FILE, the
+# newest of all if none is visible: directories of root may not be readable for other users.
 newest_root() {
     local note=$1 file=${2:-} line found='' last=''
     [ -r "$note" ] || return 1

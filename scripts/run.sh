@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# run.sh standalone|cluster : runs the sample node. It has a containerd of its own in an isolated instance,
-# and the agent in it: on the manifests of examples/standalone, or as the node of a cluster whose control
-# plane runs beside it. A live table shows the pods. An agent that dies is started again. Ends on ^C or
-# SIGTERM, leaves nothing behind, and then exits with 0; with another code when the agent does not start or
-# not all could be removed. Called by `make run` and `make cluster`, which set FERROLET_CACHE,
-# CARGO_TARGET_DIR and PATH. Where FERROLET_PROGRAMS names the directory of programs that are built, those
-# run; FERROLET_NOTE is a file for what scripts/ask.sh and scripts/kubectl.sh must know.
+# run.sh standalone|cluster : runs the sample node: an isolated instance with its own containerd and the agent. The
+# agent uses the manifests of examples/standalone, or is the node of a cluster whose control plane runs beside it. A live
+# table shows the pods. An agent that dies is restarted. On ^C or SIGTERM the script removes everything and exits with 0.
+# The exit code is another one if the agent does not start or something could not be removed. Called by `make run` and
+# `make cluster`, which set FERROLET_CACHE, CARGO_TARGET_DIR and PATH. FERROLET_PROGRAMS is a directory with programs that
+# are already built. FERROLET_NOTE is a file that scripts/ask.sh and scripts/kubectl.sh read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/roots.sh
@@ -13,7 +12,7 @@ mode=$1
 programs=${FERROLET_PROGRAMS:-$CARGO_TARGET_DIR/quick}
 ferrolet=$programs/ferrolet
 
-# How an ended process is told to people: by its exit code.
+# how CODE : describes how a process ended, by its exit code.
 how() {
     if [ "$1" -gt 128 ]; then echo "killed by signal $(($1 - 128))"; else echo "with exit code $1"; fi
 }
@@ -21,7 +20,7 @@ how() {
 start_agent() {
     started=$SECONDS
     local flags=(--config "examples/$mode/config.yaml" --root-dir "$root")
-    # The API server connects to the node with a certificate of the cluster's authority, for kubectl logs and exec.
+    # For kubectl logs and exec, the API server connects to the node with a certificate signed by the cluster's CA.
     [ "$mode" != cluster ] || flags+=(--kubeconfig "$FERROLET_TESTBED_NODE_KUBECONFIG" --cert-dir "$root/pki"
         --client-ca-file "$(dirname "$KUBECONFIG")/ca.crt"
         --hostname-override "$FERROLET_TESTBED_NODE" --node-ip "$FERROLET_TESTBED_NODE_IP")
@@ -29,16 +28,16 @@ start_agent() {
     agent=$!
 }
 
-# Starts the agent again when it ends, until told to stop. Fails if it ends at once again and again.
+# Restarts the agent when it exits, until a signal arrives. Fails if it exits immediately three times in a row.
 look_after_agent() {
     local code hasty=0 restarts=0
     while [ -z "$told" ]; do
         code=0
-        # The shell's own words about a process that was killed would disturb the table.
+        # Messages of the shell about a killed process would disturb the table.
         wait -n "$agent" "$table" 2>/dev/null || code=$?
         [ -z "$told" ] || break
         if kill -0 "$agent" 2>/dev/null; then
-            # The table ended, since nobody reads it any more.
+            # The table ended because its reader closed it.
             return "$code"
         fi
         code=0
@@ -46,20 +45,20 @@ look_after_agent() {
         if [ $((SECONDS - started)) -lt 5 ]; then hasty=$((hasty + 1)); else hasty=0; fi
         if [ "$hasty" -ge 3 ]; then
             kill -TERM "$table" 2>/dev/null && wait "$table" || true
-            echo "The agent keeps ending, $(how "$code"). The end of its log:"
+            echo "The agent exits again and again, $(how "$code"). The end of its log:"
             tail -n 20 "$log"
             return 1
         fi
-        # On a terminal the table says it, and another line would disturb it.
-        [ -t 1 ] || echo "The agent ended, $(how "$code"); starting it again."
+        # On a terminal the table shows it, and another line would disturb it.
+        [ -t 1 ] || echo "The agent exited, $(how "$code"). Restarting it."
         restarts=$((restarts + 1))
         sleep 1
         [ -n "$told" ] || start_agent
     done
     case $restarts in
     0) ;;
-    1) echo "The agent ended by itself once and was started again." ;;
-    *) echo "The agent ended by itself $restarts times and was started again." ;;
+    1) echo "The agent exited unexpectedly once and was restarted." ;;
+    *) echo "The agent exited unexpectedly $restarts times and was restarted." ;;
     esac
 }
 
@@ -68,7 +67,7 @@ inside() {
     local code=0
     root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
     agent='' table='' told='' started=0
-    # For scripts/ask.sh and scripts/kubectl.sh.
+    # Read by scripts/ask.sh and scripts/kubectl.sh.
     local note=${FERROLET_NOTE:-$FERROLET_CACHE/run.root}
     trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
@@ -82,7 +81,7 @@ inside() {
     done
     if [ -z "$told" ] && ! kill -0 "$agent" 2>/dev/null; then
         wait "$agent" || code=$?
-        echo "The agent did not start; it ended $(how "$code"). The end of its log:"
+        echo "The agent did not start: it exited, $(how "$code"). The end of its log:"
         tail -n 20 "$log"
         return 1
     fi
@@ -91,10 +90,10 @@ inside() {
         if [ "$mode" = cluster ]; then
             ln -sf "$KUBECONFIG" "$root/admin.kubeconfig"
             kubectl apply -f examples/cluster/hello.yaml -f examples/cluster/volumes.yaml || true
-            echo "Use it in another terminal: scripts/kubectl.sh get pods -A, scale deployment hello --replicas 10, ..."
+            echo "In another terminal: scripts/kubectl.sh get pods -A, scale deployment hello --replicas 10, ..."
         fi
-        echo "Ask the agent in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"
-        echo "There is no network: pods use the image ferrolet.test/workload:1."
+        echo "In another terminal: scripts/ask.sh get pods, describe POD, logs POD, why POD, gc plan, gc why NAME, log"
+        echo "There is no network: pods can only use the image ferrolet.test/workload:1."
         echo
         "$ferrolet" get pods --watch -A --root-dir "$root" &
         table=$!
@@ -124,7 +123,7 @@ fi
 echo
 options=()
 if [ "$mode" = cluster ]; then
-    echo "A cluster of one node comes up, and runs until you press ^C."
+    echo "Starting a cluster of one node. It runs until you press ^C."
     options=(--control-plane)
 else
     echo "The pods of $PWD/examples/standalone/manifests run until you press ^C."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building and testing need and the machine lacks. Does nothing, quickly, when all is there.
+# Installs missing tools for building and testing. If none is missing, it does nothing and ends quickly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${FERROLET_CACHE:?run this through make}"

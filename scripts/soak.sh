@@ -143,7 +143,7 @@ part_node() {
     soak_tests node 1
 }
 
-# The Python client of Kubernetes, in an environment of its own.
+# The Python client of Kubernetes, in its own virtual environment.
 python_client() {
     local place=$FERROLET_CACHE/python-client
     [ -x "$place/bin/python" ] && "$place/bin/python" -c 'import kubernetes' && return
@@ -181,7 +181,7 @@ part_end_to_end() {
     tests end-to-end limited cargo xtask test soak ::soak:: --slots 8
 }
 
-# A test that needs luck fails here.
+# A flaky test fails here.
 part_repeat() {
     testbed
     setting "runs of each test" 5

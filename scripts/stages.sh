@@ -8,7 +8,7 @@ summary=()
 passed=0
 failed=0
 
-# stage NAME COMMAND… : shows the output, notes the time, adds up the test results; the first stage
+# stage NAME COMMAND… : shows the output, records the time, adds up the test results. The first stage
 # that fails ends the run.
 stage() {
     local name=$1 start=$SECONDS status p f
@@ -43,7 +43,7 @@ unless_passed() {
         return
     fi
     "$kind" "$@"
-    # Unless the files were changed meanwhile.
+    # Unless the files changed during the run.
     [ -z "$stamp" ] || [ "$stamp" != "$(stamp_of "$paths" "$@")" ] || { mkdir -p "${stamp%/*}" && date -u '+%F %T' >"$stamp"; }
 }
 

@@ -4,9 +4,9 @@
 # machine are skipped; FRESH=1 skips none.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# What is built once and run once needs no incremental data, which would take gigabytes.
+# Everything is built and run once: incremental data would only take gigabytes.
 export CARGO_INCREMENTAL=0
-# A run with warm caches is to stay below it.
+# Time limit in seconds for a run with warm caches; a longer run prints a warning.
 limit=1200
 
 . scripts/stages.sh
@@ -26,16 +26,16 @@ checks() {
 stage set-up make --no-print-directory testbed tools
 stage checks checks
 stage dependencies cargo deny --log-level error --locked check bans licenses sources
-# With what only `make soak` runs: it must not rot meanwhile.
+# Includes the code that only `make soak` runs.
 unless_passed . \
     stage lints cargo clippy --quiet --locked --workspace --all-targets --features e2e/soak -- -D warnings
-# All programs and tests at once: with another selection of packages cargo would compile most of it again.
+# All programs and tests at once: cargo would recompile most of them for another selection of packages.
 stage build cargo xtask test
-# Tables and properties, and everything else that needs no other program.
+# Table and property tests, and all others that need no other program.
 tests unit cargo xtask test unit
-# The whole agent in memory, in histories in which much goes wrong.
+# The whole agent in memory, in histories with many faults.
 tests simulator cargo xtask test simulator
-# The testbed leaves nothing behind: these tests compare the whole machine before and after, so they run alone.
+# The testbed must leave nothing behind: these tests compare the machine before and after, so they run alone.
 unless_passed "Cargo.lock Cargo.toml rust-toolchain.toml xtask e2e/testbed e2e/parts e2e/images e2e/workload e2e/build-images.sh" \
     tests testbed cargo xtask test testbed
 # The agent on the real container runtime and API server, and in a virtual machine with cgroup v2.
