@@ -208,12 +208,11 @@ impl ImageProvider {
             (ImageDecision::Pull(cause), _) => cause,
         };
         self.count(policy, is_present, Some(true));
-        let credentials = match credentials {
-            Some(credentials) => credentials,
-            None => {
-                let looked_up = self.parts.access.credentials(pod, &tagged).await;
-                looked_up.map_err(|source| no_access(image, source, report))?
-            }
+        let credentials = if let Some(credentials) = credentials {
+            credentials
+        } else {
+            let looked_up = self.parts.access.credentials(pod, &tagged).await;
+            looked_up.map_err(|source| no_access(image, source, report))?
         };
         let need = PullNeed { pod, sandbox, container, image, tagged, cause, credentials, cancel };
         Ok(Need::Pull(need))

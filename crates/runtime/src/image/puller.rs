@@ -226,15 +226,17 @@ impl PullerState {
             return;
         }
         if self.slots == PullSlots::Serial {
-            let is_present = match job.is_present {
-                Some(is_present) => is_present,
-                None => tokio::select! {
-                    biased;
-                    () = slot.started() => return,
-                    found = self.images.image_status(&job.image) => {
-                        found.is_ok_and(|found| found.is_some())
-                    }
-                },
+            let is_present = async {
+                if let Some(is_present) = job.is_present {
+                    return is_present;
+                }
+                let found = self.images.image_status(&job.image).await;
+                found.is_ok_and(|found| found.is_some())
+            };
+            let is_present = tokio::select! {
+                biased;
+                () = slot.started() => return,
+                is_present = is_present => is_present,
             };
             if is_present {
                 slot.set_present();
