@@ -14,7 +14,8 @@ use process::{TraceSettings, klog, version};
 
 use crate::commands::exec::CommandExited;
 use crate::commands::{
-    self, config_check, describe, exec, gc, get_pods, logs, node_clean, pod_gc, port_forward, why,
+    self, config_check, describe, exec, gc, get_pods, image_why, logs, node_clean, pod_gc,
+    port_forward, why,
 };
 use crate::run_help;
 
@@ -60,6 +61,11 @@ enum Command {
         #[command(subcommand)]
         what: Gc,
     },
+    /// Images of this node.
+    Image {
+        #[command(subcommand)]
+        what: Image,
+    },
     /// Show why a pod or its containers were killed, restarted, rejected or removed, and who had sessions in them.
     Why(why::Args),
     /// Run the Pod GC controller for a cluster; takes the controller manager's flags.
@@ -102,6 +108,12 @@ enum Gc {
     Run(gc::run::Args),
     /// Tell why something was removed from this node: which rule, when, with which numbers.
     Why(gc::why::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum Image {
+    /// Show for which pod an image was pulled, and which rule keeps, removes or removed it.
+    Why(image_why::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -159,6 +171,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
+        Command::Image { what: Image::Why(args) } => commands::block_on(image_why::run(&args)),
         Command::Why(args) => commands::block_on(why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
@@ -270,6 +283,7 @@ mod tests {
             "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
             "gc plan --runtime-endpoint /run/c.sock --minimum-container-ttl-duration -1s",
             "gc run -o json",
+            "image why registry.example/web:1 --limit 3 -o json",
             "why default/web -o json",
             "why web/main -o yaml --limit 5",
             "gc why default/web -o json --limit 3 --root-dir /r",

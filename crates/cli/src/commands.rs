@@ -9,6 +9,7 @@ pub mod display;
 pub mod exec;
 pub mod gc;
 pub mod get_pods;
+pub mod image_why;
 pub mod logs;
 mod marked_yaml;
 pub mod node_clean;

@@ -10,7 +10,7 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_access::RegistryAuth;
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
     ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
     SandboxFilter, SandboxService,
 };
@@ -341,7 +341,16 @@ impl ImageService for CriRuntime {
         };
         let call = on("PullImage", image).within(Class::Pull);
         let answer = self.image.call(call, request, ImageServiceClient::pull_image).await?;
-        named(call, answer.image_ref, "no image reference")
+        if answer.image_ref.is_empty() {
+            // Upstream's text; it is no error of gRPC there, so it has no code.
+            return Err(RuntimeError {
+                method: "PullImage",
+                object: image.to_owned(),
+                code: Code::Unknown,
+                message: format!("imageRef of image {image:?} is not set"),
+            });
+        }
+        Ok(answer.image_ref)
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {

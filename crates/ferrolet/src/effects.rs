@@ -73,6 +73,7 @@ const FIELDS: &[&str] = &[
     "logging.verbosity",
     "makeIPTablesUtilChains",
     "maxOpenFiles",
+    "maxParallelImagePulls",
     "maxPods",
     "mergeDefaultEvictionSettings",
     "nodeLeaseDurationSeconds",
@@ -90,10 +91,13 @@ const FIELDS: &[&str] = &[
     "readOnlyPort",
     "registerNode",
     "registerWithTaints",
+    "registryBurst",
+    "registryPullQPS",
     "reservedSystemCPUs",
     "resolvConf",
     "runtimeRequestTimeout",
     "seccompDefault",
+    "serializeImagePulls",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -118,9 +122,7 @@ const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 const AS_IT_IS: &[(&str, &str)] = &[
     ("contentType", r#""application/json""#),
     ("enableProfilingHandler", "false"),
-    ("maxParallelImagePulls", "1"),
     ("memorySwap.swapBehavior", r#""NoSwap""#),
-    ("registryPullQPS", "0"),
 ];
 
 /// Defaults that say what the agent does anyway, as JSON: they mislead no operator.
@@ -129,7 +131,6 @@ const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
     ("memoryManagerPolicy", r#""None""#),
     ("memoryReservationPolicy", r#""None""#),
     ("memorySwap", "{}"),
-    ("serializeImagePulls", "true"),
     ("shutdownGracePeriod", r#""0s""#),
     ("shutdownGracePeriodCriticalPods", r#""0s""#),
     ("topologyManagerPolicy", r#""none""#),
@@ -140,7 +141,6 @@ const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
     ("containerLogMaxSize", "container logs are not rotated"),
     ("evictionHard", "no pod is evicted"),
     ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
-    ("registryPullQPS", "image pulls are not rate limited"),
 ];
 
 /// Fields with a part of their effect, and what that is.

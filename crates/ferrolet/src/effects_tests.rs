@@ -121,10 +121,11 @@ fn collect_leaves(path: &str, value: &Value, leaves: &mut Vec<(String, String)>)
 // behaviour: CFG-60
 #[test]
 fn flags_and_fields_without_effect_are_named() {
-    let flags = FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--registry-burst=7"]).unwrap();
+    let flags =
+        FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--volume-plugin-dir=/v"]).unwrap();
     let loaded = config::load_sources(None, None, &flags).unwrap();
     let named = without_effect(&flags, &loaded.config);
-    assert_eq!(named, ["--lock-file", "registryBurst"]);
+    assert_eq!(named, ["--lock-file", "volumePluginDir"]);
     let flags = FlagSet::parse(["--config=x"]).unwrap();
     let mut config = KubeletConfiguration::of_empty_file();
     config.memory_swap.swap_behavior = Some(config::SwapBehavior::LimitedSwap);
@@ -142,15 +143,8 @@ const IDLE: &[(&str, &[&str])] = &[
     ("the API server is spoken to in JSON", &["contentType"]),
     ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
     (
-        "images are pulled one at a time, with the runtime's credentials",
-        &[
-            "imagePullCredentialsVerificationPolicy",
-            "maxParallelImagePulls",
-            "preloadedImagesVerificationAllowlist",
-            "registryBurst",
-            "registryPullQPS",
-            "serializeImagePulls",
-        ],
+        "images are pulled with the runtime's credentials",
+        &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
     ),
     (
         "logs are not rotated",

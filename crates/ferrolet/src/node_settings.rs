@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::KubeletConfiguration;
 use model::machine::{Cgroups, Machine};
-use runtime::decide::{IdSpan, LimitSettings, NodeSettings, SpanError};
+use runtime::decide::{
+    IdSpan, LimitSettings, NodeSettings, PullRate, PullSettings, PullSlots, SpanError,
+};
 use tracing::warn;
 
 use crate::decide::node_resources::{NodeFlags, node_resources};
@@ -46,6 +48,7 @@ pub(crate) fn node_settings(
                 && config.single_process_oom_kill != Some(true),
         },
         machine,
+        pulls: pull_settings(config),
         asked_ips: Vec::new(),
         cluster_dns: cluster_dns.collect(),
         cluster_domain: config.cluster_domain.clone(),
@@ -56,6 +59,13 @@ pub(crate) fn node_settings(
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
         ids_of_pods: None,
     }
+}
+
+/// How images are pulled.
+fn pull_settings(config: &KubeletConfiguration) -> PullSettings {
+    let (is_serial, most) = (config.serialize_image_pulls, config.max_parallel_image_pulls);
+    let rate = PullRate { per_second: config.registry_pull_qps, burst: config.registry_burst };
+    PullSettings { slots: PullSlots::of_settings(is_serial, most), rate }
 }
 
 /// For whom the ids of pods with users of their own are set aside.

@@ -182,7 +182,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nregistryBurst: 3\n";
+                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nvolumePluginDir: /v\n";
         hostfs::replace(&file, text.as_bytes()).unwrap();
         let file = file.to_str().unwrap();
         let args = run(&["--config", file, "--sync_frequency=9s", "-v5", "--root-dir", "/r"]);
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(args.config.file_check_frequency.to_std().as_secs(), 8);
         assert_eq!(args.config.logging.verbosity, 5);
         assert_eq!((args.root_dir, args.hostname_override), (PathBuf::from("/r"), None));
-        assert_eq!(args.without_effect, ["registryBurst"]);
+        assert_eq!(args.without_effect, ["volumePluginDir"]);
     }
 
     // behaviour: CFG-60
@@ -202,12 +202,12 @@ mod tests {
             warnings.iter().filter(|line| line.contains(words)).count()
         };
         assert_eq!(about(&logged.warnings(), "settings have no effect yet"), 0);
-        run(&["--lock-file=/l", "--registry-burst=7"]).warn_of_settings();
+        run(&["--lock-file=/l", "--volume-plugin-dir=/v"]).warn_of_settings();
         let warnings = logged.warnings();
         let about = |words: &str| about(&warnings, words);
         let counts = (about("deprecated"), about("settings have no effect yet"));
         assert_eq!(counts, (1, 1), "{warnings:?}");
-        assert_eq!(about("--lock-file, registryBurst"), 1, "{warnings:?}");
+        assert_eq!(about("--lock-file, volumePluginDir"), 1, "{warnings:?}");
     }
 
     // behaviour: CFG-63
@@ -219,10 +219,10 @@ mod tests {
         let about = "these defaults of the kubelet have no effect yet";
         let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
         assert_eq!(named.len(), 1, "{warnings:?}");
-        for field in ["containerLogMaxSize (", "evictionHard (", "registryPullQPS ("] {
+        for field in ["containerLogMaxSize (", "evictionHard ("] {
             assert!(named[0].contains(field), "{field}: {named:?}");
         }
-        let off = ["--container-log-max-size=-1", "--registry-qps=0"];
+        let off = ["--container-log-max-size=-1"];
         let gate = "--feature-gates=KubeletEnsureSecretPulledImages=false";
         assert_eq!(run(&[&off[..], &[gate]].concat()).missed_at_default, [""; 0]);
     }

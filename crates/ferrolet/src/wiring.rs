@@ -18,6 +18,7 @@ use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::addresses::HostIps;
+use model::ports::image_access::OpenAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
 use model::stamp::Stamps;
@@ -489,6 +490,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         volumes,
         claims: claims.clone(),
+        image_access: Arc::new(OpenAccess),
         cgroups: pod_cgroups(settings, ports, tasks),
         api,
         metrics: runtime::Metrics::new(&ports.metrics).expect("no other part counts starts"),

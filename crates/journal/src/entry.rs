@@ -208,6 +208,11 @@ impl Entry {
         )
     }
 
+    /// Whether it is about an image: a removal or a pull.
+    pub fn is_of_image(&self) -> bool {
+        self.kind == "image" || self.outcome == Became::Pulled
+    }
+
     /// Whether it is a session and not a removal.
     pub fn is_session(&self) -> bool {
         matches!(self.outcome, Became::Opened | Became::Refused)

@@ -25,6 +25,9 @@ const PLACE: &str = "incidents";
 /// The part of the bound of the removals that incidents may take in addition.
 const PART: u64 = 4;
 
+/// The kinds of which each incident is one of its own.
+const REPEATED: [IncidentKind; 2] = [IncidentKind::Restart, IncidentKind::Pull];
+
 /// How many incidents are remembered as recorded.
 const MOST_REMEMBERED: usize = 1024;
 
@@ -88,7 +91,7 @@ impl RecordedIncidents {
         for lying in segments.list().unwrap_or_default() {
             if let Ok(reader) = segments.read(lying.number) {
                 let add = |entry: Entry| {
-                    if entry.kind != IncidentKind::Restart.as_str() {
+                    if !REPEATED.iter().any(|kind| entry.kind == kind.as_str()) {
                         recorded.add_key((entry.kind, entry.id, entry.rule));
                     }
                 };
@@ -99,10 +102,10 @@ impl RecordedIncidents {
         recorded
     }
 
-    /// Adds an incident; whether it was not recorded. Each restart is one of its own.
+    /// Adds an incident; whether it was not recorded. Each restart and each pull is one of its own.
     pub(crate) fn add(&mut self, incident: &Incident) -> bool {
         let Incident { kind, id, rule, .. } = incident;
-        *kind == IncidentKind::Restart
+        REPEATED.contains(kind)
             || self.add_key((kind.as_str().to_owned(), id.clone(), rule.clone().into_owned()))
     }
 

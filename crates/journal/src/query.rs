@@ -61,7 +61,7 @@ impl Query {
         }
         let pod = entry.pod.as_deref().unwrap_or_default();
         let uid = entry.pod_uid.as_deref().unwrap_or_default();
-        let is_image = entry.kind == "image";
+        let is_image = entry.is_of_image();
         let thing = Thing { id: &entry.id, name: &entry.name, pod, uid, is_image };
         self.means_any_name(&thing, &entry.detail)
     }

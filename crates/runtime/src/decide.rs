@@ -38,6 +38,12 @@ mod pod_actions;
 mod ports;
 mod probe_results;
 mod pull;
+mod pull_backoff;
+mod pull_error;
+mod pull_key;
+mod pull_queue;
+mod pull_rate;
+mod pull_reminder;
 mod pull_size;
 pub mod pull_words;
 mod reasons;
@@ -91,14 +97,22 @@ pub(crate) use kill_cause::{KillCause, Restart};
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
 pub(crate) use model::{go_path, go_text};
 pub use needs::{Needs, needs};
-pub use node::NodeSettings;
+pub use node::{NodeSettings, PullSettings};
 pub use orphans::orphaned_directories;
 pub use pod_actions::{SyncContext, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
 pub use podspec::{Actual, Sizes, actual};
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
-pub use pull::{Fetch, fetch, is_looked_for, with_default_tag};
+pub use pull::{
+    ImageDecision, Presence, PullCause, image_decision, is_looked_for, with_default_tag,
+};
+pub use pull_backoff::{PullBackoff, PullWait};
+pub use pull_error::{AttemptError, PullError};
+pub use pull_key::{PullKey, PullOf};
+pub use pull_queue::{PullQueue, PullSlots, PullTicket};
+pub use pull_rate::{PullRate, TokenBucket};
+pub use pull_reminder::next_reminder;
 pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, PodEnd, StartReason};
 pub use resize::{

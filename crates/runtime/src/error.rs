@@ -6,13 +6,14 @@ use model::chain::{Chain, aggregate};
 use model::go_duration::milliseconds;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::ports::files::FileError;
+use model::ports::image_access::CredentialsError;
 use model::ports::objects::ObjectError;
 use model::ports::runtime::RuntimeError;
 use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
 use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{ConfigError, ResolvConfError, go_text, kill_words};
+use crate::decide::{ConfigError, PullError, ResolvConfError, go_text, kill_words};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
 
@@ -68,14 +69,32 @@ pub enum StartError {
         /// The image.
         image: String,
     },
-    /// The image cannot be fetched.
+    /// The image was not pulled.
     #[error("pull image {image:?}")]
     ImagePull {
         /// The image.
         image: String,
         /// Why.
         #[source]
-        source: RuntimeError,
+        source: PullError,
+    },
+    /// It cannot be decided whether the pod may use the image, or its credentials cannot be read.
+    #[error("look up the credentials for image {image:?}")]
+    ImageAccess {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: CredentialsError,
+    },
+    /// It was not recorded that the pull is about to begin, so it did not.
+    #[error("record the intent to pull image {image:?}")]
+    PullIntent {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: FileError,
     },
     /// The pod's specification cannot be turned into a container. What is said is upstream's.
     #[error(transparent)]
@@ -164,6 +183,8 @@ impl StartError {
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
             Self::ImagePull { image, source } => pull_failure(image, source).reason,
+            // Upstream has the text of the error as the reason.
+            Self::ImageAccess { .. } | Self::PullIntent { .. } => "ErrImagePull",
             Self::Config(_)
             | Self::ImageUser { .. }
             | Self::Files(_)
@@ -200,6 +221,8 @@ impl StartError {
             }
             Self::PostStart { message, .. } => message.clone(),
             Self::ImagePull { image, source } => pull_failure(image, source).message,
+            Self::ImageAccess { source, .. } => source.to_string(),
+            Self::PullIntent { image, source } => pull_words::not_recorded(image, source),
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
             Self::ImageInspect { source, .. } => pull_words::uninspected(source),
             Self::ImageNeverPull { image } => pull_words::never(image),

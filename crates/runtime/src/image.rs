@@ -1,154 +1,132 @@
-//! A container's image: there, fetched, or why not.
+//! The image of a container or volume: present, pulled, or why not.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::pin::Pin;
+mod early_look;
+mod puller;
+mod slots;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either, MaybeDone, maybe_done, select};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Container;
+use futures_util::future::{BoxFuture, maybe_done};
+use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::PodUid;
+use model::image_access::{CredentialSource, PullCredential, PullCredentials};
 use model::image_claims::{ImageClaim, ImageClaims};
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
-use model::ports::runtime::{Image, ImageService, RuntimeError};
+use model::ports::events::STILL_PULLING;
+use model::ports::image_access::{CredentialsError, ImageAccess, PresentImage};
+use model::ports::incidents::{Incident, IncidentKind, IncidentRecord};
+use model::ports::runtime::{Image, ImageService};
+use model::verdict::{Detail, Input};
 use model::wanted::SandboxConfig;
 use podspec::image_name::ImageName;
-use tokio::sync::Semaphore;
+use podspec::view;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, is_looked_for, with_default_tag};
+pub(crate) use self::early_look::EarlyLook;
+use self::early_look::Lookup;
+use self::puller::{JoinedPull, PullJob, PullOutcome, Pulled, Puller};
+use crate::decide::pull_words::{self, pull_failure};
+use crate::decide::{
+    ImageDecision, Presence, PullBackoff, PullCause, PullError, PullSettings, PullWait,
+    image_decision, is_looked_for, next_reminder, with_default_tag,
+};
 use crate::error::StartError;
 use crate::metrics::Metrics;
 use crate::report::Reporter;
-
-/// Failed pulls wait 10 s, doubling to this.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// The ports and settings of an [`ImageProvider`].
 #[derive(Debug)]
 pub(crate) struct ImageParts {
     pub(crate) images: Arc<dyn ImageService>,
+    /// Which pods may use which images, and credentials.
+    pub(crate) access: Arc<dyn ImageAccess>,
     /// Claims on images from which containers are about to be created.
     pub(crate) claims: ImageClaims,
+    pub(crate) incidents: Arc<dyn IncidentRecord>,
     pub(crate) clock: Arc<dyn WallClock>,
+    pub(crate) settings: PullSettings,
     pub(crate) metrics: Metrics,
 }
 
-/// Provides the images of containers: pulls them, one at a time, and delays pulls that failed.
+/// Provides the images of containers: pulls them, and delays pulls that failed.
 #[derive(Debug)]
 pub(crate) struct ImageProvider {
     parts: ImageParts,
-    failures: Mutex<Failures>,
-    /// One pull at a time: a node's network and disk are slower with several, and images share
-    /// layers.
-    one_at_a_time: Semaphore,
+    puller: Puller,
+    /// Never locked across an await.
+    backoff: Mutex<PullBackoff<Key>>,
 }
 
-/// A pull is a pod's and an image's: a new pod tries at once.
+/// Back-off is per pod and image: a new pod tries at once.
 type Key = (PodUid, String);
-
-#[derive(Debug)]
-struct Failures {
-    backoff: Backoff<Key>,
-    /// When the last pull failed, and why.
-    failed: BTreeMap<Key, (Timestamp, PullFailure)>,
-}
-
-impl Failures {
-    /// When a pull may be tried, and why the last one failed if it must wait.
-    fn wait(&mut self, key: &Key, now: Timestamp) -> Option<(Timestamp, PullFailure)> {
-        let (failed, why) = self.failed.get(key)?;
-        match self.backoff.turn(key, *failed, now) {
-            Turn::NotBefore { at, .. } => Some((at, why.clone())),
-            Turn::Now => None,
-        }
-    }
-
-    fn failed(&mut self, key: Key, now: Timestamp, why: PullFailure) {
-        if !self.failed.contains_key(&key) {
-            // The first failure lays the first delay; later ones were laid when they were let try.
-            self.backoff.turn(&key, now, now);
-        }
-        self.failed.insert(key, (now, why));
-        self.backoff.expire(now);
-        let backoff = &self.backoff;
-        self.failed.retain(|key, _| backoff.contains(key));
-    }
-
-    fn worked(&mut self, key: &Key) {
-        self.failed.remove(key);
-        self.backoff.forget(key);
-    }
-}
 
 /// An image that the runtime has.
 #[derive(Debug)]
 pub(crate) struct Ensured {
-    /// How to refer to it.
+    /// The runtime's reference.
     pub(crate) image_ref: String,
-    /// What the runtime says of it; nothing if it was just fetched and the runtime did not say.
+    /// The image; none if it was just pulled and the runtime did not return it.
     pub(crate) seen: Option<Image>,
-    /// On its id: its name may be one that image garbage collection did not see on it.
+    /// On its ID: its name may be one that image garbage collection did not see on it.
     pub(crate) resolved: Vec<ImageClaim>,
-}
-
-/// What the runtime answers when it is asked for an image.
-type Answer = Result<Option<Image>, RuntimeError>;
-
-/// A look at the image of a container whose turn has not come. Whatever it shows is told when it has; given up
-/// before, it never was.
-pub(crate) struct EarlyLook {
-    answer: MaybeDone<BoxFuture<'static, Answer>>,
-    /// From before it is looked for: nobody may take the image meanwhile.
-    _claim: ImageClaim,
-}
-
-impl fmt::Debug for EarlyLook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EarlyLook").finish_non_exhaustive()
-    }
-}
-
-impl EarlyLook {
-    /// Waits for something else, and for that alone; the look goes on meanwhile.
-    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T> + Unpin) -> T {
-        match select(other, &mut self.answer).await {
-            Either::Left((done, _)) => done,
-            Either::Right(((), other)) => other.await,
-        }
-    }
-
-    async fn answer(mut self) -> Answer {
-        (&mut self.answer).await;
-        Pin::new(&mut self.answer).take_output().expect("it is done and taken once")
-    }
 }
 
 /// The image that a container or a volume needs.
 pub(crate) struct ImageRequest<'a> {
+    pub(crate) pod: &'a Pod,
     /// The sandbox of its pod.
     pub(crate) sandbox: &'a SandboxConfig,
+    /// The name of the container that needs it.
+    pub(crate) container: &'a str,
     /// Its name, as the pod writes it.
     pub(crate) image: &'a str,
     /// When it is pulled.
     pub(crate) policy: Option<&'a str>,
-    /// A look at the image that was begun already.
+    /// A lookup of the image that was begun already.
     pub(crate) early: Option<EarlyLook>,
+    /// Cancelled when the pod is to end.
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// An image that must be pulled for a pod.
+struct PullNeed<'a> {
+    pod: &'a Pod,
+    sandbox: &'a SandboxConfig,
+    container: &'a str,
+    /// Its name, as the pod writes it.
+    image: &'a str,
+    /// The same with a tag or digest.
+    tagged: String,
+    cause: PullCause,
+    credentials: PullCredentials,
+    cancel: &'a CancellationToken,
+}
+
+enum Need<'a> {
+    Present(Ensured),
+    Pull(PullNeed<'a>),
+}
+
+/// The result of a lookup, and of the check whether the pod may use the image.
+struct Found {
+    presence: Presence,
+    image: Option<Image>,
+    /// The pod's credentials, if the check looked them up.
+    credentials: Option<PullCredentials>,
 }
 
 impl ImageProvider {
     pub(crate) fn new(parts: ImageParts) -> Self {
-        let backoff = Backoff::new(BackoffLimits::up_to(LONGEST_WAIT));
-        let failures = Mutex::new(Failures { backoff, failed: BTreeMap::new() });
-        Self { parts, failures, one_at_a_time: Semaphore::new(1) }
+        let (images, claims) = (Arc::clone(&parts.images), parts.claims.clone());
+        let puller = Puller::new(images, claims, parts.settings);
+        Self { parts, puller, backoff: Mutex::default() }
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, Failures> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    fn backoff(&self) -> std::sync::MutexGuard<'_, PullBackoff<Key>> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Claims an image, so that image garbage collection keeps it.
@@ -156,7 +134,7 @@ impl ImageProvider {
         self.parts.claims.claim(&with_default_tag(image))
     }
 
-    /// Begins a look at the image of a container, if [`ImageProvider::ensure`] will look at it.
+    /// Begins a lookup of the image of a container, if [`ImageProvider::ensure`] will need it.
     pub(crate) fn early_look(&self, container: &Container) -> Option<EarlyLook> {
         let image = container.image.as_deref().unwrap_or_default();
         if !is_looked_for(container.image_pull_policy.as_deref()) || ImageName::read(image).is_err()
@@ -165,114 +143,270 @@ impl ImageProvider {
         }
         let (tagged, images) = (with_default_tag(image), Arc::clone(&self.parts.images));
         let claim = self.parts.claims.claim(&tagged);
-        let answer: BoxFuture<'static, Answer> =
+        let lookup: BoxFuture<'static, Lookup> =
             Box::pin(async move { images.image_status(&tagged).await });
-        Some(EarlyLook { answer: maybe_done(answer), _claim: claim })
+        Some(EarlyLook { lookup: maybe_done(lookup), _claim: claim })
     }
 
-    /// Pulls an image, if its policy requires that.
+    /// Pulls an image, if its policy or the access of the pod requires that. As upstream's `EnsureImageExists`.
     pub(crate) async fn ensure(
         &self,
         request: ImageRequest<'_>,
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
-        let (parts, ImageRequest { sandbox, image, policy, early }) = (&self.parts, request);
-        let image = image.to_owned();
-        let wanted = |present, pull| {
-            parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
+        let cancel = request.cancel;
+        let need = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(StartError::PodEnds),
+            need = self.need(request, report) => need?,
         };
-        if let Some(source) = ImageName::read(&image).err() {
-            wanted(None, None);
-            let error = StartError::InvalidImageName { image, source };
+        match need {
+            Need::Present(ensured) => Ok(ensured),
+            Need::Pull(need) => self.pull(&need, report).await,
+        }
+    }
+
+    fn count(&self, policy: Option<&str>, present: Option<bool>, pull: Option<bool>) {
+        self.parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
+    }
+
+    async fn need<'a>(
+        &self,
+        request: ImageRequest<'a>,
+        report: &Reporter<'_>,
+    ) -> Result<Need<'a>, StartError> {
+        let ImageRequest { pod, sandbox, container, image, policy, cancel, .. } = request;
+        if let Some(source) = ImageName::read(image).err() {
+            self.count(policy, None, None);
+            let error = StartError::InvalidImageName { image: image.to_owned(), source };
             report.event(Warning, "InspectFailed", error.message());
             return Err(error);
         }
-        let tagged = with_default_tag(&image);
-        let present = if is_looked_for(policy) {
-            let answer = match early {
-                Some(early) => early.answer().await,
-                None => parts.images.image_status(&tagged).await,
-            };
-            match answer {
-                Ok(present) => present,
-                Err(source) => {
-                    wanted(None, None);
-                    let message = pull_words::uninspected(&source);
-                    report.event(Warning, "InspectFailed", message);
-                    return Err(StartError::ImageInspect { image, source });
-                }
-            }
-        } else {
-            None
+        let tagged = with_default_tag(image);
+        let Found { presence, image: seen, credentials } =
+            self.find(request, &tagged, report).await?;
+        let is_present = match presence {
+            Presence::NotLookedUp => None,
+            Presence::Absent => Some(false),
+            Presence::Usable | Presence::Unproven => Some(true),
         };
-        match fetch(policy, present.as_ref().map(|present| present.id.as_str())) {
-            Fetch::Present(image_ref) => {
-                wanted(Some(true), Some(false));
-                report.event(Normal, "Pulled", pull_words::present(&image));
-                let resolved = vec![parts.claims.claim(&image_ref)];
-                Ok(Ensured { image_ref, seen: present, resolved })
+        let cause = match (image_decision(policy, presence), seen) {
+            (ImageDecision::UsePresent, Some(seen)) => {
+                self.count(policy, is_present, Some(false));
+                let is_verified = self.parts.access.is_verifying();
+                report.event(Normal, "Pulled", pull_words::present(image, is_verified));
+                let resolved = vec![self.parts.claims.claim(&seen.id)];
+                let image_ref = seen.id.clone();
+                return Ok(Need::Present(Ensured { image_ref, seen: Some(seen), resolved }));
             }
-            Fetch::Forbidden => {
-                wanted(Some(false), None);
-                report.event(Warning, "ErrImageNeverPull", pull_words::never(&image));
-                Err(StartError::ImageNeverPull { image })
+            (ImageDecision::Forbidden, _) => {
+                self.count(policy, is_present, (presence == Presence::Unproven).then_some(true));
+                report.event(Warning, "ErrImageNeverPull", pull_words::never(image));
+                return Err(StartError::ImageNeverPull { image: image.to_owned() });
             }
-            Fetch::Pull => {
-                wanted(is_looked_for(policy).then_some(false), Some(true));
-                let key = (sandbox.pod_uid.clone(), tagged);
-                self.pull(sandbox, key, image, report).await
+            (ImageDecision::UsePresent, None) => PullCause::Absent,
+            (ImageDecision::Pull(cause), _) => cause,
+        };
+        self.count(policy, is_present, Some(true));
+        let credentials = if let Some(credentials) = credentials {
+            credentials
+        } else {
+            let looked_up = self.parts.access.credentials(pod, &tagged).await;
+            looked_up.map_err(|source| no_access(image, source, report))?
+        };
+        let need = PullNeed { pod, sandbox, container, image, tagged, cause, credentials, cancel };
+        Ok(Need::Pull(need))
+    }
+
+    /// Looks the image up, unless the policy pulls in any case, and checks whether the pod may use it.
+    async fn find(
+        &self,
+        request: ImageRequest<'_>,
+        tagged: &str,
+        report: &Reporter<'_>,
+    ) -> Result<Found, StartError> {
+        let ImageRequest { pod, image, policy, early, .. } = request;
+        let found = |presence, image, credentials| Ok(Found { presence, image, credentials });
+        if !is_looked_for(policy) {
+            return found(Presence::NotLookedUp, None, None);
+        }
+        let looked_up = match early {
+            Some(early) => early.result().await,
+            None => self.parts.images.image_status(tagged).await,
+        };
+        let seen = looked_up.map_err(|source| {
+            self.count(policy, None, None);
+            report.event(Warning, "InspectFailed", pull_words::uninspected(&source));
+            StartError::ImageInspect { image: image.to_owned(), source }
+        })?;
+        let Some(seen) = seen else { return found(Presence::Absent, None, None) };
+        match self.parts.access.check_present(pod, tagged, &seen.id).await {
+            Ok(PresentImage::Allowed) => found(Presence::Usable, Some(seen), None),
+            Ok(PresentImage::MustPull { credentials }) => {
+                found(Presence::Unproven, Some(seen), credentials)
+            }
+            Err(source) => {
+                self.count(policy, Some(true), None);
+                Err(no_access(image, source, report))
             }
         }
     }
 
+    /// Pulls the image between the records of its beginning and its end.
     async fn pull(
         &self,
-        sandbox: &SandboxConfig,
-        key: Key,
-        image: String,
+        need: &PullNeed<'_>,
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
-        let parts = &self.parts;
-        let wait = self.failures().wait(&key, parts.clock.now());
-        if let Some((until, last)) = wait {
-            report.event(Normal, "BackOff", pull_words::back_off(&image));
-            return Err(StartError::ImagePullBackOff { image, until, last });
+        let access = &self.parts.access;
+        if let Err(source) = access.pull_begins(&need.tagged).await {
+            let image = need.image.to_owned();
+            report.event(Warning, "Failed", pull_words::not_recorded(&image, &source));
+            return Err(StartError::PullIntent { image, source });
         }
-        report.event(Normal, "Pulling", pull_words::pulling(&image));
-        let asked = Instant::now();
-        let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
-        let began = Instant::now();
-        let pulled = parts.images.pull_image(&key.1, Some(sandbox), None).await;
-        let mut resolved = Vec::new();
-        let seen = match &pulled {
-            Ok(image_ref) => {
-                resolved.push(parts.claims.claim(image_ref));
-                // Only for its size and id: further readers request it again.
-                parts.images.image_status(&key.1).await.ok().flatten()
+        let pulled = match self.pull_unless_delayed(need, report).await {
+            Ok(pulled) => pulled,
+            Err(error) => {
+                access.pull_failed(&need.tagged).await;
+                return Err(error);
             }
-            Err(_) => None,
         };
-        // Not every runtime answers a pull with the id.
-        resolved.extend(seen.as_ref().map(|seen| parts.claims.claim(&seen.id)));
-        drop(permit);
-        match pulled {
-            Ok(image_ref) => {
-                parts.claims.changed();
-                self.failures().worked(&key);
-                let size = seen.as_ref().map_or(0, |seen| seen.size);
-                let (took, with_wait) = (began.elapsed(), asked.elapsed());
-                parts.metrics.pulled(with_wait, size);
-                let message = pull_words::pulled(&image, took, with_wait, size);
-                report.event(Normal, "Pulled", message);
-                Ok(Ensured { image_ref, seen, resolved })
+        let used = pulled.used.and_then(|position| need.credentials.get(position));
+        access.pull_succeeded(&need.tagged, &pulled.image_ref, used).await;
+        let resolved = std::iter::once(&pulled.image_ref)
+            .chain(pulled.image.as_ref().map(|image| &image.id))
+            .map(|name| self.parts.claims.claim(name));
+        Ok(Ensured {
+            image_ref: pulled.image_ref.clone(),
+            resolved: resolved.collect(),
+            seen: pulled.image.clone(),
+        })
+    }
+
+    async fn pull_unless_delayed(
+        &self,
+        need: &PullNeed<'_>,
+        report: &Reporter<'_>,
+    ) -> Result<Arc<Pulled>, StartError> {
+        let PullNeed { image, .. } = *need;
+        let key = (need.sandbox.pod_uid.clone(), need.tagged.clone());
+        let delayed = self.backoff().wait(&key, self.parts.clock.now());
+        if let Some(PullWait { until, last }) = delayed {
+            report.event(Normal, "BackOff", pull_words::back_off(image));
+            return Err(StartError::ImagePullBackOff { image: image.to_owned(), until, last });
+        }
+        report.event(Normal, "Pulling", pull_words::pulling(image));
+        let asked = Instant::now();
+        let outcome = self.outcome(need, report).await?;
+        match outcome {
+            Ok(pulled) => {
+                self.backoff().collect(self.parts.clock.now());
+                self.report_pulled(need, &pulled, asked.elapsed(), report);
+                Ok(pulled)
             }
             Err(source) => {
-                let why = pull_failure(&image, &source);
-                self.failures().failed(key, parts.clock.now(), why);
-                let message = pull_words::not_pulled(&image, &source);
-                report.event(Warning, "Failed", message);
-                Err(StartError::ImagePull { image, source })
+                self.note_failure(key, image, &source);
+                report.event(Warning, "Failed", pull_words::not_pulled(image, &source));
+                Err(StartError::ImagePull { image: image.to_owned(), source })
             }
+        }
+    }
+
+    fn note_failure(&self, key: Key, image: &str, error: &PullError) {
+        let (now, mut backoff) = (self.parts.clock.now(), self.backoff());
+        backoff.failed(key, pull_failure(image, error), now);
+        backoff.collect(now);
+    }
+
+    /// Waits for the end of the pull, or of the pod. Events remind of a pull that takes long.
+    async fn outcome(
+        &self,
+        need: &PullNeed<'_>,
+        report: &Reporter<'_>,
+    ) -> Result<PullOutcome, StartError> {
+        let mut pull: JoinedPull = self.puller.join(PullJob {
+            image: &need.tagged,
+            sandbox: need.sandbox,
+            credentials: Arc::clone(&need.credentials),
+            is_present: match need.cause {
+                PullCause::Always => None,
+                PullCause::Absent => Some(false),
+                PullCause::Unproven => Some(true),
+            },
+            is_critical: view::is_critical(need.pod),
+        });
+        let asked = Instant::now();
+        loop {
+            let reminder = tokio::time::sleep_until(asked + next_reminder(asked.elapsed()));
+            tokio::select! {
+                biased;
+                () = need.cancel.cancelled() => return Err(StartError::PodEnds),
+                outcome = pull.outcome() => return Ok(outcome),
+                () = reminder => {
+                    let waited = Duration::from_secs(asked.elapsed().as_secs());
+                    let text = pull_words::still_pulling(need.image, waited, pull.has_begun());
+                    report.event(Normal, STILL_PULLING, text);
+                }
+            }
+        }
+    }
+
+    fn report_pulled(
+        &self,
+        need: &PullNeed<'_>,
+        pulled: &Pulled,
+        waited: Duration,
+        report: &Reporter<'_>,
+    ) {
+        let size = pulled.image.as_ref().map_or(0, |image| image.size);
+        // A pod that joined a running pull waited for a part of it.
+        let took = pulled.took.min(waited);
+        self.parts.metrics.pulled(waited, size);
+        report.event(Normal, "Pulled", pull_words::pulled(need.image, took, waited, size));
+        if pulled.is_first_record() {
+            self.parts.incidents.record_incident(incident(need, pulled));
+        }
+    }
+}
+
+/// Reports that the access of a pod to an image cannot be decided.
+fn no_access(image: &str, source: CredentialsError, report: &Reporter<'_>) -> StartError {
+    let error = StartError::ImageAccess { image: image.to_owned(), source };
+    report.event(Warning, "Failed", format!("Failed to pull image {image:?}: {}", error.message()));
+    error
+}
+
+/// The journal's record of a pull. Of credentials it has the source, never the content.
+fn incident(need: &PullNeed<'_>, pulled: &Pulled) -> Incident {
+    let used = pulled.used.and_then(|position| need.credentials.get(position));
+    let mut detail = Detail::default()
+        .with("container", Input::Text(need.container.to_owned()))
+        .with("credential", Input::Text(source_text(used)))
+        .with("took", Input::Span(pulled.took));
+    if let Some(image) = &pulled.image {
+        detail = detail.with("size", Input::Number(i64::try_from(image.size).unwrap_or(i64::MAX)));
+    }
+    Incident {
+        kind: IncidentKind::Pull,
+        pod: view::pod_name(need.pod),
+        uid: need.sandbox.pod_uid.clone(),
+        container: need.tagged.clone(),
+        id: pulled.image.as_ref().map_or(&pulled.image_ref, |image| &image.id).clone(),
+        rule: need.cause.rule().into(),
+        detail,
+        at: None,
+    }
+}
+
+fn source_text(used: Option<&PullCredential>) -> String {
+    match used.map(|credential| &credential.source) {
+        None => "none".to_owned(),
+        Some(CredentialSource::Node) => "node".to_owned(),
+        Some(CredentialSource::Secret(secret)) => {
+            format!("secret {}/{}", secret.namespace, secret.name)
+        }
+        Some(CredentialSource::ServiceAccount(account)) => {
+            format!("service account {}/{}", account.namespace, account.name)
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn ensure(
     events: &dyn Events,
     starting: &StartContext<'_>,
 ) -> Result<ImageVolumes, StartError> {
-    let StartContext { pod, container, sandbox, .. } = *starting;
+    let StartContext { pod, container, sandbox, cancel, .. } = *starting;
     let report = Reporter::of_pod(events, pod);
     let mut ensured = ImageVolumes::default();
     let mut failure = None;
@@ -48,13 +48,22 @@ pub(crate) async fn ensure(
         let image = volume.reference.as_deref().unwrap_or_default();
         ensured.claims.push(images.claim(image));
         let policy = volume.pull_policy.as_deref().filter(|policy| !policy.is_empty());
-        let request = ImageRequest { sandbox: &sandbox.config, image, policy, early: None };
+        let request = ImageRequest {
+            pod,
+            sandbox: &sandbox.config,
+            container: &container.name,
+            image,
+            policy,
+            early: None,
+            cancel,
+        };
         // All of them are pulled: the next attempt waits for fewer.
         match images.ensure(request, &report).await {
             Ok(one) => {
                 ensured.references.insert(name.to_owned(), one.image_ref);
                 ensured.claims.extend(one.resolved);
             }
+            Err(StartError::PodEnds) => return Err(StartError::PodEnds),
             Err(error) => failure = Some(error),
         }
     }

@@ -10,6 +10,7 @@ use model::ports::clock::WallClock;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::HttpGet;
+use model::ports::image_access::ImageAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::runtime::Runtime;
 
@@ -67,6 +68,8 @@ pub struct PodRuntimeParts {
     pub volumes: Arc<dyn PodVolumes>,
     /// Claims on images from which containers are about to be created.
     pub claims: ImageClaims,
+    /// Which pods may use which images, and the credentials for pulls.
+    pub image_access: Arc<dyn ImageAccess>,
     /// The API; none for an agent that stands alone.
     pub api: Option<ApiParts>,
     /// Counts attempts and times them.
@@ -145,8 +148,11 @@ impl PodRuntimeParts {
     fn images(&self) -> ImageProvider {
         ImageProvider::new(ImageParts {
             images: Arc::clone(&self.runtime.images),
+            access: Arc::clone(&self.image_access),
             claims: self.claims.clone(),
+            incidents: Arc::clone(&self.incidents),
             clock: Arc::clone(&self.clock),
+            settings: self.node.pulls,
             metrics: self.metrics.clone(),
         })
     }

@@ -199,17 +199,19 @@ impl ContainerStarter {
         let image = container.image.as_deref().unwrap_or_default();
         let claim = self.images.claim(image);
         let policy = container.image_pull_policy.as_deref();
-        let request = ImageRequest { sandbox: &sandbox.config, image, policy, early };
-        let ensure = async {
-            let volumes = image_volumes::ensure(&self.images, &*self.events, starting).await?;
-            Ok((volumes, self.images.ensure(request, &report).await?))
+        let (sandbox_config, name) = (&sandbox.config, container.name.as_str());
+        let request = ImageRequest {
+            pod,
+            sandbox: sandbox_config,
+            container: name,
+            image,
+            policy,
+            early,
+            cancel,
         };
-        // Only this step may be broken off: nothing is half made by it, and it may take for ever.
-        let (volumes, mut image) = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(StartError::PodEnds),
-            ensured = ensure => ensured?,
-        };
+        // Only this step ends when the pod is to end: nothing is half made by it, and it may take for ever.
+        let volumes = image_volumes::ensure(&self.images, &*self.events, starting).await?;
+        let mut image = self.images.ensure(request, &report).await?;
         let resolved = std::mem::take(&mut image.resolved);
         let made = self.creator.adopt_or_create(starting, image, &volumes).await;
         let made = self.count_image_volumes(starting, made)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
+use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent, STILL_PULLING};
 use tokio::sync::watch;
 
 use crate::wire::{EventItem, LastEvent};
@@ -82,10 +82,11 @@ impl EventBook {
         self.changes.subscribe()
     }
 
-    /// The last event of a pod.
+    /// The last event of a pod. A reminder of a pull is none: the event of the pull has the time of its beginning.
     pub fn last(&self, pod: &PodUid) -> Option<LastEvent> {
         let pages = self.pages();
-        let entry = &pages.entries[pages.by_pod.get(pod)?.last()?];
+        let mut entries = pages.by_pod.get(pod)?.iter().rev().map(|key| &pages.entries[key]);
+        let entry = entries.find(|entry| entry.event.reason != STILL_PULLING)?;
         Some(LastEvent {
             kind: kind(entry.event.kind).to_owned(),
             reason: entry.event.reason.to_string(),

@@ -49,6 +49,17 @@ async fn what_is_told_again_is_counted_and_comes_last() {
     assert_eq!((last.reason, last.time), ("Pulling".to_owned(), pulling.last_time));
 }
 
+// behaviour: PULL-12
+#[tokio::test(start_paused = true)]
+async fn reminder_of_a_pull_is_not_the_last_event() {
+    let (book, _) = book(10, 10);
+    Events::record(&book, event("web", "Pulling", "a"));
+    tokio::time::advance(Duration::from_mins(5)).await;
+    Events::record(&book, event("web", STILL_PULLING, "b"));
+    let last = book.last(&"uid-of-web".into()).unwrap();
+    assert_eq!((last.reason, last.time), ("Pulling".to_owned(), book.items(None)[0].last_time));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_difference_in_any_part_makes_another_event() {
     let (book, _) = book(10, 10);

@@ -20,6 +20,7 @@ mod kernel;
 mod kernel_cgroups;
 mod network;
 mod probes;
+mod pulls;
 mod reserved;
 mod resize;
 mod restarts;

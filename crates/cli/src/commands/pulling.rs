@@ -1,6 +1,7 @@
 //! Pulls that are under way: the status of a pod calls that `ContainerCreating`, for as long as it takes.
 
 use jiff::Timestamp;
+use model::ports::events::STILL_PULLING;
 use server::wire::{EventItem, LastEvent};
 use status::decide::human_duration;
 
@@ -21,6 +22,7 @@ pub(super) fn of_container(name: &str, events: &[EventItem], now: Timestamp) -> 
         let path = event.field_path.strip_suffix('}').and_then(|path| path.rsplit_once('{'));
         path.is_some_and(|(_, container)| container == name)
     };
+    let of_it = |event: &&EventItem| of_it(event) && event.reason != STILL_PULLING;
     let last = events.iter().filter(of_it).max_by_key(|event| event.last_time)?;
     let ago = human_duration(now.duration_since(last.last_time));
     (last.reason == PULLING).then(|| format!("{}, for {ago} so far", last.message))
@@ -34,6 +36,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    // behaviour: PULL-13
     #[test]
     fn starting_pod_whose_last_event_is_a_pull_shows_since_when() {
         let event = |reason: &str| {
@@ -49,6 +52,7 @@ mod tests {
         assert_eq!(status_word("ContainerCreating", None, at(150)), None);
     }
 
+    // behaviour: PULL-13
     #[test]
     fn container_waits_for_a_pull_until_a_later_event_of_it() {
         let event = |container: &str, reason: &str, last: i64| EventItem {
@@ -63,8 +67,12 @@ mod tests {
             first_time: at(0),
             last_time: at(last),
         };
-        let events =
-            [event("a", "Pulling", 100), event("b", "Pulling", 90), event("b", "Failed", 95)];
+        let events = [
+            event("a", "Pulling", 100),
+            event("a", STILL_PULLING, 140),
+            event("b", "Pulling", 90),
+            event("b", "Failed", 95),
+        ];
         let expected = "Pulling image \"x\", for 50s so far";
         assert_eq!(of_container("a", &events, at(150)).as_deref(), Some(expected));
         assert_eq!(of_container("b", &events, at(150)), None);

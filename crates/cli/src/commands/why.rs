@@ -1,6 +1,6 @@
 //! `ferrolet why`: what happened to a pod or container, and why.
 
-mod facts;
+pub(super) mod facts;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn text(answer: &WhyAnswer, limit: usize, now: Timestamp) -> String {
 }
 
 /// Reads the journal that an agent left.
-fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
+pub(super) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
     let place = journal.display().to_string();
     let segments = HostSegments::new(journal.clone());
     let incidents = find_incidents(&segments, &Query::new(what), limit);

@@ -130,14 +130,15 @@ async fn pull_sends_the_credentials() {
     assert_eq!((&*sent.registry_token, &*sent.identity_token), ("token", ""));
 }
 
+// behaviour: PULL-9
 #[tokio::test]
-async fn a_pull_without_a_reference_is_malformed() {
+async fn pull_without_a_reference_fails_with_upstreams_text() {
     let server = Server::running();
     server.answer("PullImage", &cri_v1::PullImageResponse::default());
     let error = server.client().pull_image("busybox", None, None).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "PullImage busybox: DataLoss: the runtime's answer has no image reference"
+        "PullImage busybox: Unknown: imageRef of image \"busybox\" is not set"
     );
 }
 

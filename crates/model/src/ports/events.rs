@@ -15,6 +15,9 @@ pub enum EventType {
     Warning,
 }
 
+/// The reason of events that remind of a pull that takes long. The event of the pull itself is `Pulling`.
+pub const STILL_PULLING: &str = "StillPulling";
+
 /// Something that happened to a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {

@@ -45,9 +45,9 @@ pub struct Incident {
     pub pod: PodName,
     /// Its UID.
     pub uid: PodUid,
-    /// The name of the container; empty for the pod.
+    /// The name of the container; empty for the pod; the image for a pull.
     pub container: String,
-    /// The ID of the container instance; the UID for a pod.
+    /// The ID of the container instance; the UID for a pod; the ID of the image for a pull.
     pub id: String,
     /// Why: `liveness-probe`, `definition-changed`, `pod-deleted`, `exit`, or the reason of a rejection.
     pub rule: Cow<'static, str>,

@@ -97,16 +97,6 @@ impl<K: Ord + Clone> Backoff<K> {
         self.entries.retain(|_, entry| since(entry.updated, now) <= oldest);
     }
 
-    /// Forgets what has worked, so that the next failure counts as the first.
-    pub fn forget(&mut self, key: &K) {
-        self.entries.remove(key);
-    }
-
-    /// Whether a delay is remembered for a key.
-    pub fn contains(&self, key: &K) -> bool {
-        self.entries.contains_key(key)
-    }
-
     /// How many delays are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()

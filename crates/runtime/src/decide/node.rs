@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use model::machine::Machine;
 use podspec::resources::Amounts;
 
+use super::pull_queue::PullSlots;
+use super::pull_rate::PullRate;
 use super::resources::LimitSettings;
 use super::user_namespace::IdSpan;
 
@@ -20,6 +22,8 @@ pub struct NodeSettings {
     pub machine: Machine,
     /// How pods are limited.
     pub limits: LimitSettings,
+    /// How images are pulled.
+    pub pulls: PullSettings,
     /// What `--node-ip` says, where it says something.
     pub asked_ips: Vec<IpAddr>,
     /// Name servers of the cluster.
@@ -38,6 +42,15 @@ pub struct NodeSettings {
     pub ids_per_pod: u32,
     /// The ids of the host that are set aside for them, if any are.
     pub ids_of_pods: Option<IdSpan>,
+}
+
+/// How images are pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PullSettings {
+    /// How many at a time.
+    pub slots: PullSlots,
+    /// How many per second.
+    pub rate: PullRate,
 }
 
 impl NodeSettings {

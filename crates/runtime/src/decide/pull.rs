@@ -1,28 +1,64 @@
-//! Whether an image must be fetched.
+//! Whether an image must be pulled.
 
-/// What to do about a container's image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fetch {
-    /// Use what is there, under this reference.
-    Present(String),
-    /// Fetch it.
-    Pull,
-    /// It is not there and must not be fetched.
+/// Whether an image is present, and whether the pod may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Not looked up: the policy pulls in any case.
+    NotLookedUp,
+    /// The runtime does not have it.
+    Absent,
+    /// The runtime has it, and the pod may use it.
+    Usable,
+    /// The runtime has it, and the pod must show by a pull that it may use it.
+    Unproven,
+}
+
+/// What is done about the image of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageDecision {
+    /// The present image is used.
+    UsePresent,
+    /// The image is pulled.
+    Pull(PullCause),
+    /// The image must not be pulled. Whether it is present is not revealed.
     Forbidden,
 }
 
-/// Whether it matters by the policy that an image is there.
+/// Why an image is pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullCause {
+    /// The policy is `Always`.
+    Always,
+    /// The runtime does not have it.
+    Absent,
+    /// The pod must show that it may use it.
+    Unproven,
+}
+
+impl PullCause {
+    /// The rule of the pull in the journal.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Always => "pull-policy-always",
+            Self::Absent => "image-absent",
+            Self::Unproven => "access-unproven",
+        }
+    }
+}
+
+/// Whether the policy needs a lookup of the image.
 pub fn is_looked_for(policy: Option<&str>) -> bool {
     policy != Some("Always")
 }
 
-/// Decides by policy and by what the runtime has. `Always` asks the registry each time; a name
-/// without a policy is `IfNotPresent`, which is what a defaulted pod says.
-pub fn fetch(policy: Option<&str>, present: Option<&str>) -> Fetch {
-    match (policy, present) {
-        (Some("Always"), _) | (_, None) if policy != Some("Never") => Fetch::Pull,
-        (_, Some(image)) => Fetch::Present(image.to_owned()),
-        (_, None) => Fetch::Forbidden,
+/// Decides by policy and presence. An image without a policy has `IfNotPresent`, as the API server sets it.
+pub fn image_decision(policy: Option<&str>, presence: Presence) -> ImageDecision {
+    match (policy, presence) {
+        (Some("Always"), _) => ImageDecision::Pull(PullCause::Always),
+        (_, Presence::Usable) => ImageDecision::UsePresent,
+        (Some("Never"), _) => ImageDecision::Forbidden,
+        (_, Presence::Unproven) => ImageDecision::Pull(PullCause::Unproven),
+        (_, Presence::Absent | Presence::NotLookedUp) => ImageDecision::Pull(PullCause::Absent),
     }
 }
 
@@ -41,28 +77,31 @@ pub fn with_default_tag(image: &str) -> String {
 mod tests {
     use super::*;
 
+    // behaviour: PULL-1
     #[test]
-    fn the_policy_decides() {
-        let here = || Fetch::Present("sha256:1".to_owned());
+    fn policy_and_presence_decide() {
+        use ImageDecision::{Forbidden, Pull, UsePresent};
         let rows = [
-            (Some("Always"), None, Fetch::Pull),
-            (Some("Always"), Some("sha256:1"), Fetch::Pull),
-            (Some("IfNotPresent"), None, Fetch::Pull),
-            (Some("IfNotPresent"), Some("sha256:1"), here()),
-            (Some("Never"), None, Fetch::Forbidden),
-            (Some("Never"), Some("sha256:1"), here()),
-            (None, None, Fetch::Pull),
-            (None, Some("sha256:1"), here()),
+            (Some("Always"), Presence::NotLookedUp, Pull(PullCause::Always)),
+            (Some("IfNotPresent"), Presence::Absent, Pull(PullCause::Absent)),
+            (Some("IfNotPresent"), Presence::Usable, UsePresent),
+            (Some("IfNotPresent"), Presence::Unproven, Pull(PullCause::Unproven)),
+            (Some("Never"), Presence::Absent, Forbidden),
+            (Some("Never"), Presence::Usable, UsePresent),
+            (Some("Never"), Presence::Unproven, Forbidden),
+            (None, Presence::Absent, Pull(PullCause::Absent)),
+            (None, Presence::Usable, UsePresent),
         ];
-        for (policy, present, expected) in rows {
-            assert_eq!(fetch(policy, present), expected, "{policy:?} {present:?}");
+        for (policy, presence, expected) in rows {
+            assert_eq!(image_decision(policy, presence), expected, "{policy:?} {presence:?}");
         }
     }
 
     #[test]
-    fn an_image_is_looked_for_where_it_makes_a_difference() {
+    fn image_is_looked_up_where_it_makes_a_difference() {
         for policy in [Some("Always"), Some("IfNotPresent"), Some("Never"), None] {
-            let differs = fetch(policy, None) != fetch(policy, Some("sha256:1"));
+            let decision = |presence| image_decision(policy, presence);
+            let differs = decision(Presence::Absent) != decision(Presence::Usable);
             assert_eq!(is_looked_for(policy), differs, "{policy:?}");
         }
     }
@@ -75,6 +114,7 @@ mod tests {
             ("reg:5000/busybox", "reg:5000/busybox:latest"),
             ("reg:5000/busybox:1", "reg:5000/busybox:1"),
             ("busybox@sha256:00", "busybox@sha256:00"),
+            ("busybox:1@sha256:00", "busybox:1@sha256:00"),
         ];
         for (image, expected) in rows {
             assert_eq!(with_default_tag(image), expected);

@@ -1,14 +1,18 @@
-//! What people hear of a container's image: upstream's words, which other programs look for.
+//! Texts of events and statuses about images: upstream's, which other programs look for.
 
 use std::time::Duration;
 
 use model::go_duration::milliseconds;
+use model::go_text;
+use model::ports::files::FileError;
+use model::ports::runtime::RuntimeError;
 
-use model::ports::runtime::{Code, RuntimeError};
+use super::pull_error::PullError;
 
-/// The image is there. Every pod may use what is there: nobody checks by which secrets it was fetched.
-pub fn present(image: &str) -> String {
-    format!("Container image {image:?} already present on machine and can be accessed by the pod")
+/// The image is present, and it was verified that the pod may use it, if the node verifies that.
+pub fn present(image: &str, is_verified: bool) -> String {
+    let access = if is_verified { " and can be accessed by the pod" } else { "" };
+    format!("Container image {image:?} already present on machine{access}")
 }
 
 /// The image is not there, and must not be fetched.
@@ -37,9 +41,25 @@ pub fn pulled(image: &str, took: Duration, with_wait: Duration, size: u64) -> St
     )
 }
 
-/// The image was not fetched.
-pub fn not_pulled(image: &str, error: &RuntimeError) -> String {
-    format!("Failed to pull image {image:?}: {}", pull_error(error))
+/// The image was not pulled.
+pub fn not_pulled(image: &str, error: &PullError) -> String {
+    format!("Failed to pull image {image:?}: {error}")
+}
+
+/// It was not recorded that a pull is about to begin, so it does not.
+pub fn not_recorded(image: &str, error: &FileError) -> String {
+    let error = go_text::file_error(error);
+    format!("Failed to record image pull intent for container image {image:?}: {error}")
+}
+
+/// The pull has not ended after that time, or not begun.
+pub fn still_pulling(image: &str, waited: Duration, has_begun: bool) -> String {
+    let waited = milliseconds(waited);
+    if has_begun {
+        format!("Still pulling image {image:?} after {waited}")
+    } else {
+        format!("Still waiting to pull image {image:?} after {waited}: other pulls come first")
+    }
 }
 
 /// The image will be tried again later.
@@ -57,18 +77,18 @@ pub struct PullFailure {
 }
 
 /// What a container that waits for an image says of a pull that failed; upstream's `evalCRIPullErr`.
-pub fn pull_failure(image: &str, error: &RuntimeError) -> PullFailure {
+pub fn pull_failure(image: &str, error: &PullError) -> PullFailure {
     let known = [
         ("RegistryUnavailable", "the registry is unavailable"),
         ("SignatureValidationFailed", "the signature validation failed"),
     ];
-    let said = pull_error(error);
+    let text = error.to_string();
     let found = known.into_iter().find_map(|(reason, why)| {
-        let rest = said.strip_prefix(reason)?;
+        let rest = text.strip_prefix(reason)?;
         let message = format!("image pull failed for {image} because {why}{rest}");
         Some(PullFailure { reason, message })
     });
-    found.unwrap_or(PullFailure { reason: "ErrImagePull", message: said })
+    found.unwrap_or(PullFailure { reason: "ErrImagePull", message: text })
 }
 
 impl PullFailure {
@@ -78,16 +98,14 @@ impl PullFailure {
     }
 }
 
-/// The code of an error says nothing where it is unknown, so upstream leaves it out for pulls.
-fn pull_error(error: &RuntimeError) -> String {
-    if error.code == Code::Unknown { error.message.clone() } else { error.rpc_text() }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use model::ports::runtime::Code;
 
-    fn error(code: Code, message: &str) -> RuntimeError {
+    use super::*;
+    use crate::decide::pull_error::AttemptError;
+
+    fn refused(code: Code, message: &str) -> RuntimeError {
         RuntimeError {
             method: "PullImage",
             object: "far:1".to_owned(),
@@ -96,15 +114,20 @@ mod tests {
         }
     }
 
+    fn error(code: Code, message: &str) -> PullError {
+        PullError(vec![AttemptError::Runtime(refused(code, message))])
+    }
+
     // behaviour: ACT-120
     #[test]
-    fn what_is_said_of_images_is_what_upstream_says() {
+    fn texts_about_images_are_upstreams() {
         let gone = error(Code::NotFound, "no such manifest");
         let rows = [
             (
-                present("far:1"),
+                present("far:1", true),
                 "Container image \"far:1\" already present on machine and can be accessed by the pod",
             ),
+            (present("far:1", false), "Container image \"far:1\" already present on machine"),
             (never("far:1"), "Container image \"far:1\" is not present with pull policy of Never"),
             (pulling("far:1"), "Pulling image \"far:1\""),
             (back_off("far:1"), "Back-off pulling image \"far:1\""),
@@ -122,7 +145,7 @@ mod tests {
                 "Failed to pull image \"far:1\": reset",
             ),
             (
-                uninspected(&error(Code::Cancelled, "gone")),
+                uninspected(&refused(Code::Cancelled, "gone")),
                 "Failed to inspect image \"\": rpc error: code = Canceled desc = gone",
             ),
             (
@@ -131,14 +154,28 @@ mod tests {
                  rpc error: code = NotFound desc = no such manifest",
             ),
         ];
-        for (said, expected) in rows {
-            assert_eq!(said, expected);
+        for (text, expected) in rows {
+            assert_eq!(text, expected);
         }
+    }
+
+    // behaviour: PULL-12
+    #[test]
+    fn reminder_says_whether_the_pull_has_begun() {
+        let waited = Duration::from_mins(5);
+        assert_eq!(
+            still_pulling("far:1", waited, true),
+            "Still pulling image \"far:1\" after 5m0s"
+        );
+        assert_eq!(
+            still_pulling("far:1", waited, false),
+            "Still waiting to pull image \"far:1\" after 5m0s: other pulls come first"
+        );
     }
 
     // behaviour: ACT-121
     #[test]
-    fn a_runtime_can_say_that_the_registry_or_the_signature_is_to_blame() {
+    fn error_text_of_the_runtime_selects_the_reason() {
         let rows = [
             (
                 error(Code::Unknown, "RegistryUnavailable: 503"),

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::world::{IMAGE, World, forever, seconds, web};
 
 const FAR: &str = "ferrolet.test/far:1";
+const OTHER: &str = "ferrolet.test/other:1";
 
 fn pod(policy: &str) -> Pod {
     let mut pod = web().container("main", FAR, ["sleep", "forever"]).build();
@@ -154,8 +155,9 @@ async fn an_image_that_has_no_name_is_not_asked_for() {
     }
 }
 
+// behaviour: PULL-8
 #[tokio::test(start_paused = true)]
-async fn a_pull_that_works_ends_the_wait() {
+async fn success_does_not_reset_the_back_off_before_it_expires() {
     let (world, pod) = (World::new(), pod("Always"));
     world.failed(&pod).await;
     tokio::time::sleep(seconds(10)).await;
@@ -163,18 +165,21 @@ async fn a_pull_that_works_ends_the_wait() {
     tokio::time::sleep(seconds(20)).await;
     world.runtime.publish(RemoteImage::new(FAR));
     world.synced(&pod).await;
-    // The image is asked for again with each start, and there is nothing to wait for any more.
+    // The image is pulled with each start, and the delay is over.
     world.runtime.kill_container(&world.running(&pod, "main").await, 1);
     world.synced(&pod).await;
     world.running(&pod, "main").await;
-    // Failures that come later begin at the beginning.
     world.runtime.unpublish(FAR);
     tokio::time::sleep(seconds(20)).await;
     world.runtime.kill_container(&world.running(&pod, "main").await, 1);
     tokio::time::sleep(seconds(10)).await;
-    world.failed(&pod).await;
-    let (_, error) = world.failed(&pod).await;
-    assert_eq!(error.retry_at(), Some(world.now() + seconds(10)));
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons[0].1, "ErrImagePull");
+    // The restarts of the container have a back-off too, and that is over.
+    tokio::time::sleep(seconds(20)).await;
+    let (reasons, error) = world.failed(&pod).await;
+    assert_eq!(reasons[0].1, "ImagePullBackOff");
+    assert_eq!(error.retry_at(), Some(world.now() + seconds(20)), "40 s from the failure");
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,13 +192,16 @@ async fn a_new_pod_does_not_wait_for_the_failed_pulls_of_another() {
     assert_eq!(reasons, [("main".to_owned(), "ErrImagePull")]);
 }
 
+// behaviour: PULL-3
 #[tokio::test(start_paused = true)]
 async fn images_are_pulled_one_at_a_time() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(5)));
+    world.runtime.publish(RemoteImage::new(OTHER).pull_takes(seconds(5)));
     let one = pod("Always");
     let mut other = one.clone();
     other.metadata.uid = Some("other".into());
+    other.spec.as_mut().unwrap().containers[0].image = Some(OTHER.into());
     let begun = Instant::now();
     let (first, second) = tokio::join!(world.sync(&one), world.sync(&other));
     assert!(first.unwrap() && second.unwrap());

@@ -10,6 +10,8 @@ mod init;
 mod kill;
 mod late;
 mod prepare;
+mod pull_access;
+mod pulls;
 mod resize;
 mod restart;
 mod restart_all;

@@ -18,6 +18,7 @@ use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
+use model::ports::image_access::{ImageAccess, OpenAccess};
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{
     ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
@@ -26,7 +27,7 @@ use model::ports::volumes::SubpathError;
 use model::wait::Wait;
 use podspec::view;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, SyncContext};
-use runtime::decide::{MountedVolume, Progress, SubpathMount};
+use runtime::decide::{MountedVolume, Progress, PullSettings, SubpathMount};
 use runtime::{
     ApiParts, Applied, LogLayout, NoVolumes, PodCgroups, PodRuntime, PodRuntimeParts, PodVolumes,
     SyncError, TerminationMessages,
@@ -96,6 +97,13 @@ impl PodVolumes for Gate {
     }
 }
 
+/// The parts of a node that most tests do without.
+#[derive(Default)]
+struct Outside {
+    api: Option<ApiParts>,
+    access: Option<Arc<dyn ImageAccess>>,
+}
+
 pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
@@ -135,7 +143,20 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
-        Self::on(runtime, clock, node, cgroups, None)
+        Self::on(runtime, clock, node, cgroups, Outside::default())
+    }
+
+    /// With settings of pulls.
+    pub(crate) fn with_pulls(pulls: PullSettings) -> Self {
+        Self::with(NodeSettings { pulls, ..NodeSettings::default() })
+    }
+
+    /// With the access of pods to images.
+    pub(crate) fn with_access(pulls: PullSettings, access: Arc<dyn ImageAccess>) -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        let node = NodeSettings { pulls, ..NodeSettings::default() };
+        Self::on(runtime, clock, node, None, Outside { access: Some(access), api: None })
     }
 
     /// On a node of a cluster.
@@ -149,12 +170,12 @@ impl World {
             services: Arc::clone(&api) as _,
             classes: api,
         };
-        Self::on(runtime, clock, node, None, Some(api))
+        Self::on(runtime, clock, node, None, Outside { api: Some(api), access: None })
     }
 
     /// Another executor on the same runtime.
     pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
-        Self::on(Arc::clone(&self.runtime), Arc::clone(&self.clock), node, cgroups, None)
+        Self::on(Arc::clone(&self.runtime), Arc::clone(&self.clock), node, cgroups, <_>::default())
     }
 
     fn on(
@@ -162,7 +183,7 @@ impl World {
         clock: Arc<VirtualClock>,
         node: NodeSettings,
         cgroups: Option<Arc<dyn Cgroups>>,
-        api: Option<ApiParts>,
+        outside: Outside,
     ) -> Self {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
@@ -178,7 +199,8 @@ impl World {
         let (registry, claims) = (prometheus::Registry::new(), ImageClaims::default());
         let pods = PodRuntime::new(PodRuntimeParts {
             metrics: runtime::Metrics::new(&registry).unwrap(),
-            api,
+            api: outside.api,
+            image_access: outside.access.unwrap_or_else(|| Arc::new(OpenAccess)),
             cgroups: cgroups.clone(),
             volumes: Arc::clone(&gate) as _,
             claims: claims.clone(),
@@ -304,6 +326,19 @@ impl World {
         let cgroup = self.pods.cgroup_facts(pod, status).await?;
         let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
         self.act(&context, &CancellationToken::new()).await
+    }
+
+    /// The first sync of a pod, beside others: calls stay on record.
+    pub(crate) async fn first_sync(
+        &self,
+        pod: &Pod,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, SyncError> {
+        let status = &PodStatus::empty(view::uid(pod));
+        let (probes, sizes) = (&ProbeResults::default(), &self.pods.sizes().await);
+        let cgroup = self.pods.cgroup_facts(pod, status).await?;
+        let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
+        self.act(&context, cancel).await
     }
 
     async fn act(

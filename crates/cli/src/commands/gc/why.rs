@@ -147,6 +147,17 @@ impl There {
         Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
     }
 
+    /// The things that are there, as far as it is known.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &GcItem> {
+        self.items.iter().flatten()
+    }
+
+    /// The same, of images alone.
+    pub(crate) fn of_images(mut self) -> Self {
+        self.items.iter_mut().for_each(|items| items.retain(|item| item.kind == "image"));
+        self
+    }
+
     /// What is meant of a plan. A plan with problems has gaps, and what is not in it may lie in one.
     fn of_plan(plan: GcPlan, what: &str) -> Self {
         let query = Query::new(what);
@@ -195,18 +206,23 @@ pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &There) -> String {
         text.push_str("; ");
         text.push_str(missing);
     }
-    for item in there.items.iter().flatten() {
-        let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
-        let will = match item.verdict {
-            GcVerdict::Remove => "the next pass removes it",
-            GcVerdict::Keep => "it stays",
-        };
-        let thing = named(&item.kind, &item.name, &item.id);
-        let why = reason(&item.rule, &item.detail);
+    for item in there.items() {
         text.push_str("\n  ");
-        text.push_str(&clean(&format!("{thing}{of} is there: {will}, {why} ({})", item.rule)));
+        text.push_str(&is_there(item));
     }
     text
+}
+
+/// What the next pass does with a thing, and by which rule.
+pub(crate) fn is_there(item: &GcItem) -> String {
+    let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+    let will = match item.verdict {
+        GcVerdict::Remove => "the next pass removes it",
+        GcVerdict::Keep => "it stays",
+    };
+    let thing = named(&item.kind, &item.name, &item.id);
+    let why = reason(&item.rule, &item.detail);
+    clean(&format!("{thing}{of} is there: {will}, {why} ({})", item.rule))
 }
 
 /// A thing by its kind, name and id.

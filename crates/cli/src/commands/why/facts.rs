@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use journal::{Became, Entry, Inputs};
 
 use crate::commands::gc::why::{named, together};
-use crate::commands::gc::words::{inputs, reason};
+use crate::commands::gc::words::{bytes_text, inputs, reason};
 use crate::commands::table::clean;
 
 /// Why containers were killed or restarted, by rule.
@@ -32,16 +32,32 @@ const RULES: &[(&str, &str)] = &[
     ("no-instance", "the runtime had no instance of it any more"),
 ];
 
+/// Why images were pulled, by rule.
+const PULLS: &[(&str, &str)] = &[
+    ("image-absent", "it was not present"),
+    ("pull-policy-always", "the pull policy is Always"),
+    ("access-unproven", "it was present, and the pod had to prove its access"),
+];
+
 /// The rule of restarts after an exit.
 const EXIT: &str = "exit";
 
 /// Reasons of exits that the exit code shows too.
 const PLAIN_REASONS: [&str; 2] = ["Error", "Completed"];
 
-/// A line for each entry, in their order. Logs that were removed with their container have none.
+/// A line for each entry, in their order. Logs that were removed with their container have none. Pods are named if there
+/// are several.
 pub(super) fn facts(entries: &[Entry], now: Timestamp) -> Vec<String> {
     let pods: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.pod.as_deref()).collect();
-    let names_pods = pods.len() > 1;
+    lines(entries, now, pods.len() > 1)
+}
+
+/// The same, with or without the names of pods.
+pub(in crate::commands) fn lines(
+    entries: &[Entry],
+    now: Timestamp,
+    names_pods: bool,
+) -> Vec<String> {
     let line = |entry: &Entry| {
         let subject = Subject { entry, names_pods };
         clean(&format!("{} {}", shown_time(entry.time, now), subject.fact()))
@@ -50,7 +66,7 @@ pub(super) fn facts(entries: &[Entry], now: Timestamp) -> Vec<String> {
 }
 
 /// Drops the lines beyond the limit; whether there were any.
-pub(super) fn is_more(lines: &mut Vec<String>, limit: usize) -> bool {
+pub(in crate::commands) fn is_more(lines: &mut Vec<String>, limit: usize) -> bool {
     let more = lines.len() > limit;
     lines.truncate(limit);
     more
@@ -85,6 +101,7 @@ impl Subject<'_> {
                 let message = detail.text("message").unwrap_or_default();
                 format!("{} rejected: {rule}: {message}", self.pod())
             }
+            (Became::Pulled, _) => self.pull(),
             (Became::Opened | Became::Refused, _) => self.session(),
             _ => self.removal(),
         }
@@ -102,6 +119,25 @@ impl Subject<'_> {
     fn pod(&self) -> String {
         let pod = self.entry.pod.as_ref().filter(|_| self.names_pods);
         pod.map_or("pod".to_owned(), |pod| format!("pod {pod}"))
+    }
+
+    /// `image a:1 (0123456789abc) pulled for container main: it was not present; with secret shop/key, 20MB in 2s`.
+    fn pull(&self) -> String {
+        let Entry { name, id, rule, detail, .. } = self.entry;
+        let container = detail.text("container").unwrap_or_default();
+        let why = PULLS.iter().find(|(known, _)| *known == rule);
+        let why = why.map_or(rule.as_str(), |(_, text)| *text);
+        let with = match detail.text("credential").as_deref() {
+            None | Some("none") => "without credentials".to_owned(),
+            Some("node") => "with credentials of the node".to_owned(),
+            Some(source) => format!("with {source}"),
+        };
+        let size = detail.get("size").and_then(serde_json::Value::as_u64);
+        let size = size.map(|size| format!("{} ", bytes_text(size))).unwrap_or_default();
+        let took = detail.text("took").unwrap_or_default();
+        let image = named("image", name, id);
+        let of_pod = self.of_pod();
+        format!("{image} pulled for container {container}{of_pod}: {why}; {with}, {size}in {took}")
     }
 
     fn session(&self) -> String {

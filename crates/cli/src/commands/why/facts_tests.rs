@@ -108,6 +108,35 @@ fn rejection_removal_and_session_are_one_line_each() {
     assert_line(refused, "alice was refused exec to container web: program sh");
 }
 
+// behaviour: PULL-14
+#[test]
+fn pull_is_one_line_in_plain_words() {
+    let rows = [
+        (
+            "image-absent",
+            r#"{"container":"main","credential":"secret shop/key","took":"2s","size":20000000}"#,
+            "it was not present; with secret shop/key, ",
+        ),
+        (
+            "pull-policy-always",
+            r#"{"container":"main","credential":"none","took":"1.5s"}"#,
+            "the pull policy is Always; without credentials, in 1.5s",
+        ),
+        (
+            "access-unproven",
+            r#"{"container":"main","credential":"node","took":"1s"}"#,
+            "it was present, and the pod had to prove its access; with credentials of the node, in 1s",
+        ),
+    ];
+    for (rule, detail, expected) in rows {
+        let line = facts(&[entry("pull", rule, Became::Pulled, detail)], now()).remove(0);
+        let expected =
+            format!("12:03:05 image web (0123456789abc) pulled for container main: {expected}");
+        assert!(line.starts_with(&expected), "{line:?} is not {expected:?}");
+        assert!(line.ends_with('s'), "{line:?}");
+    }
+}
+
 #[test]
 fn pods_are_named_where_the_lines_are_about_several() {
     let killed = entry("kill", "pod-deleted", Became::Killed, "{}");

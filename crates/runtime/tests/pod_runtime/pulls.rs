@@ -1,0 +1,253 @@
+//! Pulls of many pods: shared, in order, limited and given up.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use k8s_openapi::api::core::v1::Pod;
+use model::ports::runtime::Code;
+use runtime::SyncError;
+use runtime::decide::{NodeSettings, PullRate, PullSettings, PullSlots};
+use testkit::pods;
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{World, seconds};
+
+const SMALL: &str = "ferrolet.test/small:1";
+const LARGE: &str = "ferrolet.test/large:1";
+
+fn pod(name: &str, image: &str, policy: &str) -> Pod {
+    let mut pod = pods::pod(name).container("main", image, ["sleep", "forever"]).build();
+    pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some(policy.to_owned());
+    pod
+}
+
+fn slots(slots: PullSlots) -> PullSettings {
+    PullSettings { slots, ..PullSettings::default() }
+}
+
+fn parallel(most: usize) -> PullSettings {
+    slots(PullSlots::Parallel(NonZeroUsize::new(most).unwrap()))
+}
+
+/// The time that the first sync of a pod takes.
+async fn took(world: &World, pod: &Pod) -> Duration {
+    let begun = Instant::now();
+    world.first_sync(pod, &CancellationToken::new()).await.unwrap();
+    begun.elapsed()
+}
+
+/// Why the only container of a pod does not start.
+fn failure(synced: Result<impl Sized, SyncError>) -> (&'static str, String) {
+    let Err(SyncError::StartContainers(failed)) = synced else { panic!("it starts") };
+    (failed[0].1.label(), failed[0].1.message())
+}
+
+fn counted(world: &World, reason: &str) -> usize {
+    world.events.reasons().iter().filter(|found| *found == reason).count()
+}
+
+// behaviour: PULL-10
+#[tokio::test(start_paused = true)]
+async fn image_is_pulled_once_for_all_pods_that_wait_for_it() {
+    for (settings, expected) in [(slots(PullSlots::Unlimited), 5), (PullSettings::default(), 100)] {
+        let world = World::with_pulls(settings);
+        let image = |number: usize| format!("ferrolet.test/image-{}:1", number % 20);
+        for number in 0..20 {
+            world.runtime.publish(RemoteImage::new(&image(number)).pull_takes(seconds(5)));
+        }
+        let pods: Vec<Pod> = (0..50)
+            .map(|number| pod(&format!("pod-{number}"), &image(number), "IfNotPresent"))
+            .collect();
+        let begun = Instant::now();
+        let cancel = CancellationToken::new();
+        try_join_all(pods.iter().map(|pod| world.first_sync(pod, &cancel))).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(expected), "{settings:?}");
+        assert_eq!(world.runtime.count(Method::PullImage), 20);
+        assert_eq!((counted(&world, "Pulling"), counted(&world, "Pulled")), (50, 50));
+        let pulls = world.incidents.lines();
+        assert_eq!(pulls.iter().filter(|line| line.starts_with("pull ")).count(), 20, "{pulls:?}");
+    }
+}
+
+// behaviour: PULL-10
+#[tokio::test(start_paused = true)]
+async fn pod_that_joins_a_pull_reports_its_own_wait() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(10)));
+    let (first, second) = (pod("a", SMALL, "Always"), pod("b", SMALL, "Always"));
+    let second = async {
+        tokio::time::sleep(seconds(4)).await;
+        took(&world, &second).await
+    };
+    let (first, second) = tokio::join!(took(&world, &first), second);
+    assert_eq!((first, second), (seconds(10), seconds(6)));
+    assert_eq!(world.runtime.count(Method::PullImage), 1);
+    let message = world.last_message("Pulled");
+    assert!(message.contains("in 6s (6s including waiting)"), "{message}");
+}
+
+// behaviour: PULL-5
+#[tokio::test(start_paused = true)]
+async fn pull_of_a_present_image_does_not_wait_for_a_large_one() {
+    let world = World::new();
+    world.runtime.add_image(&RemoteImage::new(SMALL));
+    world.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(1)));
+    let absent = "ferrolet.test/absent:1";
+    for image in [LARGE, absent] {
+        world.runtime.publish(RemoteImage::new(image).pull_takes(seconds(60)));
+    }
+    let pods = [pod("a", LARGE, "Always"), pod("b", absent, "Always"), pod("c", SMALL, "Always")];
+    let took = join_all(pods.iter().map(|pod| took(&world, pod))).await;
+    assert_eq!(took, [seconds(60), seconds(120), seconds(1)]);
+}
+
+// behaviour: PULL-4
+#[tokio::test(start_paused = true)]
+async fn hung_pull_takes_its_own_slot_and_critical_pods_come_first() {
+    let world = World::with_pulls(parallel(2));
+    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE));
+    let names = ["one", "two", "three"];
+    let image = |name: &str| format!("ferrolet.test/{name}:1");
+    for name in names {
+        world.runtime.publish(RemoteImage::new(&image(name)).pull_takes(seconds(5)));
+    }
+    let (hung, mut waiting) =
+        (pod("hung", LARGE, "Always"), names.map(|name| pod(name, &image(name), "Always")));
+    waiting[2].spec.as_mut().unwrap().priority = Some(2_000_000_000);
+    let cancel = CancellationToken::new();
+    let hung = timeout(seconds(3600), world.first_sync(&hung, &cancel));
+    let (hung, took) = tokio::join!(hung, join_all(waiting.iter().map(|pod| took(&world, pod))));
+    assert!(hung.is_err(), "it hangs");
+    assert_eq!(took, [seconds(5), seconds(15), seconds(10)]);
+}
+
+// behaviour: PULL-11
+#[tokio::test(start_paused = true)]
+async fn pull_goes_on_until_its_last_pod_gives_up() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(10)));
+    let [first, second] = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
+    let cancel = CancellationToken::new();
+    let never = CancellationToken::new();
+    let cancelled = async {
+        tokio::time::sleep(seconds(5)).await;
+        cancel.cancel();
+    };
+    let begun = Instant::now();
+    let (first, second, ()) = tokio::join!(
+        world.first_sync(&first, &cancel),
+        world.first_sync(&second, &never),
+        cancelled
+    );
+    assert_eq!(failure(first).1, "the pod ends");
+    second.unwrap();
+    assert_eq!(begun.elapsed(), seconds(10), "the pull did not start over");
+    assert_eq!(world.runtime.count(Method::PullImage), 1);
+}
+
+// behaviour: PULL-11
+#[tokio::test(start_paused = true)]
+async fn pull_that_all_pods_give_up_frees_its_slot() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE).once());
+    for image in [LARGE, SMALL] {
+        world.runtime.publish(RemoteImage::new(image).pull_takes(seconds(1)));
+    }
+    let (hung, next) = (pod("a", LARGE, "IfNotPresent"), pod("b", SMALL, "IfNotPresent"));
+    let cancel = CancellationToken::new();
+    let cancelled = async {
+        tokio::time::sleep(seconds(5)).await;
+        cancel.cancel();
+    };
+    let hung = world.first_sync(&hung, &cancel);
+    let (hung, next, ()) = tokio::join!(hung, took(&world, &next), cancelled);
+    assert_eq!((failure(hung).1.as_str(), next), ("the pod ends", seconds(6)));
+    let again = pod("c", LARGE, "IfNotPresent");
+    assert_eq!(took(&world, &again).await, seconds(1), "a later pull is a new one");
+}
+
+// behaviour: PULL-6
+#[tokio::test(start_paused = true)]
+async fn pull_beyond_the_rate_fails_and_backs_off() {
+    let rate = PullRate { per_second: 1, burst: 1 };
+    let world = World::with_pulls(PullSettings { rate, slots: PullSlots::Unlimited });
+    for image in [SMALL, LARGE] {
+        world.runtime.publish(RemoteImage::new(image));
+    }
+    let (first, second) = (pod("a", SMALL, "Always"), pod("b", LARGE, "Always"));
+    took(&world, &first).await;
+    let refused = world.first_sync(&second, &CancellationToken::new()).await;
+    let exceeded = ("ErrImagePull", "pull QPS exceeded".to_owned());
+    assert_eq!(failure(refused), exceeded);
+    let failed = world.events.all();
+    let text = format!("Failed to pull image {LARGE:?}: pull QPS exceeded");
+    assert!(failed.iter().any(|event| event.message == text), "{failed:?}");
+    tokio::time::sleep(seconds(9)).await;
+    let (reasons, _) = world.failed(&second).await;
+    assert_eq!(reasons[0].1, "ImagePullBackOff");
+    tokio::time::sleep(seconds(1)).await;
+    world.synced(&second).await;
+}
+
+// behaviour: PULL-12
+#[tokio::test(start_paused = true)]
+async fn events_remind_of_pulls_that_take_long() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(Duration::from_mins(11)));
+    world.runtime.publish(RemoteImage::new(SMALL));
+    let (large, small) = (pod("large", LARGE, "Always"), pod("small", SMALL, "Always"));
+    tokio::join!(took(&world, &large), took(&world, &small));
+    let mut reminders: Vec<(String, String)> = world
+        .events
+        .all()
+        .into_iter()
+        .filter(|event| event.reason == "StillPulling")
+        .map(|event| (event.pod.name.to_string(), event.message))
+        .collect();
+    reminders.sort();
+    let still = |name: &str, text: String| (name.to_owned(), text);
+    let waits = |after: &str| {
+        format!("Still waiting to pull image {SMALL:?} after {after}: other pulls come first")
+    };
+    let expected = [
+        still("large", format!("Still pulling image {LARGE:?} after 10m0s")),
+        still("large", format!("Still pulling image {LARGE:?} after 5m0s")),
+        still("small", waits("10m0s")),
+        still("small", waits("5m0s")),
+    ];
+    assert_eq!(reminders, expected);
+}
+
+// behaviour: PULL-15
+#[tokio::test(start_paused = true)]
+async fn agent_that_starts_again_pulls_what_its_predecessor_did_not_finish() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(60)));
+    let pod = pod("a", LARGE, "IfNotPresent");
+    let cancel = CancellationToken::new();
+    let killed = timeout(seconds(30), world.first_sync(&pod, &cancel)).await;
+    assert!(killed.is_err(), "the process ended in the middle of the pull");
+    let next = world.again(NodeSettings::default(), None);
+    let begun = Instant::now();
+    next.synced(&pod).await;
+    assert_eq!(begun.elapsed(), seconds(60));
+    next.running(&pod, "main").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_pull_fails_for_all_pods_that_waited() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(LARGE));
+    let fault = Fault::error(Code::Unknown).after(seconds(5));
+    world.runtime.inject(Rule::on(Method::PullImage, fault).once());
+    let pods = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
+    let cancel = CancellationToken::new();
+    for synced in join_all(pods.iter().map(|pod| world.first_sync(pod, &cancel))).await {
+        assert_eq!(failure(synced), ("ErrImagePull", "a test asked for this".to_owned()));
+    }
+    assert_eq!(world.runtime.count(Method::PullImage), 1);
+    assert_eq!(counted(&world, "Failed"), 4, "two for each pod: the pull and the start");
+}
