@@ -89,13 +89,19 @@ impl RotatedName {
     }
 }
 
+/// What a file is to the log by whose name its own begins: `12.log` for `12.log.20261118-134200`.
+pub fn kind_by_name(file: &str) -> LogFileKind {
+    match file.split_once(".log.") {
+        Some((number, _)) if !number.is_empty() => {
+            LogFileKind::of(&file[..number.len() + ".log".len()], file)
+        }
+        _ => LogFileKind::Other,
+    }
+}
+
 /// Whether a name is that of a rotated file of some log, or of an unfinished one.
 pub fn is_rotated_name(file: &str) -> bool {
-    let is_part = |kind| matches!(kind, LogFileKind::Rotated(_) | LogFileKind::Unfinished);
-    file.split_once(".log.").is_some_and(|(number, _)| {
-        let log = &file[..number.len() + ".log".len()];
-        !number.is_empty() && is_part(LogFileKind::of(log, file))
-    })
+    matches!(kind_by_name(file), LogFileKind::Rotated(_) | LogFileKind::Unfinished)
 }
 
 /// The name of a rotated file once it is compressed.

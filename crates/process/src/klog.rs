@@ -71,6 +71,7 @@ const OURS: &[&str] = &[
     "images",
     "journal",
     "logs",
+    "logs",
     "model",
     "node",
     "objects",
