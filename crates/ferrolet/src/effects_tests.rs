@@ -153,15 +153,6 @@ const IDLE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "logs are not rotated",
-        &[
-            "containerLogMaxFiles",
-            "containerLogMaxSize",
-            "containerLogMaxWorkers",
-            "containerLogMonitorInterval",
-        ],
-    ),
-    (
         "nothing is handed out to single pods",
         &[
             "cpuManagerPolicy",

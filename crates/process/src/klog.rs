@@ -71,7 +71,6 @@ const OURS: &[&str] = &[
     "images",
     "journal",
     "logs",
-    "logs",
     "model",
     "node",
     "objects",
