@@ -117,15 +117,17 @@ impl LogRotationTask {
         let pods = std::mem::take(&mut *self.inbox.pods());
         for (uid, observed) in pods {
             self.stop_drivers(&uid, &observed);
-            self.shared.table().retain_of(&uid, |container| observed.containers.contains(container));
+            self.shared
+                .table()
+                .retain_of(&uid, |container| observed.containers.contains(container));
             self.start_drivers(&uid, observed, stop);
         }
     }
 
     fn stop_drivers(&mut self, uid: &PodUid, observed: &ObservedPod) {
-        let ended = self.drivers.extract_if(.., |id, driver| {
-            driver.uid == *uid && !observed.running.contains_key(id)
-        });
+        let ended = self
+            .drivers
+            .extract_if(.., |id, driver| driver.uid == *uid && !observed.running.contains_key(id));
         for (_, driver) in ended {
             driver.stop.cancel();
             self.shared.table().end(&driver.log);

@@ -48,10 +48,9 @@ impl Subject {
             Self::Image(_) => "image",
             Self::PodDirectory(_) => "pod-directory",
             Self::Volume(_) => "volume",
-            Self::PodLogs(_)
-            | Self::ContainerLog(_)
-            | Self::RotatedLog(_)
-            | Self::LogLink(_) => "log",
+            Self::PodLogs(_) | Self::ContainerLog(_) | Self::RotatedLog(_) | Self::LogLink(_) => {
+                "log"
+            }
             Self::Cgroup(_) => "cgroup",
             Self::Pod(_) => "pod",
         }

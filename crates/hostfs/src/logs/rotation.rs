@@ -131,7 +131,8 @@ fn list(log: &Path) -> io::Result<Vec<LogFile>> {
         match regular(&directory, OsStr::new(&name)) {
             Ok(stat) => files.push(LogFile { size: size_of(&stat), name }),
             // Not a file, or gone since.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+            }
             Err(error) => return Err(error),
         }
     }
@@ -172,12 +173,7 @@ fn run_compression(file: &Path, cancel: &Cancel) -> io::Result<u64> {
     Ok(size)
 }
 
-fn write_gzip(
-    directory: &OwnedFd,
-    name: &Path,
-    draft: &Path,
-    cancel: &Cancel,
-) -> io::Result<u64> {
+fn write_gzip(directory: &OwnedFd, name: &Path, draft: &Path, cancel: &Cancel) -> io::Result<u64> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mut from = File::from(openat2(directory, name, flags, Mode::empty(), resolve)?);

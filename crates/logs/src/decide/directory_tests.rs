@@ -98,7 +98,8 @@ struct Agent<'a> {
 impl Agent<'_> {
     fn directory(&self) -> LogDirectory {
         let files = self.disk.iter();
-        let files = files.map(|(name, lines)| LogFile { name: name.clone(), size: lines.len() as u64 });
+        let files =
+            files.map(|(name, lines)| LogFile { name: name.clone(), size: lines.len() as u64 });
         LogDirectory::read(LOG, files.collect(), None)
     }
 

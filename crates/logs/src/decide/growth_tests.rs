@@ -40,8 +40,18 @@ fn next_look_follows_from_growth() {
     use NextLook::{After, OnWrite, Rotate};
     let rows = [
         Row { name: "quiet for an interval", expected: OnWrite, ..Row::default() },
-        Row { name: "quiet, not for long", delay: ms(200), expected: After(ms(400)), ..Row::default() },
-        Row { name: "1 MiB/s, 8 MiB left", size: 2 * MIB, expected: After(ms(8000)), ..Row::default() },
+        Row {
+            name: "quiet, not for long",
+            delay: ms(200),
+            expected: After(ms(400)),
+            ..Row::default()
+        },
+        Row {
+            name: "1 MiB/s, 8 MiB left",
+            size: 2 * MIB,
+            expected: After(ms(8000)),
+            ..Row::default()
+        },
         Row { name: "fast", size: 9 * MIB, expected: After(ms(200)), ..Row::default() },
         Row { name: "slow", size: MIB + 10, expected: After(ms(10_000)), ..Row::default() },
         Row {

@@ -117,8 +117,7 @@ mod tests {
             ContainerFiles { live: None, newest: 0, rotated: vec![old(2, MIB)], fixed: MIB };
         let both = [first, second];
         // 1 MiB is fixed, 1 MiB the newest, and the live file may take half of what is left.
-        let rows: [(u64, &[i64]); 4] =
-            [(100, &[]), (9, &[]), (7, &[1]), (3, &[1, 2, 4])];
+        let rows: [(u64, &[i64]); 4] = [(100, &[]), (9, &[]), (7, &[1]), (3, &[1, 2, 4])];
         for (limit, expected) in rows {
             let excess = excess(&both, limit * MIB, 10 * MIB);
             let names: Vec<_> = excess.into_iter().map(|one| one.file).collect();

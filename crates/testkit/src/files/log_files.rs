@@ -49,6 +49,11 @@ impl MemoryFiles {
         }
     }
 
+    /// The names in a directory, in order; none if it is not there.
+    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+        self.tree().list(directory.as_ref()).unwrap_or_default()
+    }
+
     /// How many logs are watched for a write.
     pub fn watched_logs(&self) -> usize {
         let mut watches = self.log_watches();
@@ -106,9 +111,9 @@ impl LogFiles for MemoryFiles {
         let tree = self.tree();
         let directory = log.parent().ok_or_else(|| error("list", log, ErrorKind::InvalidInput))?;
         let names = tree.list(directory).map_err(failed("list the files of the log", log))?;
-        let files = names.into_iter().filter_map(|name| {
-            let size = found(&tree, &directory.join(&name)).ok()?.content.len() as u64;
-            Some(LogFile { name, size })
+        let files = names.into_iter().filter_map(|name| match tree.at(&directory.join(&name)) {
+            Some(Node::File { content, .. }) => Some(LogFile { size: content.len() as u64, name }),
+            _ => None,
         });
         Ok(files.collect())
     }

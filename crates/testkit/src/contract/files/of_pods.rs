@@ -94,7 +94,8 @@ pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Resu
     let (files, root) = (world.files(), world.directory());
     files.create_directory(&root, Path::new("pod/main"), 0o755).await?;
     let directory = root.join("pod/main");
-    let rotated = ["1.log.20260101-000000", "1.log.20260101-000001.gz", "1.log.20260101-000002.tmp"];
+    let rotated =
+        ["1.log.20260101-000000", "1.log.20260101-000001.gz", "1.log.20260101-000002.tmp"];
     for name in rotated.into_iter().chain(["1.log", "1.log.notes"]) {
         world.write(&directory.join(name), b"text");
     }
