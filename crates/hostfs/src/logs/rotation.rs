@@ -159,16 +159,16 @@ fn run_compression(file: &Path, cancel: &Cancel) -> io::Result<u64> {
     let (directory, name) = place(file)?;
     let text = name.to_str().ok_or(ErrorKind::InvalidInput)?;
     let (draft, gzip) = (PathBuf::from(unfinished_name(text)), compressed_name(text));
-    let made = (|| {
-        let size = write_gzip(&directory, Path::new(name), &draft, cancel)?;
+    let made = write_gzip(&directory, Path::new(name), &draft, cancel);
+    let named = made.and_then(|size| {
         rename(&directory, draft.as_os_str(), OsStr::new(&gzip))?;
         Ok(size)
-    })();
-    if made.is_err() {
+    });
+    if named.is_err() {
         // A full disk needs the room; what stays is removed before the next rotation.
         unlinkat(&directory, &draft, AtFlags::empty()).ok();
     }
-    let size = made?;
+    let size = named?;
     unlinkat(&directory, name, AtFlags::empty())?;
     Ok(size)
 }

@@ -121,7 +121,7 @@ async fn rename_moves_a_file_within_its_directory(world: &dyn World) -> Result<(
     world.write(&log, b"text");
     files.rename(&log, &rotated).await?;
     ensure!(world.content(&log).is_none());
-    ensure!(world.content(&rotated).as_deref() == Some(b"text"));
+    ensure!(world.content(&rotated).as_deref() == Some(b"text".as_slice()));
     ensure!(kind(files.rename(&log, &rotated).await)? == ErrorKind::NotFound);
     let elsewhere = world.directory().join("ns_pod_uid/other/0.log");
     world.write(&elsewhere.with_file_name("1.log"), b"");
@@ -135,8 +135,8 @@ async fn rename_never_replaces_a_file(world: &dyn World) -> Result<()> {
     world.write(&log, b"new");
     world.write(&rotated, b"old");
     ensure!(kind(files.rename(&log, &rotated).await)? == ErrorKind::AlreadyExists);
-    ensure!(world.content(&log).as_deref() == Some(b"new"));
-    ensure!(world.content(&rotated).as_deref() == Some(b"old"));
+    ensure!(world.content(&log).as_deref() == Some(b"new".as_slice()));
+    ensure!(world.content(&rotated).as_deref() == Some(b"old".as_slice()));
     Ok(())
 }
 
@@ -179,8 +179,8 @@ async fn compression_keeps_an_existing_gzip(world: &dyn World) -> Result<()> {
     world.write(&gzip, b"other");
     let error = files.compress(&rotated, &Cancel::default()).await;
     ensure!(kind(error)? == ErrorKind::AlreadyExists);
-    ensure!(world.content(&rotated).as_deref() == Some(b"text"));
-    ensure!(world.content(&gzip).as_deref() == Some(b"other"));
+    ensure!(world.content(&rotated).as_deref() == Some(b"text".as_slice()));
+    ensure!(world.content(&gzip).as_deref() == Some(b"other".as_slice()));
     ensure!(files.list(&log).await?.len() == 2);
     Ok(())
 }
@@ -229,6 +229,6 @@ async fn links_are_not_followed(world: &dyn World) -> Result<()> {
         ensure!(files.compress(&path, &Cancel::default()).await.is_err());
         ensure!(files.rename(&path, &path.with_file_name("x")).await.is_err());
     }
-    ensure!(world.content(&secret).as_deref() == Some(b"secret"));
+    ensure!(world.content(&secret).as_deref() == Some(b"secret".as_slice()));
     Ok(())
 }
