@@ -70,6 +70,10 @@ impl Growth {
     /// A rotation left a live file of this size. The log grows as fast as before.
     pub fn rotated(&mut self, size: u64, limits: Limits) -> NextLook {
         self.size = size;
+        if self.rate == 0 {
+            // It was full when it was first seen.
+            self.delay = SHORTEST;
+        }
         self.next(ROTATION_GAP, limits)
     }
 

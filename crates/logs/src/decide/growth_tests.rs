@@ -104,9 +104,15 @@ fn log_without_limit_is_looked_at_every_interval_while_it_grows() {
     assert_eq!(growth.looked(look(u64::MAX), limits), NextLook::OnWrite);
 }
 
-/// Writes at a rate for a minute into a log that is rotated as decided, and returns its largest size.
-fn largest(rate: u64, limits: Limits) -> u64 {
+/// Writes at a rate for a minute into a log that is rotated as decided, and returns its largest size from its first
+/// rotation on, if it was full at first.
+fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
     let (mut growth, mut next) = (Growth::quiet(0), NextLook::OnWrite);
+    if is_full {
+        growth = Growth::quiet(u64::MAX);
+        let look = Look { size: u64::MAX, elapsed: ms(1), may_rotate_in: ms(0) };
+        next = growth.looked(look, limits);
+    }
     let (mut now, mut looked_at, mut began) = (ms(0), ms(0), ms(0));
     let (mut rotated_at, mut largest) = (None::<Duration>, 0);
     let size_at = |now: Duration, began: Duration| {
@@ -142,9 +148,10 @@ proptest! {
         rate in 1_u64..500_000_000,
         size in 1_000_u64..100_000_000,
         interval in 3_u64..100,
+        is_full: bool,
     ) {
         let limits = Limits { size: Some(size), interval: Duration::from_secs(interval) };
-        let largest = largest(rate, limits);
+        let largest = largest(rate, limits, is_full);
         prop_assert!(largest <= size + rate / 10 * 12 + rate % 10 * 2, "{largest}");
     }
 

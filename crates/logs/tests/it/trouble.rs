@@ -21,7 +21,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
     assert_eq!(world.names("web"), ["0.log"]);
     // Once the runtime works again, so does rotation.
     world.containers.refuse(false);
-    world.write_for("web-main", &mut lines, 20 * SECOND).await;
+    world.write_for("web-main", &mut lines, 12 * SECOND).await;
     let (kept, sizes) = world.kept("web");
     assert!(sizes.len() > 1);
     assert_contiguous(&kept, &lines);
