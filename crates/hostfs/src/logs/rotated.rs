@@ -1,6 +1,6 @@
 //! The rotated files of a log: `0.log.20261118-134200`, and `0.log.20261118-120000.gz` once it is compressed.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -73,18 +73,32 @@ fn list(log: &Path) -> io::Result<Vec<(RotatedName, PathBuf)>> {
     Ok(rotated.into_iter().map(|one| (one.clone(), directory.join(one.file_name(name)))).collect())
 }
 
-/// The rotated file that was written right after the one of this inode; none if that is not there, or the last one.
-pub(super) fn successor(log: &Path, of: (u64, u64)) -> io::Result<Option<File>> {
-    let mut is_next = false;
-    for (_, path) in list(log)?.into_iter().filter(|(name, _)| !name.compressed) {
+/// The rotated files that were written after another one.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    /// Whole files, the oldest first.
+    pub(super) parts: Vec<Part>,
+    /// The newest, if the runtime may still write its last lines.
+    pub(super) last: Option<File>,
+}
+
+/// The rotated files that were written after a file of the log that is open, and perhaps compressed or removed by now. A
+/// compressed file has the time of its last line, which tells it from later ones.
+pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
+    let (mut files, mut is_found) = (Vec::new(), false);
+    for (name, path) in list(log)? {
         let Some(file) = opened(&path)? else { continue };
-        if is_next {
-            return Ok(Some(file));
-        }
         let found = file.metadata()?;
-        is_next = (found.dev(), found.ino()) == of;
+        if (found.dev(), found.ino()) == (open.dev(), open.ino()) {
+            files.clear();
+            is_found = true;
+        } else if is_found || modified(&found) > modified(open) {
+            files.push((file, name.compressed));
+        }
     }
-    Ok(None)
+    let last = files.pop_if(|(_, compressed)| !*compressed).map(|(file, _)| file);
+    let parts = files.into_iter().map(|(file, compressed)| Part::whole(file, compressed));
+    Ok(Later { parts: parts.collect::<io::Result<_>>()?, last })
 }
 
 /// Opens a file that may be gone by now: the oldest is removed when another one is rotated.
@@ -225,7 +239,7 @@ pub(super) fn earlier_parts(
 }
 
 /// The last change of a file. One that cannot be written as a time is as new as can be.
-fn modified(file: &std::fs::Metadata) -> Timestamp {
+fn modified(file: &Metadata) -> Timestamp {
     let nanoseconds = i32::try_from(file.mtime_nsec()).unwrap_or(0);
     Timestamp::new(file.mtime(), nanoseconds).unwrap_or(Timestamp::MAX)
 }

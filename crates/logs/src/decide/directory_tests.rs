@@ -29,7 +29,7 @@ fn deleted(names: &[String], compressing: Option<i64>, max_files: usize) -> Vec<
     surplus.into_iter().map(|one| one.file).collect()
 }
 
-// behaviour: LOG-7, LOG-8
+// behaviour: ROT-7, ROT-8
 #[test]
 fn surplus_is_leftovers_and_the_oldest_files() {
     let all = [LOG.to_owned(), gzip(1), gzip(2), gzip(3), plain(4)];
@@ -58,7 +58,7 @@ fn files_of_other_logs_stay_and_count() {
     assert_eq!(bytes, (Some(1), 1, 2));
 }
 
-// behaviour: LOG-6
+// behaviour: ROT-6
 #[test]
 fn all_but_the_newest_rotated_file_are_compressed_the_newest_of_them_first() {
     let rows: [(&[String], Option<i64>); 5] = [
@@ -74,7 +74,7 @@ fn all_but_the_newest_rotated_file_are_compressed_the_newest_of_them_first() {
     }
 }
 
-// behaviour: LOG-9
+// behaviour: ROT-9
 #[test]
 fn names_ascend_whatever_the_clock_says() {
     let rows: [(&[String], i64, i64); 4] =
@@ -167,7 +167,7 @@ fn written_to(disk: &Disk) -> String {
 }
 
 proptest! {
-    // behaviour: LOG-8
+    // behaviour: ROT-8
     #[test]
     fn lines_stay_contiguous_when_the_agent_is_killed_at_any_step(
         max_files in 2_usize..6,

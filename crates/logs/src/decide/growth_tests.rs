@@ -34,7 +34,7 @@ impl Default for Row {
     }
 }
 
-// behaviour: LOG-3, LOG-4
+// behaviour: ROT-3, ROT-4
 #[test]
 fn next_look_follows_from_growth() {
     use NextLook::{After, OnWrite, Rotate};
@@ -142,7 +142,7 @@ fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
 }
 
 proptest! {
-    // behaviour: LOG-5
+    // behaviour: ROT-5
     #[test]
     fn steady_writer_exceeds_the_limit_by_at_most_1_2_seconds(
         rate in 1_u64..500_000_000,

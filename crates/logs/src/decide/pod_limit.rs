@@ -87,7 +87,7 @@ mod tests {
         OldFile { file: name.file_name("0.log"), name, size }
     }
 
-    // behaviour: LOG-12
+    // behaviour: ROT-12
     #[test]
     fn live_files_share_half_of_the_limit() {
         let running = ContainerFiles { live: Some(0), ..ContainerFiles::default() };
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    // behaviour: LOG-12
+    // behaviour: ROT-12
     #[test]
     fn oldest_rotated_files_of_all_containers_go_first() {
         let first = ContainerFiles {

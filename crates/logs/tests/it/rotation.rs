@@ -10,7 +10,7 @@ use crate::harness::{World, assert_contiguous, bytes_per_second, log_of, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// behaviour: LOG-1, LOG-6
+// behaviour: ROT-1, ROT-6
 #[tokio::test(start_paused = true)]
 async fn growing_log_is_rotated_and_all_but_the_newest_rotated_file_compressed() {
     let world = World::new(small());
@@ -30,7 +30,7 @@ async fn growing_log_is_rotated_and_all_but_the_newest_rotated_file_compressed()
     world.stop().await;
 }
 
-// behaviour: LOG-5
+// behaviour: ROT-5
 #[tokio::test(start_paused = true)]
 async fn log_is_rotated_at_most_once_a_second() {
     let world = World::new(small());
@@ -50,7 +50,7 @@ async fn log_is_rotated_at_most_once_a_second() {
     world.stop().await;
 }
 
-// behaviour: LOG-2
+// behaviour: ROT-2
 #[tokio::test(start_paused = true)]
 async fn quiet_log_costs_one_look_every_five_minutes() {
     let world = World::new(small());
@@ -75,7 +75,7 @@ async fn quiet_log_costs_one_look_every_five_minutes() {
     world.stop().await;
 }
 
-// behaviour: LOG-3
+// behaviour: ROT-3
 #[tokio::test(start_paused = true)]
 async fn slow_log_is_looked_at_once_an_interval() {
     let world = World::new(Settings::default());
@@ -89,7 +89,7 @@ async fn slow_log_is_looked_at_once_an_interval() {
     world.stop().await;
 }
 
-// behaviour: LOG-10
+// behaviour: ROT-10
 #[tokio::test(start_paused = true)]
 async fn log_of_a_stopped_container_is_not_rotated_and_its_size_stays_known() {
     let world = World::new(small());
@@ -107,7 +107,7 @@ async fn log_of_a_stopped_container_is_not_rotated_and_its_size_stays_known() {
     world.stop().await;
 }
 
-// behaviour: LOG-11
+// behaviour: ROT-11
 #[tokio::test(start_paused = true)]
 async fn negative_size_disables_rotation_and_sizes_stay_known() {
     let world = World::new(Settings { max_size: None, ..small() });
@@ -120,7 +120,7 @@ async fn negative_size_disables_rotation_and_sizes_stay_known() {
     world.stop().await;
 }
 
-// behaviour: LOG-15
+// behaviour: ROT-15
 #[tokio::test(start_paused = true)]
 async fn metric_has_the_bytes_of_all_files_of_a_container() {
     let world = World::new(small());
@@ -147,7 +147,7 @@ async fn metric_has_the_bytes_of_all_files_of_a_container() {
     world.stop().await;
 }
 
-// behaviour: LOG-12
+// behaviour: ROT-12
 #[tokio::test(start_paused = true)]
 async fn logs_of_a_pod_stay_below_their_common_limit() {
     let limit = 1 << 20;

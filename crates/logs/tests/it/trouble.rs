@@ -9,7 +9,7 @@ use crate::harness::{World, assert_contiguous, bytes_per_second, log_of, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// behaviour: LOG-13
+// behaviour: ROT-13
 #[tokio::test(start_paused = true)]
 async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
     let world = World::new(small());
@@ -29,7 +29,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
     world.stop().await;
 }
 
-// behaviour: LOG-8
+// behaviour: ROT-8
 #[tokio::test(start_paused = true)]
 async fn next_agent_finishes_what_a_killed_one_left() {
     let world = World::new(small());
@@ -62,7 +62,7 @@ async fn next_agent_finishes_what_a_killed_one_left() {
     world.stop().await;
 }
 
-// behaviour: LOG-14
+// behaviour: ROT-14
 #[tokio::test(start_paused = true)]
 async fn full_disk_loses_no_line_and_files_stay_bounded() {
     let world = World::new(small());
@@ -82,7 +82,7 @@ async fn full_disk_loses_no_line_and_files_stay_bounded() {
     world.stop().await;
 }
 
-// behaviour: LOG-4
+// behaviour: ROT-4
 #[tokio::test(start_paused = true)]
 async fn log_that_cannot_be_watched_is_looked_at_once_an_interval() {
     let world = World::new(small());
@@ -95,7 +95,7 @@ async fn log_that_cannot_be_watched_is_looked_at_once_an_interval() {
     world.stop().await;
 }
 
-// behaviour: LOG-16
+// behaviour: ROT-16
 #[tokio::test(start_paused = true)]
 async fn removal_that_hangs_delays_no_other_log() {
     let world = World::new(small());
@@ -114,7 +114,7 @@ async fn removal_that_hangs_delays_no_other_log() {
     world.stop().await;
 }
 
-// behaviour: LOG-7
+// behaviour: ROT-7
 #[tokio::test(start_paused = true)]
 async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
     let world = World::new(small());
