@@ -63,6 +63,7 @@ impl Driver {
     async fn first_look(&mut self) -> NextLook {
         let size = match self.shared.after_rotation(&self.log).await {
             Ok(size) => size,
+            Err(error) if error.is_not_found() => 0,
             Err(error) => return self.failed(&RotationError::Prepare(error)),
         };
         self.looked_at = Instant::now();

@@ -85,7 +85,7 @@ impl Shared {
     pub(crate) async fn after_rotation(&self, log: &Arc<Log>) -> Result<u64, FileError> {
         let directory = self.tidy(log).await?;
         self.keep_pod_limit(log).await;
-        if directory.compressible().is_some() {
+        if self.settings.max_size.is_some() && directory.compressible().is_some() {
             self.queue.push(log);
         }
         Ok(directory.live.unwrap_or(0))

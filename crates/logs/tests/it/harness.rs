@@ -37,12 +37,16 @@ pub(crate) struct Containers {
     /// The log of each running container, with the inode that is open.
     open: Mutex<BTreeMap<ContainerId, (PathBuf, u64)>>,
     refuses: Mutex<bool>,
+    writes_files: Mutex<bool>,
     /// How often a log was to be opened again.
     reopened: Mutex<usize>,
 }
 
 impl Containers {
     fn open(&self, path: &Path) -> u64 {
+        if !*self.writes_files.lock().unwrap() {
+            return 0;
+        }
         if self.files.content(path).is_none() {
             self.files.write(path, "");
         }
@@ -68,6 +72,11 @@ impl Containers {
 
     pub(crate) fn refuse(&self, refuses: bool) {
         *self.refuses.lock().unwrap() = refuses;
+    }
+
+    /// From now on there are no logs.
+    pub(crate) fn write_no_files(&self) {
+        *self.writes_files.lock().unwrap() = false;
     }
 
     pub(crate) fn reopened(&self) -> usize {
@@ -137,6 +146,7 @@ impl World {
             files: Arc::clone(&files),
             open: Mutex::default(),
             refuses: Mutex::default(),
+            writes_files: Mutex::new(true),
             reopened: Mutex::default(),
         });
         let (registry, verdicts) = (Registry::new(), Arc::new(Verdicts::default()));

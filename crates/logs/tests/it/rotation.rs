@@ -111,11 +111,14 @@ async fn log_of_a_stopped_container_is_not_rotated_and_its_size_stays_known() {
 #[tokio::test(start_paused = true)]
 async fn negative_size_disables_rotation_and_sizes_stay_known() {
     let world = World::new(Settings { max_size: None, ..small() });
+    for name in ["0.log.20250101-000000", "0.log.20250102-000000", "0.log.20250101-000000.tmp"] {
+        world.files.write(log_of("web").with_file_name(name), "");
+    }
     world.run("web", &["main"]);
     let mut lines = bytes_per_second(1000);
     world.write_for("web-main", &mut lines, 60 * SECOND).await;
     sleep(30 * SECOND).await;
-    assert_eq!(world.names("web"), ["0.log"]);
+    assert_eq!(world.names("web").len(), 4);
     assert_eq!(world.rotation.used()[0].live, u64::from(lines.next) * 10);
     world.stop().await;
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use logs::REPAIR;
 use tokio::time::sleep;
 
 use crate::harness::{World, assert_contiguous, bytes_per_second, log_of, small};
@@ -130,5 +131,17 @@ async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
     world.write_for("web-main", &mut lines, 30 * SECOND).await;
     assert_eq!(world.names("web").len(), 5);
     assert_contiguous(&world.kept("web").0, &lines);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runtime_that_writes_no_logs_is_rarely_asked() {
+    let world = World::new(small());
+    world.containers.write_no_files();
+    world.run("web", &["main"]);
+    sleep(30 * SECOND).await;
+    assert_eq!(world.containers.reopened(), 1);
+    sleep(REPAIR).await;
+    assert_eq!(world.containers.reopened(), 2);
     world.stop().await;
 }
