@@ -4,7 +4,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-
 use testbed::wait;
 
 use crate::node::{NODE_NAME, Node, PATIENCE};

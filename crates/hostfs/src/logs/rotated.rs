@@ -87,13 +87,13 @@ pub(super) struct Later {
 pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
     let (mut files, mut is_found) = (Vec::new(), false);
     for (name, path) in list(log)? {
-        let Some(file) = opened(&path)? else { continue };
+        let Some((file, compressed)) = open_rotated(&name, &path)? else { continue };
         let found = file.metadata()?;
         if (found.dev(), found.ino()) == (open.dev(), open.ino()) {
             files.clear();
             is_found = true;
         } else if is_found || modified(&found) > modified(open) {
-            files.push((file, name.compressed));
+            files.push((file, compressed));
         }
     }
     let last = files.pop_if(|(_, compressed)| !*compressed).map(|(file, _)| file);
@@ -108,6 +108,17 @@ fn opened(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a rotated file, and says whether it is compressed: it may have been since it was listed.
+fn open_rotated(name: &RotatedName, path: &Path) -> io::Result<Option<(File, bool)>> {
+    let file = opened(path)?;
+    if file.is_some() || name.compressed {
+        return Ok(file.map(|file| (file, name.compressed)));
+    }
+    let mut gzip = path.as_os_str().to_owned();
+    gzip.push(COMPRESSED);
+    Ok(opened(Path::new(&gzip))?.map(|file| (file, true)))
 }
 
 /// A part of a log: some bytes of a rotated file.
@@ -213,8 +224,8 @@ pub(super) fn earlier_parts(
         if lines == Some(0) {
             break;
         }
-        let file = match opened(&path) {
-            Ok(Some(file)) => file,
+        let (file, compressed) = match open_rotated(&name, &path) {
+            Ok(Some(opened)) => opened,
             Ok(None) => continue,
             Err(_) => break,
         };
@@ -226,9 +237,9 @@ pub(super) fn earlier_parts(
             break;
         }
         match &mut lines {
-            None => parts.push(Part::whole(file, name.compressed)?),
+            None => parts.push(Part::whole(file, compressed)?),
             Some(lines) => {
-                let Ok((part, count)) = Part::last(file, name.compressed, *lines) else { break };
+                let Ok((part, count)) = Part::last(file, compressed, *lines) else { break };
                 parts.push(part);
                 *lines -= count;
             }
@@ -272,6 +283,20 @@ mod tests {
         let expected =
             ["0.log.20261117-000000.gz", "0.log.20261118-120000.gz", "0.log.20261118-134200"];
         assert_eq!(names(&all), expected);
+    }
+
+    #[test]
+    fn file_that_was_compressed_since_it_was_listed_is_opened_as_a_gzip() {
+        let root = tempfile::tempdir().unwrap();
+        let log = root.path().join("ns_pod_uid/main/0.log");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        let name = RotatedName { time: "20261118-134200".to_owned(), compressed: false };
+        let path = log.with_file_name(name.file_name("0.log"));
+        assert!(open_rotated(&name, &path).unwrap().is_none());
+        std::fs::write(log.with_file_name("0.log.20261118-134200.gz"), "gzip").unwrap();
+        assert!(open_rotated(&name, &path).unwrap().unwrap().1);
+        std::fs::write(&path, "plain").unwrap();
+        assert!(!open_rotated(&name, &path).unwrap().unwrap().1);
     }
 
     #[test]
