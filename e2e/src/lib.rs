@@ -28,6 +28,7 @@ pub mod faults;
 pub mod first_requests;
 pub mod hollow;
 pub mod https;
+pub mod log_writer;
 pub mod node;
 pub mod node_api;
 pub mod node_told;

@@ -28,10 +28,23 @@ settings! {
         images: ImageFetching = "images", absent(ImageFetching::default());
         /// How what is dead is collected.
         gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+        /// The logs of containers.
+        logs: ContainerLogs = "logs", absent(ContainerLogs::default());
         /// The node's API.
         server: NodeServer = "server", absent(NodeServer::default());
     }
 }
+
+settings! {
+    /// The logs of containers.
+    pub struct ContainerLogs {
+        /// How many bytes all logs of a pod may take; 0: no limit.
+        max_bytes_per_pod: i64 = "maxBytesPerPod", absent(0);
+    }
+}
+
+/// The smallest limit of the logs of a pod.
+const SMALLEST_POD_LOGS: i64 = 1 << 20;
 
 settings! {
     /// The node's API.
@@ -201,6 +214,12 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (1 << 20..=1 << 30).contains(&config.gc.journal.max_bytes),
         "gc.journal.maxBytes",
         "must be from 1048576 to 1073741824",
+    );
+    let pod_logs = config.logs.max_bytes_per_pod;
+    findings.require(
+        pod_logs == 0 || pod_logs >= SMALLEST_POD_LOGS,
+        "logs.maxBytesPerPod",
+        "must be 0 or at least 1048576",
     );
     findings.require(
         [CREATED, FINISHED].contains(&config.gc.containers.age_by.as_str()),

@@ -18,6 +18,10 @@ const FIELDS: &[&str] = &[
     "clusterDNS",
     "clusterDomain",
     "configMapAndSecretChangeDetectionStrategy",
+    "containerLogMaxFiles",
+    "containerLogMaxSize",
+    "containerLogMaxWorkers",
+    "containerLogMonitorInterval",
     "containerRuntimeEndpoint",
     "cpuCFSQuota",
     "cpuCFSQuotaPeriod",
@@ -138,7 +142,6 @@ const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
 
 /// Fields without effect that a node relies on at their defaults, and what is missing.
 const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
-    ("containerLogMaxSize", "container logs are not rotated"),
     ("evictionHard", "no pod is evicted"),
     ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
 ];
@@ -228,8 +231,6 @@ pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String])
     let is_off = |value: &Value| match value {
         Value::Null => true,
         Value::Object(fields) => fields.is_empty(),
-        // Upstream does not rotate at a negative size.
-        Value::String(text) => text.starts_with('-'),
         _ => false,
     };
     let missed = MISSED_AT_DEFAULT.iter().filter(|(field, _)| {

@@ -147,15 +147,6 @@ const IDLE: &[(&str, &[&str])] = &[
         &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
     ),
     (
-        "logs are not rotated",
-        &[
-            "containerLogMaxFiles",
-            "containerLogMaxSize",
-            "containerLogMaxWorkers",
-            "containerLogMonitorInterval",
-        ],
-    ),
-    (
         "nothing is handed out to single pods",
         &[
             "cpuManagerPolicy",

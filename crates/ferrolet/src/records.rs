@@ -85,9 +85,10 @@ impl Records {
     pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
         let sessions = self.sessions.keep(stop.clone());
         let incidents = self.incidents.keep(stop.clone());
-        let removals = Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop);
+        let removals = Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop.clone());
+        let series = Arc::clone(&self.recording).keep(stop);
         async move {
-            tokio::join!(removals, sessions, incidents);
+            tokio::join!(removals, series, sessions, incidents);
         }
     }
 }

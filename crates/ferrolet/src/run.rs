@@ -298,6 +298,7 @@ async fn prepare(
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
+        log_files: Some(Arc::new(host.logs())),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),

@@ -65,6 +65,7 @@ impl Settings {
             manifest_url: manifest_url(config),
             pod_logs: PathBuf::from(&config.pod_logs_dir),
             container_links: PathBuf::from(&own.container_links_dir),
+            log_rotation: log_rotation(config, own),
             resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
             node: inputs.node.clone(),
             host_ips: inputs.host_ips.clone(),
@@ -86,6 +87,18 @@ impl Settings {
             own_node: inputs.own_node.clone(),
             objects: objects::Settings::of(config),
         }
+    }
+}
+
+fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> logs::Settings {
+    let whole = |number: i32| usize::try_from(number).unwrap_or(1);
+    logs::Settings {
+        // A negative size turns rotation off, as upstream.
+        max_size: u64::try_from(config.container_log_max_size.value()).ok(),
+        max_files: whole(config.container_log_max_files),
+        workers: whole(config.container_log_max_workers),
+        monitor_interval: config.container_log_monitor_interval.to_std(),
+        max_bytes_per_pod: u64::try_from(own.logs.max_bytes_per_pod).ok().filter(|max| *max > 0),
     }
 }
 

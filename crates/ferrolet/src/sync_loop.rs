@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use allocation::{AllocationManager, Trigger};
 use k8s_openapi::api::core::v1::Pod;
+use logs::LogRotation;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
@@ -89,6 +90,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) runtime: Ready,
     /// Garbage collection, with the index of pods.
     pub(crate) gc: GcNotifier,
+    /// Rotates the logs of containers; none in some tests.
+    pub(crate) logs: Option<LogRotation>,
     /// Admits pods, and grants resizes.
     pub(crate) allocation: AllocationManager,
     /// Stores the sizes of containers; none in some tests.
@@ -305,7 +308,11 @@ impl SyncLoop {
     }
 
     fn runtime_changed(&mut self, uid: PodUid, events: &[LifecycleEvent]) -> Vec<IntakeCommand> {
-        self.parts.gc.changed(&uid, &self.parts.cache.get(&uid), events);
+        let status = self.parts.cache.get(&uid);
+        self.parts.gc.changed(&uid, &status, events);
+        if let (Some(logs), Ok(status)) = (&self.parts.logs, &status) {
+            logs.observe(status);
+        }
         for died in events.iter().filter_map(LifecycleEvent::died) {
             if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
                 pods.container_died(id);

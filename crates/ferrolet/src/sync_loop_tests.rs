@@ -260,6 +260,7 @@ impl Bench {
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
             gc,
+            logs: None,
             allocation: allocation(&clock),
             pod_runtime: None,
             statics: None,

@@ -3,6 +3,7 @@
 mod container_gc;
 mod decorated;
 mod given;
+mod logs;
 pub mod node_api;
 mod probes;
 mod servers;
@@ -46,6 +47,7 @@ use tokio::sync::watch;
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
 pub use self::given::{ManifestUrl, Ports, Settings};
+use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
@@ -186,6 +188,7 @@ impl Agent {
         let notifier = start_container_gc(settings, &ports, inputs, &mut tasks);
         let containers = notifier.containers.clone();
         let gc = GcHandles { containers, images: images.start(&mut tasks) };
+        let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -204,6 +207,7 @@ impl Agent {
             pulse: pulse.clone(),
             runtime: ready,
             gc: notifier,
+            logs,
             allocation: allocation(settings, &ports, resizes),
             pod_runtime: Some(pod_runtime),
             statics,

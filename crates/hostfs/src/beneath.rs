@@ -40,7 +40,7 @@ fn set_mode(directory: &OwnedFd, mode: u32) -> io::Result<()> {
 
 /// How many names of a log's path come from a pod: those of its directory, its container and its
 /// file.
-const NAMES_OF_A_LOG: usize = 3;
+pub(crate) const NAMES_OF_A_LOG: usize = 3;
 
 /// Opens a container's log for reading. A pod that can write where logs lie could put a link to any
 /// file of the host there, so none is followed in the part of the path that is made of pods' names.

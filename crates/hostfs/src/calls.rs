@@ -58,7 +58,7 @@ pub(crate) async fn call<T: Send + 'static>(
     within(pool, Call { operation, subject: path, limit: LIMIT }, work).await
 }
 
-async fn within<T: Send + 'static>(
+pub(crate) async fn within<T: Send + 'static>(
     pool: &Pool,
     call: Call<'_>,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,

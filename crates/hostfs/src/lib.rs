@@ -207,6 +207,7 @@ impl HostFiles for Host {
             Subject::Volume(path) => (path, removal::Removal::Volume),
             Subject::PodLogs(path) => (path, removal::Removal::Directory),
             Subject::ContainerLog(path) => (path, removal::Removal::Log),
+            Subject::RotatedLog(path) => (path, removal::Removal::RotatedLog),
             Subject::LogLink(path) => (path, removal::Removal::Link),
             _ => {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, verdict.to_string());

@@ -11,6 +11,7 @@ mod line;
 mod notice;
 mod reader;
 mod rotated;
+mod rotation;
 mod tail;
 mod text;
 

@@ -11,12 +11,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::StreamExt as _;
 use model::ports::files::{Heard, HostFiles as _};
+use model::ports::log_files::{Cancel, LogFiles as _};
 use model::ports::logs::{ContainerLogs, LogRequest, LogText};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::HostLogs;
 use crate::Host;
+use crate::test_mount::Mount;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -357,6 +359,57 @@ async fn follower_that_is_two_rotations_behind_misses_nothing() {
     end.send(()).unwrap();
     follower.hears("one\ntwo\nthree\n").await;
     follower.ends().await;
+}
+
+// behaviour: ROT-17
+#[tokio::test]
+async fn follower_reads_on_in_files_that_were_compressed_meanwhile() {
+    let log = Log::new();
+    log.write("one");
+    let logs = HostLogs::default();
+    let (mut follower, end) = log.follow(&logs, &LogRequest::default()).await;
+    // It has not read anything yet.
+    for (time, next) in
+        [("20260101-000000", "two"), ("20260102-000000", "three"), ("20260103-000000", "four")]
+    {
+        // Times of changes are as fine as the kernel's clock ticks.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        log.rotate(time);
+        log.write(next);
+    }
+    for time in ["20260101-000000", "20260102-000000"] {
+        logs.compress(&log.rotated(time), &Cancel::default()).await.unwrap();
+    }
+    end.send(()).unwrap();
+    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.ends().await;
+    assert_eq!(log.read(&LogRequest::default()).await, "one\ntwo\nthree\nfour\n");
+}
+
+// behaviour: ROT-14
+#[tokio::test]
+async fn full_disk_leaves_the_plain_file_and_no_draft() {
+    let log = Log::new();
+    let directory = log.path.parent().unwrap();
+    let Some(_mount) = Mount::tmpfs(directory, "256k") else { return };
+    // Text that gzip makes no smaller, as large as more than half of the disk.
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_le_bytes()[7]
+    })
+    .take(160 << 10)
+    .collect();
+    let rotated = log.rotated("20260101-000000");
+    fs::write(&rotated, &noise).unwrap();
+    log.append("");
+    let logs = HostLogs::default();
+    let error = logs.compress(&rotated, &Cancel::default()).await.unwrap_err();
+    assert_eq!(error.source.kind(), std::io::ErrorKind::StorageFull);
+    let names: Vec<_> =
+        logs.list(&log.path).await.unwrap().into_iter().map(|file| file.name).collect();
+    assert_eq!(names, ["0.log", "0.log.20260101-000000"]);
+    assert_eq!(fs::read(&rotated).unwrap(), noise);
 }
 
 // behaviour: LOG-9

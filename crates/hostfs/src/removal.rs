@@ -2,11 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use model::mountinfo::unescaped;
 use model::ports::files::Removed;
+use model::rotated_log::is_rotated_name;
 use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -34,6 +36,8 @@ pub(crate) enum Removal {
     Link,
     /// A container's log with its rotated parts.
     Log,
+    /// One rotated file of a container's log.
+    RotatedLog,
 }
 
 fn refuse<T>(problem: &str) -> io::Result<T> {
@@ -45,6 +49,7 @@ fn refuse<T>(problem: &str) -> io::Result<T> {
 pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Removed> {
     let removed = match kind {
         Removal::Log => remove_log(root, path),
+        Removal::RotatedLog => remove_rotated_log(root, path).map(|()| Removed::Now),
         Removal::Volume => remove_volume(root, path).map(|()| Removed::Now),
         Removal::Directory | Removal::Pod | Removal::Link => {
             remove_entry(root, path, kind).map(|()| Removed::Now)
@@ -108,17 +113,31 @@ fn mounted_within(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
         .find(|place| place.starts_with(directory))
 }
 
-fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
-    let Ok(below) = path.strip_prefix(root) else {
-        return refuse("it does not lie where such things lie");
-    };
-    let (Some(directory), Some(name)) = (below.parent(), below.file_name()) else {
-        return refuse("it does not lie where such things lie");
-    };
-    if below.components().count() != NAMES_OF_A_LOG {
-        return refuse("it does not lie where such things lie");
+/// The directory of a log's file, and its name there.
+fn place_of_log<'a>(root: &Path, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+    let below = path.strip_prefix(root).unwrap_or(Path::new(""));
+    match (below.parent(), below.file_name()) {
+        (Some(directory), Some(name)) if below.components().count() == NAMES_OF_A_LOG => {
+            Ok((open_directory(root, directory)?, name))
+        }
+        _ => refuse("it does not lie where such things lie"),
     }
-    let directory = open_directory(root, directory)?;
+}
+
+fn remove_rotated_log(root: &Path, path: &Path) -> io::Result<()> {
+    let (directory, name) = place_of_log(root, path)?;
+    if !name.to_str().is_some_and(is_rotated_name) {
+        return refuse("it is not named as a rotated log");
+    }
+    let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        return refuse("it is not a file");
+    }
+    Ok(unlinkat(&directory, name, AtFlags::empty())?)
+}
+
+fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
+    let (directory, name) = place_of_log(root, path)?;
     let (name, rotated) = (name.as_encoded_bytes(), [name.as_encoded_bytes(), b"."].concat());
     let mut logs = Vec::new();
     let mut buffer = Vec::with_capacity(8192);

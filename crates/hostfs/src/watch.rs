@@ -90,17 +90,26 @@ impl Watches {
         self.listen(directory, mask | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF).await
     }
 
+    /// Listens for one write to a file. The kernel ends the watch with it.
+    pub(crate) async fn watch_write(&self, file: &Path) -> Result<Watch, FileError> {
+        let mask = WatchMask::MODIFY | WatchMask::ONESHOT | WatchMask::DONT_FOLLOW;
+        self.add(file, mask).await
+    }
+
     async fn listen(&self, directory: &Path, mask: WatchMask) -> Result<Watch, FileError> {
-        let failed = |source| FileError { operation: "watch", path: directory.to_owned(), source };
+        // A directory has one watch in an instance for all its listeners: each adds its events.
+        self.add(directory, mask | WatchMask::ONLYDIR | WatchMask::MASK_ADD).await
+    }
+
+    async fn add(&self, path: &Path, mask: WatchMask) -> Result<Watch, FileError> {
+        let failed = |source| FileError { operation: "watch", path: path.to_owned(), source };
         let shared = self.shared().map_err(failed)?;
         let mut watches = shared.watches.clone();
-        // A directory has one watch in an instance, whoever listens: each adds what it wants to hear.
-        let mask = mask | WatchMask::ONLYDIR | WatchMask::MASK_ADD;
         let add = move |path: &Path| watches.add(path, mask);
-        let descriptor = calls::call(&self.pool, "watch", directory, add).await?;
+        let descriptor = calls::call(&self.pool, "watch", path, add).await?;
         let queue = Arc::new(Queue::default());
         lock(&shared.table).listen(descriptor.clone(), &queue);
-        Ok(Watch { directory: directory.to_owned(), queue, descriptor, shared })
+        Ok(Watch { path: path.to_owned(), queue, descriptor, shared })
     }
 
     /// The instance that is in use, or a new one.
@@ -186,14 +195,22 @@ impl Table {
     }
 }
 
-/// One who listens to a directory.
+/// A listener of a directory or file.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    #[expect(dead_code, reason = "for whoever prints it")]
-    directory: PathBuf,
+    #[expect(dead_code, reason = "shown by Debug")]
+    path: PathBuf,
     queue: Arc<Queue>,
     descriptor: WatchDescriptor,
     shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// Waits for an event, or the end of the watch.
+    pub(crate) async fn first_event(self) {
+        // The end counts as an event: the file may be gone.
+        drop(self.queue.take().await);
+    }
 }
 
 #[async_trait]

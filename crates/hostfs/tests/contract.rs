@@ -3,14 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
 use hostfs::Host;
 use model::ports::files::HostFiles;
+use model::ports::log_files::LogFiles;
 use model::ports::volumes::VolumeHost;
 use tempfile::TempDir;
 use testkit::contract::files::World;
@@ -151,4 +154,56 @@ fn segments_on_the_host_keep_the_contract() {
     let place = tempfile::tempdir().unwrap();
     let segments = hostfs::HostSegments::new(place.path().join("ferrolet/journal"));
     contract::segments::check(&(Arc::new(segments) as _)).unwrap();
+}
+
+/// A directory of the host with logs.
+#[derive(Debug)]
+struct Logs {
+    place: TempDir,
+    host: Arc<Host>,
+}
+
+impl contract::log_files::World for Logs {
+    fn files(&self) -> Arc<dyn LogFiles> {
+        Arc::new(self.host.logs())
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.place.path().to_owned()
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn append(&self, path: &Path, content: &[u8]) {
+        let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(content).unwrap();
+    }
+
+    fn put_link(&self, path: &Path, target: &Path) {
+        symlink(target, path).unwrap();
+    }
+
+    fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        fs::read(path).ok()
+    }
+
+    fn unzipped(&self, path: &Path) -> anyhow::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        MultiGzDecoder::new(fs::File::open(path)?).read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    fn mode(&self, path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode()
+    }
+}
+
+#[tokio::test]
+async fn log_files_of_the_host_keep_the_contract() {
+    let new_world = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
+    let reports = contract::log_files::run(new_world).await;
+    assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

@@ -65,6 +65,19 @@ impl Ledger {
         self.journal.ended(number);
     }
 
+    /// Counts a removal that shares an entry with others.
+    pub(crate) fn count_removed(&self, verdict: &Verdict) {
+        let labels = [verdict.subject.kind(), verdict.rule, Became::Removed.as_str()];
+        self.removals.with_label_values(&labels).inc();
+        debug!(%verdict, "removed");
+    }
+
+    /// Puts removals on record that were [counted](Self::count_removed).
+    pub(crate) fn record_series(&self, verdict: &Verdict) {
+        info!(%verdict, "removed");
+        self.journal.record(verdict, Outcome::Removed);
+    }
+
     /// Puts a removal on record.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
         let became = Became::from(outcome);

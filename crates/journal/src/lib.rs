@@ -16,7 +16,8 @@
 //!
 //! Invariants:
 //! - nothing is removed through the intercepted ports without an entry, whatever came of it; of what is tried
-//!   again and fails again, the first failure has one;
+//!   again and fails again, the first failure has one; rotated files of one log that go one after the other have one for
+//!   the first and one an hour for the rest;
 //! - what a process was removing when it was killed is put on record by the next;
 //! - the segments never take more bytes than their bound; the oldest goes first;
 //! - an entry that was written outlives the process; one that is damaged, as the last one after a
@@ -36,6 +37,7 @@ mod ledger;
 mod query;
 mod recording;
 mod repeated;
+mod series;
 mod sessions;
 mod settle;
 mod under_way;

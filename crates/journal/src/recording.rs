@@ -10,10 +10,15 @@ use model::intercept::{Call, Interceptor, Port};
 use model::ports::journal::Outcome;
 use model::verdict::{Subject, Verdict};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use self::outcome::{Recorded, RemovalResult};
 use crate::ledger::Ledger;
+use crate::series::{AllSeries, Pending, SeriesKey};
+
+/// Logged where the disk of the journal is slow.
+const SLOW_NOTE: &str = "Cannot write the journal in time, removing without a note";
 
 /// Said of a removal whose end nobody waited for.
 const GIVEN_UP: &str = "given up before it was known whether it is gone";
@@ -26,13 +31,61 @@ const LONGEST_NOTE: Duration = Duration::from_secs(30);
 pub struct Recording {
     ledger: Arc<Ledger>,
     claims: ImageClaims,
+    series: AllSeries,
 }
 
 impl Recording {
     /// Records removals in a ledger, and refuses to remove claimed images: a pod may claim one while its removal
     /// waits for its note.
     pub fn new(ledger: Arc<Ledger>, claims: ImageClaims) -> Self {
-        Self { ledger, claims }
+        Self { ledger, claims, series: AllSeries::default() }
+    }
+
+    /// Records removals that share an entry once their time is over, and all of them when it is stopped.
+    pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
+        while let Some(over) = stop.run_until_cancelled(self.series.next_over()).await {
+            self.record_series(over);
+        }
+        self.record_series(self.series.take_all());
+    }
+
+    fn record_series(&self, over: Vec<Pending>) {
+        for pending in over {
+            if let Some(verdict) = pending.verdict() {
+                self.ledger.record_series(&verdict);
+            }
+            if let Some(note) = pending.note {
+                self.ledger.ended(note);
+            }
+        }
+    }
+
+    /// Carries out a removal that continues a series.
+    async fn continue_series<R: RemovalResult>(
+        &self,
+        key: SeriesKey,
+        verdict: &Verdict,
+        run: impl Future<Output = R> + Send,
+    ) -> R {
+        if !self.series.is_noted(&key) {
+            let (note, noted) = self.ledger.begun(verdict);
+            if timeout(LONGEST_NOTE, noted).await.is_err() {
+                warn!(object = %verdict.subject, "{SLOW_NOTE}");
+            }
+            if let Some(surplus) = self.series.noted(&key, note) {
+                self.ledger.ended(surplus);
+            }
+        }
+        let result = run.await;
+        match result.recorded() {
+            Recorded::Removed | Recorded::Held => {
+                self.ledger.count_removed(verdict);
+                self.series.add(verdict, key);
+            }
+            Recorded::AlreadyGone | Recorded::Nothing => {}
+            Recorded::Failed(error) => self.ledger.record(verdict, Outcome::Failed(&error)),
+        }
+        result
     }
 
     /// The error of a removal that must not happen.
@@ -52,6 +105,13 @@ where
         verdict: &Verdict,
         run: impl Future<Output = Result<P::Removed, P::Error>> + Send,
     ) -> Result<P::Removed, P::Error> {
+        if let Some(key) = SeriesKey::of(verdict) {
+            let (continues, over) = self.series.continues(&key, verdict.at);
+            self.record_series(over);
+            if continues {
+                return self.continue_series(key, verdict, run).await;
+            }
+        }
         let under_way = UnderWay::begin(&self.ledger, verdict).await;
         if let Some(refusal) = self.refusal(verdict) {
             under_way.was_nothing();
@@ -84,7 +144,7 @@ impl<'a> UnderWay<'a> {
         let (number, noted) = ledger.begun(verdict);
         let mut under_way = Self { ledger, verdict, number, over: true };
         if timeout(LONGEST_NOTE, noted).await.is_err() {
-            warn!(object = %verdict.subject, "Cannot write the journal in time, removing without a note");
+            warn!(object = %verdict.subject, "{SLOW_NOTE}");
         }
         under_way.over = false;
         under_way

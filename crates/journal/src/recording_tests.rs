@@ -8,9 +8,9 @@ use model::ids::{PodName, PodUid};
 use model::intercept::Intercepted;
 use model::ports::cgroups::Cgroups;
 use model::ports::cluster::PodWrites;
-use model::ports::files::{HostFiles, Removed};
+use model::ports::files::{FileError, HostFiles, Removed};
 use model::ports::runtime::{Code, ImageService, Runtime};
-use model::verdict::Subject;
+use model::verdict::{Detail, Input, Owner, Subject};
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
@@ -19,12 +19,14 @@ use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
 use testkit::segments::MemorySegments;
 use testkit::wanted::{self, removal};
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::disk::SMALLEST;
 use crate::entry::Became;
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
+use crate::under_way::UnderWay;
 
 struct World {
     runtime: Arc<MemoryRuntime>,
@@ -33,6 +35,7 @@ struct World {
     files: Arc<MemoryFiles>,
     recorded_files: Intercepted<dyn HostFiles, Recording>,
     journal: Arc<DiskJournal>,
+    segments: Arc<MemorySegments>,
     registry: Registry,
 }
 
@@ -43,13 +46,14 @@ impl World {
         runtime.add_image(&RemoteImage::new("image"));
         let files = Arc::new(MemoryFiles::new());
         let segments = Arc::new(MemorySegments::default());
-        let journal = Arc::new(DiskJournal::new(segments, clock, "0.1.0", SMALLEST));
+        let journal =
+            Arc::new(DiskJournal::new(Arc::clone(&segments) as _, clock, "0.1.0", SMALLEST));
         let registry = Registry::new();
         let ledger = Arc::new(Ledger::new(Arc::clone(&journal) as _, &registry).unwrap());
         let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
         let recorded = Runtime::new(Arc::clone(&runtime)).intercepted(&recording);
         let recorded_files = Intercepted::new(Arc::clone(&files) as _, &recording);
-        Self { runtime, recorded, recording, files, recorded_files, journal, registry }
+        Self { runtime, recorded, recording, files, recorded_files, journal, segments, registry }
     }
 
     /// What became of all that was removed of something, the newest first.
@@ -222,4 +226,68 @@ async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
     cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_mins(1)), 1);
     assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
     assert_eq!(world.became("u1"), [Became::Failed]);
+}
+
+impl World {
+    /// Removes a rotated file of a log, a minute after the last one.
+    async fn remove_rotated(&self, minute: u32) -> Result<Removed, FileError> {
+        let path = format!("/logs/ns_pod_uid/main/0.log.20260101-00{minute:02}00");
+        self.files.write(&path, "text");
+        let verdict = Verdict {
+            owner: Owner::of(&"uid".into(), &PodName::new("ns", "pod")),
+            detail: Detail::default().with("bytes", Input::Number(4)),
+            ..removal(Subject::RotatedLog(path.into()))
+        };
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        self.recorded_files.remove(Path::new("/logs"), &verdict).await
+    }
+
+    /// How many removals are noted down and not on record.
+    fn under_way(&self) -> usize {
+        UnderWay::new(&*self.segments).all().unwrap().len()
+    }
+
+    /// The entries about rotated files, the newest first: how many files each is about, and how large they were.
+    fn rotated(&self) -> Vec<(Option<i64>, Option<i64>)> {
+        let found = self.journal.find(&Query::new("pod"), 100).unwrap();
+        let number = |entry: &crate::Entry, name: &str| entry.detail.get(name)?.as_i64();
+        let entries = found.entries.iter();
+        entries.map(|entry| (number(entry, "files"), number(entry, "bytes"))).collect()
+    }
+}
+
+// behaviour: ROT-18
+#[tokio::test(start_paused = true)]
+async fn rotated_files_of_a_log_share_an_entry_an_hour_after_the_first() {
+    let world = World::new();
+    let stop = CancellationToken::new();
+    let keeper = JoinSet::from_iter([Arc::clone(&world.recording).keep(stop.clone())]);
+    for minute in 0..30 {
+        assert_eq!(world.remove_rotated(minute).await.unwrap(), Removed::Now);
+    }
+    assert_eq!(world.rotated(), [(None, Some(4))]);
+    assert_eq!(world.count("log", "removed"), 30);
+    // What follows is noted down: an agent that is killed now does not lose it.
+    assert_eq!(world.under_way(), 1);
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(world.rotated(), [(Some(29), Some(29 * 4)), (None, Some(4))]);
+    assert_eq!(world.under_way(), 0);
+    for minute in 0..3 {
+        world.remove_rotated(minute).await.unwrap();
+    }
+    stop.cancel();
+    keeper.join_all().await;
+    let expected = [(Some(2), Some(8)), (None, Some(4)), (Some(29), Some(29 * 4)), (None, Some(4))];
+    assert_eq!(world.rotated(), expected);
+}
+
+// behaviour: ROT-18
+#[tokio::test(start_paused = true)]
+async fn rotated_file_that_cannot_be_removed_has_an_entry() {
+    let world = World::new();
+    world.remove_rotated(0).await.unwrap();
+    world.files.fail("/logs/ns_pod_uid/main/0.log.20260101-000100", std::io::ErrorKind::Other);
+    assert!(world.remove_rotated(1).await.is_err());
+    assert_eq!(world.count("log", "failed"), 1);
+    assert_eq!(world.rotated().len(), 2);
 }

@@ -50,6 +50,7 @@ pub mod program;
 pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;
+pub mod rotated_log;
 pub mod selector;
 pub mod stamp;
 pub mod storage;

@@ -97,7 +97,7 @@ impl LogLayout {
 
     /// Whether a path is that of a container's log here: `POD/CONTAINER/FILE` below the logs of pods. What other
     /// clients of the runtime put elsewhere below them is theirs.
-    fn has_log(&self, path: &Path) -> bool {
+    pub fn has_log(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(&self.pod_logs) else { return false };
         let mut names = below.components();
         below.components().count() == NAMES_OF_A_LOG

@@ -32,11 +32,13 @@ pub enum PanicStep {
     Volumes,
     /// Probing containers.
     Probes,
+    /// Rotating a container's log.
+    LogRotation,
 }
 
 impl PanicStep {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::PodWorker,
         Self::SyncLoop,
         Self::Relist,
@@ -47,6 +49,7 @@ impl PanicStep {
         Self::CgroupSweep,
         Self::Volumes,
         Self::Probes,
+        Self::LogRotation,
     ];
 
     /// Its name in metrics, logs and events.
@@ -62,6 +65,7 @@ impl PanicStep {
             Self::CgroupSweep => "cgroup_sweep",
             Self::Volumes => "volumes",
             Self::Probes => "probes",
+            Self::LogRotation => "log_rotation",
         }
     }
 }

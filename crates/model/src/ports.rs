@@ -13,6 +13,7 @@ pub mod image_access;
 pub mod incidents;
 pub mod journal;
 pub mod last_words;
+pub mod log_files;
 pub mod logs;
 pub mod node_api;
 pub mod objects;

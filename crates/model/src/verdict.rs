@@ -28,6 +28,8 @@ pub enum Subject {
     PodLogs(PathBuf),
     /// The log of a container with its rotated parts, by its path.
     ContainerLog(PathBuf),
+    /// One rotated file of a container's log, or what a crash left of one, by its path.
+    RotatedLog(PathBuf),
     /// A link to a container's log, by its own path.
     LogLink(PathBuf),
     /// The cgroup of a pod.
@@ -46,7 +48,9 @@ impl Subject {
             Self::Image(_) => "image",
             Self::PodDirectory(_) => "pod-directory",
             Self::Volume(_) => "volume",
-            Self::PodLogs(_) | Self::ContainerLog(_) | Self::LogLink(_) => "log",
+            Self::PodLogs(_) | Self::ContainerLog(_) | Self::RotatedLog(_) | Self::LogLink(_) => {
+                "log"
+            }
             Self::Cgroup(_) => "cgroup",
             Self::Pod(_) => "pod",
         }
@@ -63,6 +67,7 @@ impl Subject {
             | Self::Volume(path)
             | Self::PodLogs(path)
             | Self::ContainerLog(path)
+            | Self::RotatedLog(path)
             | Self::LogLink(path) => path.to_string_lossy(),
             Self::Cgroup(name) => name.to_string().into(),
         }
@@ -80,6 +85,7 @@ impl fmt::Display for Subject {
             Self::Volume(path) => write!(f, "volume {}", path.display()),
             Self::PodLogs(path) => write!(f, "logs {}", path.display()),
             Self::ContainerLog(path) => write!(f, "log {}", path.display()),
+            Self::RotatedLog(path) => write!(f, "rotated log {}", path.display()),
             Self::LogLink(path) => write!(f, "link {}", path.display()),
             Self::Cgroup(name) => write!(f, "cgroup {name}"),
         }

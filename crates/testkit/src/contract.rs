@@ -19,6 +19,7 @@ pub mod cluster;
 pub mod disk;
 pub mod files;
 pub mod http;
+pub mod log_files;
 pub mod node_api;
 pub mod packet_filter;
 pub mod pod_api;

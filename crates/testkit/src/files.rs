@@ -1,5 +1,6 @@
 //! Files and directories in memory.
 
+mod log_files;
 mod mounts;
 mod removal;
 mod tree;
@@ -15,7 +16,7 @@ use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
 };
 use model::verdict::Verdict;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use tree::{Node, Start, Tree};
 
@@ -29,6 +30,8 @@ pub struct MemoryFiles {
     removals_held: watch::Sender<BTreeMap<PathBuf, usize>>,
     /// The path whose removal panics.
     panics: Mutex<Option<PathBuf>>,
+    /// Watches of logs for a write, by inode; each fires once.
+    log_watches: Mutex<Vec<(u64, oneshot::Sender<()>)>>,
 }
 
 impl MemoryFiles {
@@ -39,6 +42,7 @@ impl MemoryFiles {
             writes_held: watch::Sender::new(false),
             removals_held: watch::Sender::new(BTreeMap::new()),
             panics: Mutex::default(),
+            log_watches: Mutex::default(),
         }
     }
 
@@ -188,6 +192,10 @@ impl MemoryFiles {
             .unwrap_or_else(|kind| panic!("make {}: {kind}", parent.display()));
         let name = path.file_name().expect("a path that can be written has a name");
         tree.insert(&parent.join(name), node);
+    }
+
+    fn log_watches(&self) -> MutexGuard<'_, Vec<(u64, oneshot::Sender<()>)>> {
+        self.log_watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {

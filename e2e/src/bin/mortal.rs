@@ -121,6 +121,7 @@ async fn main() -> Result<()> {
         pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
+        log_files: None,
         clock: Arc::new(Clock),
         events: Arc::new(Told),
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),

@@ -18,6 +18,7 @@ mod image_gc;
 mod image_users;
 mod kernel;
 mod kernel_cgroups;
+mod log_rotation;
 mod network;
 mod probes;
 mod pulls;

@@ -93,15 +93,16 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
 // behaviour: CFG-93
 #[test]
 fn values_without_effect_are_marked_and_the_others_are_not() {
-    let fields = "containerLogMaxSize: 20Mi\nserializeImagePulls: true\nmaxPods: 7\n\
+    let fields = "volumeStatsAggPeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
                   featureGates: {MemoryQoS: true, ContainerStopSignals: true}\n";
     let files = Files::new(&[("kubelet.yaml", &format!("{HEADER}{fields}"))]);
     let file = files.path("kubelet.yaml");
     let yaml = checked(&[&file], CgroupVersion::V2);
     assert_eq!(yaml.outcome, Ok(()), "{}", yaml.notes);
     for line in [
-        "containerLogMaxSize: 20Mi  # no effect yet",
-        "containerLogMaxFiles: 5  # no effect yet",
+        "volumeStatsAggPeriod: 2m0s  # no effect yet",
+        "registryPullQPS: 5",
+        "containerLogMaxFiles: 5",
         "  memory.available: 100Mi  # kept back from pods; no eviction yet",
         "  imagefs.available: 15%  # no effect yet",
         "  MemoryQoS: true  # no effect yet",
@@ -115,9 +116,9 @@ fn values_without_effect_are_marked_and_the_others_are_not() {
     // JSON has no comments, and is as at /configz.
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!(document["containerLogMaxSize"], "20Mi");
+    assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
     let (_, listed) = json.notes.split_once("without effect, or not all of it: ").unwrap();
-    for field in ["containerLogMaxFiles", "evictionHard.memory.available"] {
+    for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
         assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
     }
 }

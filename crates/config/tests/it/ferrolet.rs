@@ -58,6 +58,7 @@ fn every_mistake_is_an_error_with_its_field() {
             "gc: {journal: {maxBytes: 1000}}",
             &["gc.journal.maxBytes: must be from 1048576 to 1073741824"],
         ),
+        ("logs: {maxBytesPerPod: 1000}", &["logs.maxBytesPerPod: must be 0 or at least 1048576"]),
         ("images: {pullTimeout: 10ms}", &["images.pullTimeout: must be at least 1s"]),
         ("gc: {containers: {age: 1}}", &["gc.containers.age: no such field"]),
         (

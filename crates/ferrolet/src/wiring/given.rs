@@ -15,6 +15,7 @@ use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
+use model::ports::log_files::LogFiles;
 use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::probes::ProbeClient;
@@ -47,6 +48,8 @@ pub struct Ports {
     pub probes: Arc<dyn ProbeClient>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
+    /// Their files, to be rotated; none where there are none.
+    pub log_files: Option<Arc<dyn LogFiles>>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
@@ -88,6 +91,8 @@ pub struct Settings {
     pub pod_logs: PathBuf,
     /// Where links to logs are.
     pub container_links: PathBuf,
+    /// How logs are rotated.
+    pub log_rotation: logs::Settings,
     /// How often a pod is looked at without need.
     pub resync: Duration,
     /// The node, as it is configured and found.
@@ -135,6 +140,7 @@ impl Settings {
             manifest_url: None,
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
+            log_rotation: logs::Settings::default(),
             resync: Duration::from_mins(1),
             node,
             host_ips: Vec::new(),

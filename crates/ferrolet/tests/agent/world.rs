@@ -190,6 +190,7 @@ impl World {
             pod_http: Arc::clone(&self.web) as _,
             probes: Arc::clone(&self.probes) as _,
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
+            log_files: None,
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
             journal: Arc::new(self.journal.clone()),

@@ -13,7 +13,7 @@ use model::ports::files::FileError;
 use model::ports::logs::{Ended, LogRequest};
 
 use super::notice::Notice;
-use super::rotated::{Part, earlier_parts, successor};
+use super::rotated::{Later, Part, earlier_parts, later_parts};
 use super::tail::{LastLines, last_lines};
 use super::text::Text;
 use crate::beneath;
@@ -26,7 +26,7 @@ const CHUNK: usize = 64 * 1024;
 /// A log that is being read.
 pub(super) struct Reader {
     path: PathBuf,
-    /// Rotated files that are read before, the oldest first.
+    /// Rotated files that are read before the open one, the oldest first.
     earlier: VecDeque<Part>,
     file: Arc<File>,
     position: u64,
@@ -54,7 +54,8 @@ enum Next {
     Removed,
     /// It was replaced, but something had been written into it before.
     MoreOfThis,
-    Other(File),
+    /// It was replaced: whole rotated files, and then another one.
+    Other(Vec<Part>, File),
 }
 
 impl Reader {
@@ -169,9 +170,10 @@ impl Reader {
                 Next::MoreOfThis
             } else if replaced {
                 // A slow reader may be more than one rotation behind.
-                Next::Other(successor(path, inode(&old))?.unwrap_or(new))
+                let Later { parts, last } = later_parts(path, &old)?;
+                Next::Other(parts, last.unwrap_or(new))
             } else if found.len() < position {
-                Next::Other(new)
+                Next::Other(Vec::new(), new)
             } else {
                 Next::Nothing
             })
@@ -187,7 +189,8 @@ impl Reader {
             }
             Next::Nothing | Next::Removed => Ok(None),
             Next::MoreOfThis => Ok(Some(Vec::new())),
-            Next::Other(file) => {
+            Next::Other(parts, file) => {
+                self.earlier = parts.into();
                 self.file = Arc::new(file);
                 self.position = 0;
                 Ok(Some(self.text.restart()))

@@ -1,6 +1,6 @@
 //! The rotated files of a log: `0.log.20261118-134200`, and `0.log.20261118-120000.gz` once it is compressed.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -73,18 +73,32 @@ fn list(log: &Path) -> io::Result<Vec<(RotatedName, PathBuf)>> {
     Ok(rotated.into_iter().map(|one| (one.clone(), directory.join(one.file_name(name)))).collect())
 }
 
-/// The rotated file that was written right after the one of this inode; none if that is not there, or the last one.
-pub(super) fn successor(log: &Path, of: (u64, u64)) -> io::Result<Option<File>> {
-    let mut is_next = false;
-    for (_, path) in list(log)?.into_iter().filter(|(name, _)| !name.compressed) {
-        let Some(file) = opened(&path)? else { continue };
-        if is_next {
-            return Ok(Some(file));
-        }
+/// The rotated files that were written after another one.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    /// Whole files, the oldest first.
+    pub(super) parts: Vec<Part>,
+    /// The newest, if the runtime may still write its last lines.
+    pub(super) last: Option<File>,
+}
+
+/// The rotated files that were written after a file of the log that is open, and perhaps compressed or removed by now. A
+/// compressed file has the time of its last line, which tells it from later ones.
+pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
+    let (mut files, mut is_found) = (Vec::new(), false);
+    for (name, path) in list(log)? {
+        let Some((file, compressed)) = open_rotated(&name, &path)? else { continue };
         let found = file.metadata()?;
-        is_next = (found.dev(), found.ino()) == of;
+        if (found.dev(), found.ino()) == (open.dev(), open.ino()) {
+            files.clear();
+            is_found = true;
+        } else if is_found || modified(&found) > modified(open) {
+            files.push((file, compressed));
+        }
     }
-    Ok(None)
+    let last = files.pop_if(|(_, compressed)| !*compressed).map(|(file, _)| file);
+    let parts = files.into_iter().map(|(file, compressed)| Part::whole(file, compressed));
+    Ok(Later { parts: parts.collect::<io::Result<_>>()?, last })
 }
 
 /// Opens a file that may be gone by now: the oldest is removed when another one is rotated.
@@ -94,6 +108,17 @@ fn opened(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a rotated file, and says whether it is compressed: it may have been since it was listed.
+fn open_rotated(name: &RotatedName, path: &Path) -> io::Result<Option<(File, bool)>> {
+    let file = opened(path)?;
+    if file.is_some() || name.compressed {
+        return Ok(file.map(|file| (file, name.compressed)));
+    }
+    let mut gzip = path.as_os_str().to_owned();
+    gzip.push(COMPRESSED);
+    Ok(opened(Path::new(&gzip))?.map(|file| (file, true)))
 }
 
 /// A part of a log: some bytes of a rotated file.
@@ -199,8 +224,8 @@ pub(super) fn earlier_parts(
         if lines == Some(0) {
             break;
         }
-        let file = match opened(&path) {
-            Ok(Some(file)) => file,
+        let (file, compressed) = match open_rotated(&name, &path) {
+            Ok(Some(opened)) => opened,
             Ok(None) => continue,
             Err(_) => break,
         };
@@ -212,9 +237,9 @@ pub(super) fn earlier_parts(
             break;
         }
         match &mut lines {
-            None => parts.push(Part::whole(file, name.compressed)?),
+            None => parts.push(Part::whole(file, compressed)?),
             Some(lines) => {
-                let Ok((part, count)) = Part::last(file, name.compressed, *lines) else { break };
+                let Ok((part, count)) = Part::last(file, compressed, *lines) else { break };
                 parts.push(part);
                 *lines -= count;
             }
@@ -225,7 +250,7 @@ pub(super) fn earlier_parts(
 }
 
 /// The last change of a file. One that cannot be written as a time is as new as can be.
-fn modified(file: &std::fs::Metadata) -> Timestamp {
+fn modified(file: &Metadata) -> Timestamp {
     let nanoseconds = i32::try_from(file.mtime_nsec()).unwrap_or(0);
     Timestamp::new(file.mtime(), nanoseconds).unwrap_or(Timestamp::MAX)
 }
@@ -258,6 +283,20 @@ mod tests {
         let expected =
             ["0.log.20261117-000000.gz", "0.log.20261118-120000.gz", "0.log.20261118-134200"];
         assert_eq!(names(&all), expected);
+    }
+
+    #[test]
+    fn file_that_was_compressed_since_it_was_listed_is_opened_as_a_gzip() {
+        let root = tempfile::tempdir().unwrap();
+        let log = root.path().join("ns_pod_uid/main/0.log");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        let name = RotatedName { time: "20261118-134200".to_owned(), compressed: false };
+        let path = log.with_file_name(name.file_name("0.log"));
+        assert!(open_rotated(&name, &path).unwrap().is_none());
+        std::fs::write(log.with_file_name("0.log.20261118-134200.gz"), "gzip").unwrap();
+        assert!(open_rotated(&name, &path).unwrap().unwrap().1);
+        std::fs::write(&path, "plain").unwrap();
+        assert!(!open_rotated(&name, &path).unwrap().unwrap().1);
     }
 
     #[test]

@@ -195,7 +195,8 @@ pub trait HostFiles: Debug + Send + Sync {
 
     /// Removes what the verdict names, which must lie in `root` itself: a directory with all that is
     /// in it, or a link but never what it leads to. A container's log lies two directories further
-    /// down, by its pod and its container; its rotated parts go with it. A volume lies three directories
+    /// down, by its pod and its container; its rotated parts go with it. One rotated file alone goes only if it is
+    /// named as one. A volume lies three directories
     /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all that is
     /// in it is [known](crate::pod_directory::PodEntry); otherwise all of it stays, and the error names what is
     /// not. What is not there is no error;

@@ -180,6 +180,7 @@ impl Node {
             pod_http: web(&self.outside.pod_web, Asked::PodWeb),
             probes: Arc::<MemoryProbes>::default(),
             logs: looks(),
+            log_files: None,
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
             journal,

@@ -23,7 +23,8 @@ use changes::{
 use of_pods::{
     a_file_is_made_empty_with_its_mode_and_only_once, a_file_is_not_made_outside_its_root,
     a_log_is_removed_with_its_rotated_parts_and_no_other, no_link_is_followed_to_the_end_of_a_file,
-    the_directory_of_a_pod_is_removed_with_what_is_in_it, the_end_of_a_file_is_read,
+    one_rotated_file_is_removed_alone, the_directory_of_a_pod_is_removed_with_what_is_in_it,
+    the_end_of_a_file_is_read,
 };
 use written::{
     a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
@@ -122,6 +123,7 @@ cases! {
     the_end_of_a_file_is_read
     no_link_is_followed_to_the_end_of_a_file
     a_log_is_removed_with_its_rotated_parts_and_no_other
+    one_rotated_file_is_removed_alone
     the_directory_of_a_pod_is_removed_with_what_is_in_it
     an_overwritten_file_stays_the_same_file
     only_files_are_overwritten

@@ -25,6 +25,7 @@ enum Kind {
     Pod,
     Volume,
     Log,
+    RotatedLog,
     Link,
 }
 
@@ -36,6 +37,7 @@ impl<'a> Removal<'a> {
             Subject::PodDirectory(path) => (path, Kind::Pod),
             Subject::Volume(path) => (path, Kind::Volume),
             Subject::ContainerLog(path) => (path, Kind::Log),
+            Subject::RotatedLog(path) => (path, Kind::RotatedLog),
             Subject::LogLink(path) => (path, Kind::Link),
             _ => return None,
         };
@@ -47,6 +49,9 @@ impl<'a> Removal<'a> {
             (self.path, |node: &Node| matches!(node, Node::Directory { .. }));
         if self.kind == Kind::Log {
             return Ok(tree.remove_log(root, path)?);
+        }
+        if self.kind == Kind::RotatedLog {
+            return Ok(tree.remove_rotated_log(root, path)?);
         }
         let root = match self.kind {
             Kind::Volume => &volume_root(root, path)?,

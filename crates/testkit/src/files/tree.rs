@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use model::ports::files::{FileKind, FileVersion, Found, Heard, Removed, draft_of};
+use model::rotated_log::is_rotated_name;
 use tokio::sync::mpsc;
 
 use super::mounts::MemoryMount;
@@ -52,6 +53,10 @@ pub(crate) struct Tree {
     pub(crate) no_watches: Option<ErrorKind>,
     /// Whether changes are told to nobody.
     pub(crate) deaf: bool,
+    /// How often sizes of log files were looked at.
+    pub(crate) log_looks: usize,
+    /// Whether there is no room for compressed logs.
+    pub(crate) is_full: bool,
     changes: u64,
     /// Who listens to which directory.
     listeners: Vec<(PathBuf, mpsc::UnboundedSender<Heard>)>,
@@ -76,6 +81,8 @@ impl Tree {
             reads: BTreeMap::new(),
             no_watches: None,
             deaf: false,
+            log_looks: 0,
+            is_full: false,
             changes: 0,
             listeners: Vec::new(),
         };
@@ -449,6 +456,34 @@ impl Tree {
             self.prune(&log);
         }
         Ok(removed)
+    }
+
+    /// Removes one rotated file of a container's log, two directories below the root.
+    pub(crate) fn remove_rotated_log(
+        &mut self,
+        root: &Path,
+        path: &Path,
+    ) -> Result<Removed, ErrorKind> {
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        let below = path.strip_prefix(root).map_err(|_| ErrorKind::InvalidInput)?;
+        let name = below.file_name().ok_or(ErrorKind::InvalidInput)?;
+        if below.components().count() != 3 || !name.to_str().is_some_and(is_rotated_name) {
+            return Err(ErrorKind::InvalidInput);
+        }
+        let directory = match self.beneath(root, below.parent().expect("it has three parts")) {
+            Err(ErrorKind::NotFound) => return Ok(Removed::Before),
+            found => found?,
+        };
+        let file = directory.join(name);
+        match self.at(&file) {
+            None => return Ok(Removed::Before),
+            Some(Node::Directory { .. }) => return Err(ErrorKind::InvalidInput),
+            Some(_) => {}
+        }
+        self.prune(&file);
+        Ok(Removed::Now)
     }
 
     /// A path below a root that is made of plain names and goes through no link, free of links.

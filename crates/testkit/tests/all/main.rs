@@ -6,6 +6,7 @@ mod faults;
 mod files;
 mod http;
 mod lists;
+mod log_files;
 mod outside;
 mod runtime;
 mod segments;

@@ -33,6 +33,20 @@ const RULES: &[(&str, &str)] = &[
         "sandbox-older",
         "sandbox {position} of {instances} of its pod, counted from the newest, and only that one is needed",
     ),
+    (
+        "log-max-files",
+        "{files#file} of {bytes} since {since}: {maxFiles} files of its log may stay, the live one included",
+    ),
+    (
+        "log-max-files",
+        "{maxFiles} files of its log may stay, the live one included; it had {bytes}",
+    ),
+    (
+        "pod-log-limit",
+        "{files#file} of {bytes} since {since}: the logs of its pod may take {maxBytesPerPod} bytes",
+    ),
+    ("pod-log-limit", "the logs of its pod may take {maxBytesPerPod} bytes; it had {bytes}"),
+    ("rotation-leftover", "an agent that was killed while it compressed the log left it"),
     ("dangling-link", "the log that the link leads to is gone (container: {container})"),
     ("restart-all-containers", "all containers of its pod start again"),
     ("never-started", "it was made and never started"),

@@ -90,6 +90,30 @@ pub(super) async fn a_log_is_removed_with_its_rotated_parts_and_no_other(
     Ok(())
 }
 
+pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    files.create_directory(&root, Path::new("pod/main"), 0o755).await?;
+    let directory = root.join("pod/main");
+    let rotated =
+        ["1.log.20260101-000000", "1.log.20260101-000001.gz", "1.log.20260101-000002.tmp"];
+    for name in rotated.into_iter().chain(["1.log", "1.log.notes"]) {
+        world.write(&directory.join(name), b"text");
+    }
+    for name in rotated {
+        let verdict = removal(Subject::RotatedLog(directory.join(name)));
+        ensure!(files.remove(&root, &verdict).await? == Removed::Now, "{name}");
+        ensure!(files.remove(&root, &verdict).await? == Removed::Before, "{name}");
+    }
+    ensure!(files.list(&directory).await? == ["1.log", "1.log.notes"]);
+    let elsewhere = root.join("pod/main/../main/1.log.20260101-000000");
+    let shallow = root.join("1.log.20260101-000000");
+    for path in [directory.join("1.log"), directory.join("1.log.notes"), elsewhere, shallow] {
+        let verdict = removal(Subject::RotatedLog(path.clone()));
+        refused(files.remove(&root, &verdict).await, &path)?;
+    }
+    Ok(())
+}
+
 pub(super) async fn the_directory_of_a_pod_is_removed_with_what_is_in_it(
     world: &dyn World,
 ) -> Result<()> {

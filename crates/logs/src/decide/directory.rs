@@ -1,0 +1,145 @@
+//! The files of a log: which go, which is compressed, and what the next one is named.
+
+use jiff::ToSpan as _;
+use jiff::civil::DateTime;
+use model::ports::log_files::LogFile;
+use model::rotated_log::{LogFileKind, RotatedName};
+
+/// A rotated file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RotatedFile {
+    /// Its name, behind that of its log.
+    pub name: RotatedName,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// A file that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deletion {
+    /// Its name.
+    pub file: String,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Why it goes.
+    pub reason: Reason,
+}
+
+/// Why a file of a log goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A compression that was killed left it: a draft, or a file that is compressed by now.
+    Leftover,
+    /// There are more rotated files than `containerLogMaxFiles` allows.
+    MaxFiles,
+    /// The logs of the pod take more than `logs.maxBytesPerPod`.
+    PodLimit,
+}
+
+impl Reason {
+    /// The rule in verdicts.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Leftover => "rotation-leftover",
+            Self::MaxFiles => "log-max-files",
+            Self::PodLimit => "pod-log-limit",
+        }
+    }
+}
+
+/// The files of a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogDirectory {
+    /// The size of the live file, if it is there.
+    pub live: Option<u64>,
+    /// Rotated files, the oldest first.
+    pub rotated: Vec<RotatedFile>,
+    /// What a killed agent left.
+    pub leftovers: Vec<Deletion>,
+    /// Bytes of the draft of the file that is just being compressed.
+    pub draft: u64,
+    /// Other files in the directory: logs of earlier instances.
+    pub others: Vec<LogFile>,
+}
+
+impl LogDirectory {
+    /// Sorts the files of a directory. `compressing` is the rotated file that is just being compressed.
+    pub fn read(log: &str, files: Vec<LogFile>, compressing: Option<RotatedName>) -> Self {
+        let mut this = Self::default();
+        let draft =
+            compressing.map(|name| model::rotated_log::unfinished_name(&name.file_name(log)));
+        for file in files {
+            match LogFileKind::of(log, &file.name) {
+                LogFileKind::Live => this.live = Some(file.size),
+                LogFileKind::Rotated(name) => {
+                    this.rotated.push(RotatedFile { name, size: file.size });
+                }
+                LogFileKind::Unfinished if draft.as_ref() == Some(&file.name) => {
+                    this.draft = file.size;
+                }
+                LogFileKind::Unfinished => this.leftovers.push(leftover(file.name, file.size)),
+                LogFileKind::Other => this.others.push(file),
+            }
+        }
+        this.rotated.sort_by_key(|file| file.name);
+        let mut doubled = Vec::new();
+        for pair in this.rotated.windows(2) {
+            // The plain file sorts first. Its gzip is whole: only a whole one has that name.
+            if pair[0].name.time == pair[1].name.time {
+                doubled.push(pair[0]);
+            }
+        }
+        this.rotated.retain(|file| !doubled.contains(file));
+        let doubled = doubled.iter().filter(|file| Some(file.name) != compressing);
+        this.leftovers.extend(doubled.map(|file| leftover(file.name.file_name(log), file.size)));
+        this
+    }
+
+    /// What goes so that a live file and `max_files - 1` rotated ones stay; the oldest of these goes first, the newest
+    /// never.
+    pub fn surplus(&self, log: &str, max_files: usize) -> Vec<Deletion> {
+        let kept = max_files.saturating_sub(1).max(1);
+        let oldest = self.rotated.len().saturating_sub(kept);
+        let oldest = self.rotated[..oldest].iter().map(|file| Deletion {
+            file: file.name.file_name(log),
+            size: file.size,
+            reason: Reason::MaxFiles,
+        });
+        self.leftovers.iter().cloned().chain(oldest).collect()
+    }
+
+    /// The file that is compressed next: the newest plain one but the last rotated, which readers may still read and
+    /// the runtime may still write.
+    pub fn compressible(&self) -> Option<RotatedName> {
+        let (_, older) = self.rotated.split_last()?;
+        older.iter().rev().find(|file| !file.name.compressed).map(|file| file.name)
+    }
+
+    /// The name under which the live file is rotated: the time, or later if a file has that or a later one. So the
+    /// order of names is that of rotation, even if clocks are set back.
+    pub fn next_name(&self, now: DateTime) -> RotatedName {
+        let now = now.with().subsec_nanosecond(0).build().unwrap_or(now);
+        let newest = self.rotated.last().map(|file| file.name.time.saturating_add(1.second()));
+        RotatedName::plain(newest.map_or(now, |newest| newest.max(now)))
+    }
+
+    /// What all rotated files have.
+    pub fn rotated_bytes(&self) -> u64 {
+        self.rotated.iter().map(|file| file.size).sum()
+    }
+
+    /// What files beside the log and its rotated ones have.
+    pub fn other_bytes(&self) -> u64 {
+        let leftovers: u64 = self.leftovers.iter().map(|file| file.size).sum();
+        let others: u64 = self.others.iter().map(|file| file.size).sum();
+        leftovers + others + self.draft
+    }
+}
+
+fn leftover(file: String, size: u64) -> Deletion {
+    Deletion { file, size, reason: Reason::Leftover }
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

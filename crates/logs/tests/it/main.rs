@@ -1,0 +1,6 @@
+//! Rotation of logs in memory, on a paused clock.
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
+
+mod harness;
+mod rotation;
+mod trouble;

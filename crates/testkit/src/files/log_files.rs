@@ -1,0 +1,175 @@
+//! Log files in memory.
+
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path};
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use model::ports::files::FileError;
+use model::ports::log_files::{Cancel, LogFile, LogFiles, Written};
+use model::rotated_log::compressed_name;
+use tokio::sync::oneshot;
+
+use super::tree::{Node, Tree};
+use super::{MemoryFiles, failed};
+
+/// What a file begins with that stands for a gzip.
+const GZIP: &[u8] = b"gzip:";
+
+/// How many names of a log's path come from a pod.
+const NAMES_OF_A_LOG: usize = 3;
+
+/// A file of a log that was found.
+struct Found {
+    content: Vec<u8>,
+    mode: u32,
+}
+
+impl MemoryFiles {
+    /// The inode of a file: what has it open writes there, whatever its name is by then.
+    pub fn inode(&self, path: impl AsRef<Path>) -> Option<u64> {
+        self.tree().placed(path.as_ref()).map(|placed| placed.inode)
+    }
+
+    /// Appends to the file of an inode; a file that was removed takes nothing. Watches of the file fire.
+    pub fn append(&self, inode: u64, text: &[u8]) {
+        let mut tree = self.tree();
+        let placed = tree.nodes.values_mut().find(|placed| placed.inode == inode);
+        if let Some(Node::File { content, .. }) = placed.map(|placed| &mut placed.node) {
+            content.extend_from_slice(text);
+        }
+        drop(tree);
+        let watches = &mut *self.log_watches();
+        for (_, watch) in watches.extract_if(.., |(watched, _)| *watched == inode) {
+            // Its receiver may be gone.
+            watch.send(()).ok();
+        }
+    }
+
+    /// The names in a directory, in order; none if it is not there.
+    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+        self.tree().list(directory.as_ref()).unwrap_or_default()
+    }
+
+    /// How many logs are watched for a write.
+    pub fn watched_logs(&self) -> usize {
+        let mut watches = self.log_watches();
+        watches.retain(|(_, watch)| !watch.is_closed());
+        watches.len()
+    }
+
+    /// How often sizes of log files were looked at.
+    pub fn log_looks(&self) -> usize {
+        self.tree().log_looks
+    }
+
+    /// The text of a file that was compressed; `None` if it was not.
+    pub fn unzipped(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.content(path)?.strip_prefix(GZIP).map(<[u8]>::to_vec)
+    }
+
+    /// Makes compressions fail, as on a full disk, or work again.
+    pub fn fill_disk(&self, is_full: bool) {
+        self.tree().is_full = is_full;
+    }
+}
+
+fn error(operation: &'static str, path: &Path, kind: ErrorKind) -> FileError {
+    FileError { operation, path: path.to_owned(), source: io::Error::from(kind) }
+}
+
+/// A regular file of a log, reached through no link.
+fn found(tree: &Tree, file: &Path) -> Result<Found, ErrorKind> {
+    if let Some(kind) = tree.broken.get(file) {
+        return Err(*kind);
+    }
+    let root = file.ancestors().nth(NAMES_OF_A_LOG).ok_or(ErrorKind::InvalidInput)?;
+    let below = file.strip_prefix(root).map_err(|_| ErrorKind::InvalidInput)?;
+    if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(ErrorKind::InvalidInput);
+    }
+    match tree.at(&tree.beneath(root, below)?) {
+        Some(Node::File { content, mode }) => Ok(Found { content: content.clone(), mode: *mode }),
+        Some(_) => Err(ErrorKind::InvalidInput),
+        None => Err(ErrorKind::NotFound),
+    }
+}
+
+#[async_trait]
+impl LogFiles for MemoryFiles {
+    async fn size(&self, file: &Path) -> Result<u64, FileError> {
+        let mut tree = self.tree();
+        tree.log_looks += 1;
+        let found = found(&tree, file).map_err(failed("look at the log", file))?;
+        Ok(found.content.len() as u64)
+    }
+
+    async fn list(&self, log: &Path) -> Result<Vec<LogFile>, FileError> {
+        let tree = self.tree();
+        let directory = log.parent().ok_or_else(|| error("list", log, ErrorKind::InvalidInput))?;
+        let names = tree.list(directory).map_err(failed("list the files of the log", log))?;
+        let files = names.into_iter().filter_map(|name| match tree.at(&directory.join(&name)) {
+            Some(Node::File { content, .. }) => Some(LogFile { size: content.len() as u64, name }),
+            _ => None,
+        });
+        Ok(files.collect())
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError> {
+        let mut tree = self.tree();
+        let failed = |kind| error("rename the log", from, kind);
+        found(&tree, from).map_err(failed)?;
+        if from.parent() != to.parent() {
+            return Err(failed(ErrorKind::InvalidInput));
+        }
+        if tree.at(to).is_some() {
+            return Err(failed(ErrorKind::AlreadyExists));
+        }
+        tree.rename(from, to);
+        Ok(())
+    }
+
+    async fn compress(&self, file: &Path, cancel: &Cancel) -> Result<u64, FileError> {
+        let failed = |kind| error("compress the rotated log", file, kind);
+        // A caller can cancel it here.
+        tokio::task::yield_now().await;
+        let mut tree = self.tree();
+        let Found { content, mode } = found(&tree, file).map_err(failed)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let gzip = file.with_file_name(compressed_name(&name));
+        if cancel.is_cancelled() {
+            return Err(failed(ErrorKind::Interrupted));
+        }
+        if tree.is_full {
+            return Err(failed(ErrorKind::StorageFull));
+        }
+        if tree.at(&gzip).is_some() {
+            return Err(failed(ErrorKind::AlreadyExists));
+        }
+        let content = [GZIP, &content].concat();
+        let size = content.len() as u64;
+        tree.insert(&gzip, Node::File { content, mode });
+        tree.prune(file);
+        Ok(size)
+    }
+
+    async fn watch(&self, log: &Path) -> Result<Written, FileError> {
+        let tree = self.tree();
+        found(&tree, log).map_err(failed("watch", log))?;
+        if let Some(kind) = tree.no_watches {
+            return Err(error("watch", log, kind));
+        }
+        let inode = tree.placed(log).map(|placed| placed.inode).unwrap_or_default();
+        drop(tree);
+        let (sender, written) = oneshot::channel();
+        self.log_watches().push((inode, sender));
+        Ok(written.map(drop).boxed())
+    }
+
+    fn local_time(&self, at: Timestamp) -> DateTime {
+        at.to_zoned(TimeZone::UTC).datetime()
+    }
+}

@@ -1,0 +1,124 @@
+//! A container that writes its log as fast as 20 MB/s, and checks of what is kept of it.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use testbed::wait;
+
+use crate::node::{NODE_NAME, Node, PATIENCE};
+
+const UID: &str = "0c6e5f5e-0000-4000-8000-000000000020";
+/// Lines a second.
+const RATE: u64 = 20_000;
+/// Bytes of a line. The runtime puts some 45 before them.
+const LINE: u64 = 1000;
+/// `containerLogMaxSize`.
+const LIMIT: u64 = 10 << 20;
+/// `containerLogMaxFiles`.
+const FILES: usize = 5;
+/// What is written in 1.2 s. A writer that was held up for a moment catches up, so this is a quarter more.
+const SLACK: u64 = RATE * (LINE + 45) * 12 / 10 * 5 / 4;
+/// The pause between two checks of sizes.
+const CHECK: Duration = Duration::from_millis(200);
+
+/// A file of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// The manifest of a writer that ends after this time.
+pub fn manifest(time: Duration) -> String {
+    let lines = RATE * time.as_secs();
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: writer, uid: {UID}}}\nspec:\n  \
+         restartPolicy: Never\n  terminationGracePeriodSeconds: 1\n  containers:\n  \
+         - name: main\n    image: ferrolet.test/workload:1\n    \
+         args: [logs, --rate, \"{RATE}\", --size, \"{LINE}\", --count, \"{lines}\"]\n"
+    )
+}
+
+/// The writer's pod on a node.
+#[derive(Debug)]
+pub struct LogWriter<'a> {
+    node: &'a Node,
+    lines: u64,
+}
+
+impl<'a> LogWriter<'a> {
+    /// Starts a writer that ends after this time.
+    pub fn start(node: &'a Node, time: Duration) -> Result<Self> {
+        node.write_manifest("writer.yaml", &manifest(time))?;
+        Ok(Self::of(node, time))
+    }
+
+    /// A writer that was started.
+    pub fn of(node: &'a Node, time: Duration) -> Self {
+        Self { node, lines: RATE * time.as_secs() }
+    }
+
+    /// The files of its log.
+    pub fn files(&self) -> Result<Vec<File>> {
+        let directory = format!("/var/log/pods/default_writer-{NODE_NAME}_{UID}/main");
+        // A file may go between the list and the look.
+        let script = format!("cd {directory} 2>/dev/null && stat -c '%s %n' * 2>/dev/null; true");
+        let listed = self.node.run("/bin/sh", &["-c", &script])?;
+        let files = listed.lines().map(|line| {
+            let (size, name) = line.split_once(' ').context("a size and a name")?;
+            Ok(File { name: name.to_owned(), size: size.parse().context("a size")? })
+        });
+        files.collect()
+    }
+
+    /// Waits until it has ended. Until then, checks that files stay within the promised sizes.
+    pub fn check_until_it_ends(&self) -> Result<()> {
+        while !self.has_ended() {
+            let files = self.files()?;
+            let live = files.iter().find(|file| file.name == "0.log").map_or(0, |file| file.size);
+            ensure!(live <= LIMIT + SLACK, "the live file has {live} bytes: {files:?}");
+            let all: u64 = files.iter().map(|file| file.size).sum();
+            ensure!(all <= FILES as u64 * (LIMIT + SLACK), "{all} bytes: {files:?}");
+            // One more between a rotation and the removal of the oldest, and one that is being compressed.
+            ensure!(files.len() <= FILES + 2, "{files:?}");
+            thread::sleep(CHECK);
+        }
+        Ok(())
+    }
+
+    /// Waits until it has ended.
+    pub fn wait_until_it_ends(&self) -> Result<()> {
+        let patience = Duration::from_secs(self.lines / RATE) + PATIENCE;
+        wait::until("the writer ends", patience, || {
+            Ok(if self.has_ended() { Ok(()) } else { Err("it runs".to_owned()) })
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        let log = self.node.agent_log();
+        log.lines().any(|line| line.contains("pod has ended") && line.contains("writer"))
+    }
+
+    /// Checks that the log, as the agent reads it, is the last lines without a gap, and most of what may be kept.
+    pub fn check_lines(&self) -> Result<()> {
+        let text = self.node.ask(&["logs", "writer"])?;
+        let numbers = text.lines().map(|line| {
+            let number = line.split(' ').next().unwrap_or_default();
+            number.parse::<u64>().with_context(|| format!("{:.40}", line))
+        });
+        let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
+        let first = *numbers.first().context("there are lines")?;
+        for (number, expected) in numbers.iter().zip(first..) {
+            ensure!(*number == expected, "line {number} follows {}", expected.saturating_sub(1));
+        }
+        let last = numbers.last().copied();
+        ensure!(last == Some(self.lines - 1), "the last line is {last:?} of {}", self.lines);
+        let kept = numbers.len() as u64 * LINE;
+        let least = (FILES as u64 - 1) * LIMIT * 9 / 10;
+        ensure!(kept >= least, "{kept} bytes are kept: {:?}", self.files()?);
+        Ok(())
+    }
+}
