@@ -37,6 +37,7 @@ mod runtime_classes;
 mod services;
 mod storage;
 mod token_file;
+mod trust_bundles;
 mod urls;
 mod ways;
 

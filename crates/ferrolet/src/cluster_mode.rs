@@ -21,7 +21,7 @@ use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::objects::{
-    ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
+    ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests, TrustBundleFeed,
 };
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
@@ -68,6 +68,8 @@ pub struct ClusterPorts {
     pub objects: Arc<dyn ObjectReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
+    /// Trust bundles.
+    pub trust_bundles: Arc<dyn TrustBundleFeed>,
     /// Claims and persistent volumes.
     pub storage: Arc<dyn StorageReads>,
     /// Services.
@@ -105,6 +107,7 @@ pub(crate) async fn connect(
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
+        trust_bundles: Arc::clone(&cluster) as _,
         storage: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,

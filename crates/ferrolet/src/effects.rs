@@ -36,6 +36,8 @@ const FIELDS: &[&str] = &[
     "failCgroupV1",
     "failSwapOn",
     "featureGates.ChangeContainerStatusOnKubeletRestart",
+    "featureGates.ClusterTrustBundle",
+    "featureGates.ClusterTrustBundleProjection",
     "featureGates.ContainerRestartRules",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",

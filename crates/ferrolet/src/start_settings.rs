@@ -85,6 +85,7 @@ impl Settings {
             healthz: inputs.healthz,
             own_node: inputs.own_node.clone(),
             objects: objects::Settings::of(config),
+            trust_bundles: gates.enabled("ClusterTrustBundleProjection"),
         }
     }
 }

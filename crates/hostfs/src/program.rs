@@ -101,6 +101,16 @@ mod tests {
         tokio::time::timeout(Duration::from_mins(1), gone).await.unwrap();
     }
 
+    // behaviour: VOL-59
+    #[tokio::test]
+    async fn program_inherits_no_file_of_the_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let _open = std::fs::File::open(directory.path()).unwrap();
+        // The shell's own glob opens no file while it is expanded into arguments of echo.
+        let listed = shell("cd /proc/$$/fd && echo * >&2", "", Duration::from_mins(1)).await;
+        assert_eq!(listed, Some((Some(0), "0 1 2\n".to_owned())));
+    }
+
     #[tokio::test]
     async fn a_program_that_is_not_there_is_an_error() {
         let minute = Duration::from_mins(1);

@@ -40,8 +40,10 @@ mod store_tests;
 mod tokens;
 #[cfg(test)]
 mod tokens_tests;
+mod trust_bundles;
 mod watches;
 
 pub use directory::{RuntimeClasses, Services};
 pub use store::{ObjectStore, Settings};
 pub use tokens::{TokenError, TokenStore};
+pub use trust_bundles::{NotSynced, TrustBundles};

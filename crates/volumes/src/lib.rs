@@ -28,4 +28,4 @@ mod unmounter;
 
 pub use manager::{ManagerParts, UnmountError, VolumeManager};
 pub use metrics::Metrics;
-pub use mounter::{NodeFacts, PodTokens};
+pub use mounter::{ClusterTrustBundles, NodeFacts, PodTokens};

@@ -35,6 +35,9 @@ async fn steps(
     if matches!(id.plugin, Plugin::HostPath | Plugin::Image) {
         return Ok(());
     }
+    if id.plugin == Plugin::Local {
+        host.unmap_device(&layout.device_places(uid, id)).await?;
+    }
     let place = layout.volume(uid, id);
     host.unmount(&place).await?;
     if id.plugin == Plugin::Local {

@@ -122,6 +122,8 @@ pub struct Settings {
     pub own_node: Option<node::Settings>,
     /// How the objects that pods refer to are read.
     pub objects: objects::Settings,
+    /// Whether volumes can have the certificates of cluster trust bundles.
+    pub trust_bundles: bool,
 }
 
 impl Settings {
@@ -152,6 +154,7 @@ impl Settings {
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),
+            trust_bundles: false,
         }
     }
 

@@ -7,11 +7,13 @@ use async_trait::async_trait;
 use model::cluster::Version;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest,
+    TokenRequest, TrustBundleRecord,
 };
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::objects::{Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
+use model::ports::objects::{
+    Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests, TrustBundleFeed,
+};
 
 use super::feed::follow;
 use super::{Ask, History, MemoryCluster, State};
@@ -27,6 +29,7 @@ pub(super) struct Objects {
     tokens: u32,
     services: History<Change<ServiceRecord, ServiceName>>,
     classes: History<Change<RuntimeClassRecord, String>>,
+    trust_bundles: History<Change<TrustBundleRecord, String>>,
 }
 
 impl Objects {
@@ -115,6 +118,12 @@ impl MemoryCluster {
         self.shared.change(|state| state.objects.services.changes.push(Change::Gone(name)));
     }
 
+    /// Puts a trust bundle there.
+    pub fn put_trust_bundle(&self, bundle: TrustBundleRecord) {
+        let change = Change::Applied(bundle);
+        self.shared.change(|state| state.objects.trust_bundles.changes.push(change));
+    }
+
     /// Puts a runtime class there.
     pub fn put_runtime_class(&self, name: &str, handler: &str) {
         let class = RuntimeClassRecord { name: name.to_owned(), handler: handler.to_owned() };
@@ -174,5 +183,13 @@ impl RuntimeClassFeed for MemoryCluster {
     async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>) {
         self.shared.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
         follow(self, |state| &mut state.objects.classes, |one| one.name.clone(), sink).await;
+    }
+}
+
+#[async_trait]
+impl TrustBundleFeed for MemoryCluster {
+    async fn follow_trust_bundles(&self, sink: &dyn Sink<TrustBundleRecord, String>) {
+        self.shared.change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
+        follow(self, |state| &mut state.objects.trust_bundles, |one| one.name.clone(), sink).await;
     }
 }

@@ -8,6 +8,7 @@ mod keys;
 mod owner;
 mod paths;
 mod projected;
+mod trust_bundle;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest};
+use model::objects::{
+    DataObject, ObjectKey, ServiceAccountToken, TokenRequest, TrustBundleRecord,
+};
 use model::ports::objects::ObjectError;
 use model::volume::{Payload, PayloadFile};
 use podspec::resources::Amounts;
@@ -23,6 +26,7 @@ use podspec::view;
 
 pub use error::PayloadError;
 pub use owner::fs_user;
+pub use trust_bundle::TrustBundleError;
 
 use keys::Keys;
 
@@ -36,6 +40,9 @@ pub type Objects = BTreeMap<ObjectKey, Result<Arc<DataObject>, ObjectError>>;
 /// Tokens by request, as they were received, or the text of the error.
 pub type Tokens = BTreeMap<TokenRequest, Result<Arc<ServiceAccountToken>, Arc<str>>>;
 
+/// All trust bundles of the cluster, or the text of the error.
+pub type TrustBundles = Result<Arc<[TrustBundleRecord]>, Arc<str>>;
+
 /// What the files of a volume are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
@@ -45,6 +52,8 @@ pub struct Sources<'a> {
     pub objects: &'a Objects,
     /// The tokens of [`Needs::tokens`].
     pub tokens: &'a Tokens,
+    /// The trust bundles, if [`Needs::trust_bundles`].
+    pub trust_bundles: &'a TrustBundles,
     /// What pods can have of the node: the limits of containers without limits.
     pub allocatable: &'a Amounts,
 }
@@ -56,6 +65,8 @@ pub struct Needs {
     pub objects: Vec<ObjectKey>,
     /// Tokens of the pod's service account.
     pub tokens: Vec<TokenRequest>,
+    /// The trust bundles of the cluster.
+    pub trust_bundles: bool,
 }
 
 /// What must be read for a volume; nothing for one whose files the agent does not write.

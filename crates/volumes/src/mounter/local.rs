@@ -21,9 +21,8 @@ pub(super) async fn mount(
     let MountRequest { pod, spec, .. } = request;
     let VolumeSource::Local { path, .. } = &spec.source else { return Ok(()) };
     let (host, path) = (&parts.host, Path::new(path));
-    // The runtime passes a device on: nothing is mounted.
     if spec.is_block {
-        return Ok(host.check_host_path(path, HostPathKind::BlockDevice).await?);
+        return map_device(parts, uid, request, path).await;
     }
     let place = parts.layout.volume(uid, &spec.id);
     match host.check_host_path(path, HostPathKind::Directory).await {
@@ -48,6 +47,31 @@ pub(super) async fn mount(
             ownership::set(parts, pod, &place, &ownership).await?;
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Gives the pod a device, which the runtime passes on. The events are upstream's.
+async fn map_device(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    request: &MountRequest,
+    device: &Path,
+) -> Result<(), MountFailure> {
+    let MountRequest { pod, spec, .. } = request;
+    parts.host.check_host_path(device, HostPathKind::BlockDevice).await?;
+    let places = parts.layout.device_places(uid, &spec.id);
+    parts.host.map_device(device, &places).await?;
+    let name = view::pod_name(pod);
+    let parent = |place: Place| place.path().parent().map(Path::to_owned).unwrap_or_default();
+    for (field, path) in [("globalMapPath", places.map), ("volumeMapPath", places.link)] {
+        let message = format!(
+            "MapVolume.MapPodDevice succeeded for volume {:?} {field} {:?}",
+            spec.id.name,
+            parent(path)
+        );
+        let (uid, name) = (uid.clone(), name.clone());
+        parts.events.record(PodEvent::normal(uid, name, "SuccessfulMountVolume", message));
     }
     Ok(())
 }

@@ -9,12 +9,12 @@ use podspec::view;
 
 use super::keys::Keys;
 use super::owner::{fs_user, has_fs_group};
-use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file};
+use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file, trust_bundle};
 
 /// For how many seconds a token is requested that does not say.
 const TOKEN_SECONDS: i64 = 3600;
-/// The mode of a token whose owner is known, or whose group can read it.
-const TOKEN_MODE: i32 = 0o600;
+/// The mode of a token or trust bundle whose owner is known, or whose group can read it.
+const OWNED_MODE: i32 = 0o600;
 
 fn sources(volume: &ProjectedVolumeSource) -> impl Iterator<Item = &VolumeProjection> {
     volume.sources.iter().flatten()
@@ -30,6 +30,8 @@ pub(super) fn needs(pod: &Pod, volume: &ProjectedVolumeSource) -> Needs {
             needs.objects.push(ObjectKey::config_map(namespace, &map.name));
         } else if let Some(token) = &source.service_account_token {
             needs.tokens.push(token_request(pod, token));
+        } else if source.cluster_trust_bundle.is_some() {
+            needs.trust_bundles = true;
         }
     }
     needs
@@ -88,8 +90,10 @@ fn source_files(
         downward::files(fields.items.as_deref().unwrap_or_default(), default_mode, from)
     } else if let Some(token) = &source.service_account_token {
         Ok(vec![(token.path.clone(), token_file(token, default_mode, from)?)])
-    } else if source.cluster_trust_bundle.is_some() {
-        Err(PayloadError::TrustBundle)
+    } else if let Some(bundle) = &source.cluster_trust_bundle {
+        let pem = trust_bundle::pem(bundle, from.trust_bundles);
+        let pem = pem.map_err(PayloadError::TrustBundle)?;
+        Ok(vec![(bundle.path.clone(), owned_file(from.pod, pem.as_bytes(), default_mode))])
     } else if source.pod_certificate.is_some() {
         Err(PayloadError::PodCertificate)
     } else {
@@ -97,7 +101,6 @@ fn source_files(
     }
 }
 
-/// A token belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.
 fn token_file(
     token: &ServiceAccountTokenProjection,
     default_mode: i32,
@@ -105,8 +108,13 @@ fn token_file(
 ) -> Result<PayloadFile, PayloadError> {
     let received = from.tokens.get(&token_request(from.pod, token)).ok_or(PayloadError::NoToken)?;
     let received = received.as_ref().map_err(|error| PayloadError::Token(error.clone()))?;
-    let owner = fs_user(from.pod);
-    let is_owned = owner.is_some() || has_fs_group(from.pod);
-    let mode = if is_owned { TOKEN_MODE } else { default_mode };
-    Ok(PayloadFile { owner, ..file(received.token.as_bytes(), mode) })
+    Ok(owned_file(from.pod, received.token.as_bytes(), default_mode))
+}
+
+/// A file that belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.
+fn owned_file(pod: &Pod, content: &[u8], default_mode: i32) -> PayloadFile {
+    let owner = fs_user(pod);
+    let is_owned = owner.is_some() || has_fs_group(pod);
+    let mode = if is_owned { OWNED_MODE } else { default_mode };
+    PayloadFile { owner, ..file(content, mode) }
 }

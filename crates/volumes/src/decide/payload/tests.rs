@@ -47,6 +47,12 @@ fn token(text: &str) -> Arc<ServiceAccountToken> {
     Arc::new(ServiceAccountToken { token: text.to_owned(), expiration_seconds: 3600, expires })
 }
 
+fn trust_bundle() -> TrustBundleRecord {
+    let certificates = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n";
+    let (name, certificates) = ("roots".to_owned(), certificates.to_owned());
+    TrustBundleRecord { name, certificates, ..TrustBundleRecord::default() }
+}
+
 /// The files of a volume of a pod, whose tokens are `token`.
 fn made(pod: &Pod, source: &Value) -> Result<Payload, String> {
     let mut volume = source.clone();
@@ -60,7 +66,14 @@ fn made(pod: &Pod, source: &Value) -> Result<Payload, String> {
         (request, received)
     });
     let (objects, tokens, allocatable) = (objects(), tokens.collect(), allocatable());
-    let sources = Sources { pod, objects: &objects, tokens: &tokens, allocatable: &allocatable };
+    let trust_bundles = Ok(Arc::from([trust_bundle()]));
+    let sources = Sources {
+        pod,
+        objects: &objects,
+        tokens: &tokens,
+        trust_bundles: &trust_bundles,
+        allocatable: &allocatable,
+    };
     payload(&volume, &sources).map_err(|error| error.to_string())
 }
 
@@ -226,8 +239,8 @@ fn projected_sources_share_a_volume_and_the_last_wins() {
         ),
         (projected(&json!([{ "secret": { "name": "gone", "optional": true } }])), Ok(&[])),
         (
-            projected(&json!([{ "clusterTrustBundle": { "path": "x" } }])),
-            Err("ClusterTrustBundle projection is not supported in static kubelet mode"),
+            projected(&json!([{ "clusterTrustBundle": { "path": "x", "name": "roots" } }])),
+            Ok(&["x 640 -----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"]),
         ),
         (
             projected(&json!([{ "podCertificate": { "keyType": "ED25519", "signerName": "s" } }])),
