@@ -111,9 +111,11 @@ fn object_pods() -> Vec<VolumePod> {
         of("config", json!({ "configMap": { "name": "settings" } })),
         of("config-items", json!({ "configMap": { "name": "settings", "items": items } })),
         of("config-none", json!({ "configMap": { "name": "none", "optional": true } })),
-        of("config-mode", json!({ "configMap": { "name": "settings", "defaultMode": 0o400 } })).with(group()),
+        of("config-mode", json!({ "configMap": { "name": "settings", "defaultMode": 0o400 } }))
+            .with(group()),
         of("secret", json!({ "secret": { "secretName": "keys" } })),
-        of("secret-group", json!({ "secret": { "secretName": "keys", "defaultMode": 0o440 } })).with(group()),
+        of("secret-group", json!({ "secret": { "secretName": "keys", "defaultMode": 0o440 } }))
+            .with(group()),
     ]
 }
 
@@ -130,11 +132,13 @@ fn projected_pods() -> Vec<VolumePod> {
         { "downwardAPI": { "items": [{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }] } },
     ]);
     let projected = |sources: Value| json!({ "projected": { "sources": sources } });
-    let user = json!({ "securityContext": { "runAsUser": 1000 }, "automountServiceAccountToken": true });
+    let user =
+        json!({ "securityContext": { "runAsUser": 1000 }, "automountServiceAccountToken": true });
     vec![
         of("fields", json!({ "downwardAPI": { "items": fields } })),
         of("projected", projected(all)),
-        of("token", projected(json!([token]))).with(json!({ "automountServiceAccountToken": true })),
+        of("token", projected(json!([token])))
+            .with(json!({ "automountServiceAccountToken": true })),
         of("token-user", projected(json!([token]))).with(user),
     ]
 }
@@ -143,7 +147,8 @@ fn projected_pods() -> Vec<VolumePod> {
 fn part_pods() -> Vec<VolumePod> {
     let disk = json!({ "name": "disk", "emptyDir": {} });
     let config = json!({ "name": "config", "configMap": { "name": "settings" } });
-    let env = json!([{ "name": "POD", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }]);
+    let env =
+        json!([{ "name": "POD", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }]);
     let parts = json!([
         { "name": "disk", "mountPath": "/v", "subPath": "a/b" },
         { "name": "disk", "mountPath": "/own", "subPathExpr": "logs/$(POD)" },
@@ -172,11 +177,18 @@ impl ClusterNode {
     /// Makes the objects and directories that the pods need. Returns the directory of the node for [`volume_pods`].
     pub fn make_volume_sources(&self) -> Result<String> {
         let host = self.node().instance().dir().join("host").display().to_string();
-        let make = format!("mkdir -p {host}/kept {host}/local {host}/local-group && echo kept > {host}/kept/file");
+        let make = format!(
+            "mkdir -p {host}/kept {host}/local {host}/local-group && echo kept > {host}/kept/file"
+        );
         self.node().run("sh", &["-c", &make])?;
         let root = json!({ "data": { "ca.crt": "the root" } });
         for (resource, kind, name, data) in [
-            ("configmaps", "ConfigMap", "settings", json!({ "data": { "colour": "red", "size": "big" } })),
+            (
+                "configmaps",
+                "ConfigMap",
+                "settings",
+                json!({ "data": { "colour": "red", "size": "big" } }),
+            ),
             ("configmaps", "ConfigMap", "kube-root-ca.crt", root),
             ("secrets", "Secret", "keys", json!({ "stringData": { "key": "s3cret" } })),
         ] {
@@ -214,7 +226,9 @@ impl ClusterNode {
             "accessModes": ["ReadWriteOnce"], "capacity": amount, "claimRef": reference, "volumeMode": mode,
             "persistentVolumeReclaimPolicy": "Retain",
         });
-        for (kind, part) in source.as_object().into_iter().flatten().filter(|(kind, _)| *kind != "mode") {
+        for (kind, part) in
+            source.as_object().into_iter().flatten().filter(|(kind, _)| *kind != "mode")
+        {
             spec[kind] = part.clone();
             if kind == "local" {
                 // The API server wants to know which node has it.
@@ -261,7 +275,8 @@ impl ClusterNode {
     }
 
     fn uid(&self, pod: &str) -> Result<String> {
-        let found = self.api().get(&Self::pod_path(pod))?.with_context(|| format!("no pod {pod}"))?;
+        let found =
+            self.api().get(&Self::pod_path(pod))?.with_context(|| format!("no pod {pod}"))?;
         Ok(found["metadata"]["uid"].as_str().context("a pod has a uid")?.to_owned())
     }
 
@@ -271,7 +286,9 @@ impl ClusterNode {
         let uid = self.uid(pod)?;
         let own = self.node().root_dir().join("pods").join(&uid).display().to_string();
         let host = self.node().instance().dir().display().to_string();
-        let plain = |text: &str| without_moments(&text.replace(&own, "POD").replace(&uid, "UID").replace(&host, "NODE"));
+        let plain = |text: &str| {
+            without_moments(&text.replace(&own, "POD").replace(&uid, "UID").replace(&host, "NODE"))
+        };
         let find = format!(
             "cd {own} && for d in volumes volumeDevices plugins volume-subpaths; do \
              [ ! -e $d ] || find $d -printf '%p %y %m %U:%G %l\\n'; done"
@@ -290,7 +307,8 @@ impl ClusterNode {
             content.insert(plain(path), sum.to_owned());
         }
         let of_node = pod_mounts(self.node())?;
-        let of_node = of_node.iter().filter(|line| line.contains(&uid)).map(|line| mount(&plain(line)));
+        let of_node =
+            of_node.iter().filter(|line| line.contains(&uid)).map(|line| mount(&plain(line)));
         let files_of_container = ContainerFiles::of(self.node(), self.running(pod)?.pid);
         let table = files_of_container.table()?;
         let of_container = table.lines().map(|line| mount(&plain(line)));
@@ -312,7 +330,9 @@ impl ClusterNode {
         let mut all = vec![format!("container {} process {}", container.id, container.pid)];
         let of_node = pod_mounts(self.node())?;
         all.extend(of_node.into_iter().filter(|line| line.contains(&uid)));
-        all.extend(ContainerFiles::of(self.node(), container.pid).table()?.lines().map(str::to_owned));
+        all.extend(
+            ContainerFiles::of(self.node(), container.pid).table()?.lines().map(str::to_owned),
+        );
         // A token is requested anew by an agent that has just been started.
         let find = format!(
             "cd {own} && for d in $(ls -d volumes/* volume-subpaths 2>/dev/null | grep -v projected); do \
@@ -357,7 +377,10 @@ mod tests {
 
     #[test]
     fn moments_and_numbers_are_left_out() {
-        assert_eq!(without_moments("a/..2026_11_19_02_06_47.12/k ..2026_1.2"), "a/..MOMENT/k ..MOMENT");
+        assert_eq!(
+            without_moments("a/..2026_11_19_02_06_47.12/k ..2026_1.2"),
+            "a/..MOMENT/k ..MOMENT"
+        );
         let line = "36 35 98:0 /root /mnt rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue";
         let expected = "/root rw,noatime shared,master ext3 /dev/root rw,errors=continue";
         assert_eq!(mount(line), ("/mnt".to_owned(), expected.to_owned()));

@@ -184,7 +184,8 @@ impl Agent {
             ContainerGcInputs { index: &index, pod_runtime: &pod_runtime, panics: &panics };
         let notifier = start_container_gc(settings, &ports, inputs, &mut tasks);
         let containers = notifier.containers.clone();
-        let gc = GcHandles { containers, images: images.start(&mut tasks) };
+        let images = images.start(&mut tasks);
+        let gc = GcHandles { containers, images, volumes: volumes.manager.clone() };
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,

@@ -179,10 +179,14 @@ impl VolumeHost for HostVolumes {
     }
 
     async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError> {
-        for attached in self.at("look for loop devices of", &places.map, device::attached_loops).await? {
-            helper_mount::detach(&self.programs, &attached)
-                .await
-                .map_err(|source| FileError { operation: "detach", path: attached, source })?;
+        for attached in
+            self.at("look for loop devices of", &places.map, device::attached_loops).await?
+        {
+            helper_mount::detach(&self.programs, &attached).await.map_err(|source| FileError {
+                operation: "detach",
+                path: attached,
+                source,
+            })?;
         }
         let owned = places.clone();
         let work = move |_: &Path| device::unmap(&owned);

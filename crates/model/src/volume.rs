@@ -265,7 +265,10 @@ mod tests {
                 "u/plugins/kubernetes.io~empty-dir/wrapped_token/ready",
             ),
             (layout.subpath(&uid, "data", "main", 2), "u/volume-subpaths/data/main/2"),
-            (layout.device_places(&uid, &disk).link, "u/volumeDevices/kubernetes.io~local-volume/pv"),
+            (
+                layout.device_places(&uid, &disk).link,
+                "u/volumeDevices/kubernetes.io~local-volume/pv",
+            ),
         ];
         let device = layout.local_device("pv").path();
         assert_eq!(

@@ -19,6 +19,7 @@
 //! - nothing about mounts is stored: the first look at a pod finds what an earlier agent left.
 
 pub mod decide;
+mod ended_volumes;
 mod manager;
 mod metrics;
 mod mounter;

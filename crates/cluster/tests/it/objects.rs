@@ -12,8 +12,7 @@ use model::objects::{
 use model::ports::cluster::{Change, ClusterEvents as _, Sink};
 use model::ports::objects::{
     Freshness, ObjectReads as _, RuntimeClassFeed as _, ServiceFeed as _, StorageReads as _,
-    TrustBundleFeed as _,
-    TokenRequests as _,
+    TokenRequests as _, TrustBundleFeed as _,
 };
 use model::storage::ClaimName;
 use tokio::sync::watch;

@@ -189,7 +189,8 @@ impl RuntimeClassFeed for MemoryCluster {
 #[async_trait]
 impl TrustBundleFeed for MemoryCluster {
     async fn follow_trust_bundles(&self, sink: &dyn Sink<TrustBundleRecord, String>) {
-        self.shared.change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
+        self.shared
+            .change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
         follow(self, |state| &mut state.objects.trust_bundles, |one| one.name.clone(), sink).await;
     }
 }

@@ -8,17 +8,15 @@ mod keys;
 mod owner;
 mod paths;
 mod projected;
-mod trust_bundle;
 #[cfg(test)]
 mod tests;
+mod trust_bundle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use model::objects::{
-    DataObject, ObjectKey, ServiceAccountToken, TokenRequest, TrustBundleRecord,
-};
+use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest, TrustBundleRecord};
 use model::ports::objects::ObjectError;
 use model::volume::{Payload, PayloadFile};
 use podspec::resources::Amounts;

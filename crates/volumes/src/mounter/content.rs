@@ -137,9 +137,7 @@ async fn read_trust_bundles(parts: &ManagerParts, needs: &Needs) -> TrustBundles
     match &parts.trust_bundles {
         Some(bundles) if needs.trust_bundles => bundles.all().await.map_err(Arc::from),
         Some(_) => Ok(Arc::from([])),
-        None => {
-            Err("ClusterTrustBundle projection is not supported in static kubelet mode".into())
-        }
+        None => Err("ClusterTrustBundle projection is not supported in static kubelet mode".into()),
     }
 }
 

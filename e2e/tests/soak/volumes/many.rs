@@ -30,9 +30,8 @@ fn crowded_pod(number: usize) -> Value {
     let volumes = (0..VOLUMES).map(|volume| {
         json!({ "name": format!("v{volume}"), "configMap": { "name": name(number, volume) } })
     });
-    let mounts = (0..VOLUMES).map(|volume| {
-        json!({ "name": format!("v{volume}"), "mountPath": format!("/v/{volume}") })
-    });
+    let mounts = (0..VOLUMES)
+        .map(|volume| json!({ "name": format!("v{volume}"), "mountPath": format!("/v/{volume}") }));
     pod["spec"]["volumes"] = volumes.collect();
     pod["spec"]["containers"][0]["volumeMounts"] = mounts.collect();
     pod
@@ -95,7 +94,9 @@ fn thousand_config_map_volumes_follow_within_ten_seconds_and_30_mib() -> Result<
     }))?;
     let followed = since.elapsed();
     let more = memory(&cluster, &agent, "VmHWM:")?.saturating_sub(before);
-    println!("changed in {changed:.1?}, all written after {followed:.1?}, {more} KiB more at the peak");
+    println!(
+        "changed in {changed:.1?}, all written after {followed:.1?}, {more} KiB more at the peak"
+    );
     ensure!(more <= MORE_MEMORY, "{more} KiB more at the peak");
     for number in 0..PODS_IN_ALL {
         cluster.api().delete(&ClusterNode::pod_path(&format!("crowd-{number}")))?;

@@ -112,7 +112,12 @@ mod tests {
 
     use super::*;
 
-    fn bundle(name: &str, signer: &str, labels: &[(&str, &str)], certificates: &[u8]) -> TrustBundleRecord {
+    fn bundle(
+        name: &str,
+        signer: &str,
+        labels: &[(&str, &str)],
+        certificates: &[u8],
+    ) -> TrustBundleRecord {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         TrustBundleRecord {
             name: name.to_owned(),
@@ -138,9 +143,12 @@ mod tests {
     // behaviour: VOL-49
     #[test]
     fn certificates_are_chosen_by_name_or_by_signer_and_labels() {
-        let of_signer = |selector: Value| json!({ "signerName": "s", "labelSelector": selector, "path": "" });
+        let of_signer =
+            |selector: Value| json!({ "signerName": "s", "labelSelector": selector, "path": "" });
         let expression = |key: &str, operator: &str, values: &[&str]| {
-            of_signer(json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }))
+            of_signer(
+                json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }),
+            )
         };
         let missing = "while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"x\" not found";
         let none = "combination of signerName and labelSelector matched zero ClusterTrustBundles";
