@@ -1,5 +1,6 @@
 //! Volumes with both agents: the same on disk, and the same after one has taken over from the other.
 
+mod kinds;
 mod many;
 
 use std::thread;
