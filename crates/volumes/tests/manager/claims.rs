@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -179,6 +180,25 @@ async fn block_volume_is_mapped_for_each_pod_and_taken_back_also_after_a_restart
         let links = format!("{PODS}/{uid}/volumeDevices/kubernetes.io~local-volume");
         assert_eq!(harness.names(&links).await, [""; 0]);
     }
+}
+
+// behaviour: VOL-107
+#[tokio::test(start_paused = true)]
+async fn bind_mounted_directory_survives_the_clean_up_of_an_orphan() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    harness.storage.bind(local("/mnt/disk"));
+    let pod = with_claim("u1");
+    assert_eq!(harness.sync(&pod).await, None);
+    let path = volume(&pod, "local-volume", "pv");
+    let harness = harness.restarted();
+    harness.host.fail(Operation::Unmount, &path, ErrorKind::ResourceBusy);
+    harness.manager.release(&"u1".into(), None).await.unwrap_err();
+    assert_eq!(harness.content(&path, "file").await.as_deref(), Some("data"));
+    harness.host.repair(Operation::Unmount, &path);
+    harness.manager.release(&"u1".into(), None).await.unwrap();
+    assert_eq!(harness.mounts().await, []);
+    assert_eq!(harness.files.content("/mnt/disk/file").as_deref(), Some(&b"data"[..]));
 }
 
 /// A pod with the claim and a group.
