@@ -28,6 +28,7 @@ mod nodes;
 mod objects;
 mod plugin;
 mod pod_api;
+mod pod_certificates;
 mod pods;
 mod proxy;
 mod proxy_environment;

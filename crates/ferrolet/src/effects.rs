@@ -49,6 +49,7 @@ const FIELDS: &[&str] = &[
     "featureGates.KubeletInUserNamespace",
     "featureGates.KubeletPodResourcesListUseActivePods",
     "featureGates.NodeDeclaredFeatures",
+    "featureGates.PodCertificateRequest",
     "featureGates.PodLevelResources",
     "featureGates.PodLogsQuerySplitStreams",
     "featureGates.RestartAllContainersOnContainerExits",

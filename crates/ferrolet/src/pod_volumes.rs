@@ -10,18 +10,19 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::objects::{ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::files::FileError;
 use model::ports::volumes::{Subpath, SubpathError, VolumeHost};
 use model::volume::{Plugin, VolumeLayout};
 use model::wait::Wait;
 use node::NodeHandle;
-use objects::{TokenStore, TrustBundles};
+use objects::{CertificateStore, TokenStore, TrustBundles};
 use podspec::resources::Amounts;
 use runtime::PodVolumes;
 use runtime::decide::{MountedVolume, SubpathMount};
 use tokio_util::sync::CancellationToken;
 use volumes::decide::resolve::{VolumeSource, VolumeSpec};
-use volumes::{ClusterTrustBundles, NodeFacts, PodTokens, VolumeManager};
+use volumes::{ClusterTrustBundles, NodeFacts, PodCertificates, PodTokens, VolumeManager};
 
 /// The volumes of pods, for their containers.
 #[derive(Debug)]
@@ -106,6 +107,25 @@ impl PodTokens for StoredTokens {
 
     fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp> {
         self.0.refresh_at(request)
+    }
+
+    fn forget(&self, pod: &PodUid) {
+        self.0.forget(pod);
+    }
+}
+
+/// The certificates of the node's pods.
+#[derive(Debug)]
+pub(crate) struct StoredCertificates(pub(crate) CertificateStore);
+
+#[async_trait]
+impl PodCertificates for StoredCertificates {
+    async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String> {
+        self.0.get(source).await
+    }
+
+    fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp> {
+        self.0.refresh_at(source)
     }
 
     fn forget(&self, pod: &PodUid) {

@@ -44,7 +44,7 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
-pub use self::given::{ManifestUrl, Ports, Settings};
+pub use self::given::{ManifestUrl, Ports, Projections, Settings};
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};

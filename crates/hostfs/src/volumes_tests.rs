@@ -187,7 +187,7 @@ async fn loop_device_that_upstream_attached_to_a_map_is_detached() {
     // Upstream keeps a device open by a loop device.
     let lock = Disk::of(&places.map.path()).unwrap();
     let attached = || device::attached_loops(&places.map).unwrap();
-    assert_eq!(attached(), [lock.device.clone()]);
+    assert_eq!(attached(), std::slice::from_ref(&lock.device));
     volumes.unmap_device(&places).await.unwrap();
     assert_eq!(attached(), [""; 0].map(PathBuf::from));
     assert!(!places.link.path().is_symlink() && !places.map.path().exists());

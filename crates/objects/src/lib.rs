@@ -30,6 +30,7 @@
 //! let tokens = TokenStore::new(api, clock);                       // for volumes
 //! ```
 
+mod certificates;
 pub mod decide;
 mod directory;
 #[cfg(test)]
@@ -43,6 +44,7 @@ mod tokens_tests;
 mod trust_bundles;
 mod watches;
 
+pub use certificates::CertificateStore;
 pub use directory::{RuntimeClasses, Services};
 pub use store::{ObjectStore, Settings};
 pub use tokens::{TokenError, TokenStore};

@@ -29,4 +29,4 @@ mod unmounter;
 
 pub use manager::{ManagerParts, UnmountError, VolumeManager};
 pub use metrics::Metrics;
-pub use mounter::{ClusterTrustBundles, NodeFacts, PodTokens};
+pub use mounter::{ClusterTrustBundles, NodeFacts, PodCertificates, PodTokens};

@@ -24,7 +24,7 @@ use crate::decide::pod_volumes::{MountState, PodVolumes};
 use crate::decide::resolve::{Resolved, Unresolved, VolumeSpec};
 use crate::decide::waiting;
 use crate::metrics::Metrics;
-use crate::mounter::{ClusterTrustBundles, Content, NodeFacts, PodTokens};
+use crate::mounter::{ClusterTrustBundles, Content, NodeFacts, PodCertificates, PodTokens};
 
 /// How long a pod waits for its volumes, or for their end, before its sync starts over.
 const LONGEST_WAIT: Duration = Duration::from_secs(123);
@@ -42,6 +42,8 @@ pub struct ManagerParts {
     pub tokens: Option<Arc<dyn PodTokens>>,
     /// Trust bundles; none without an API server, and while their feature gate is off.
     pub trust_bundles: Option<Arc<dyn ClusterTrustBundles>>,
+    /// Certificates of pods; none without an API server, and while their feature gate is off.
+    pub certificates: Option<Arc<dyn PodCertificates>>,
     /// Claims and persistent volumes; none without an API server.
     pub storage: Option<Arc<dyn StorageReads>>,
     /// Records events.
@@ -353,6 +355,9 @@ impl VolumeManager {
                     drop(state);
                     if let Some(tokens) = &self.shared.parts.tokens {
                         tokens.forget(uid);
+                    }
+                    if let Some(certificates) = &self.shared.parts.certificates {
+                        certificates.forget(uid);
                     }
                     return Ok(());
                 }

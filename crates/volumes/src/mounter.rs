@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::go_text;
 use model::ids::PodUid;
 use model::objects::{ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::files::FileError;
 use model::ports::volumes::{FileSystem, HostPathError};
 use model::volume::{Ownership, VolumeId};
@@ -51,6 +52,19 @@ pub trait PodTokens: Debug + Send + Sync {
 pub trait ClusterTrustBundles: Debug + Send + Sync {
     /// All of them, or the text of the error.
     async fn all(&self) -> Result<Arc<[TrustBundleRecord]>, String>;
+}
+
+/// Certificates of pods, renewed in time.
+#[async_trait]
+pub trait PodCertificates: Debug + Send + Sync {
+    /// A certificate, or the text of the error.
+    async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String>;
+
+    /// When a certificate is to be renewed.
+    fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp>;
+
+    /// Drops the certificates of a pod.
+    fn forget(&self, pod: &PodUid);
 }
 
 /// A volume to be mounted.

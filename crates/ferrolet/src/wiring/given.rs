@@ -122,8 +122,17 @@ pub struct Settings {
     pub own_node: Option<node::Settings>,
     /// How the objects that pods refer to are read.
     pub objects: objects::Settings,
-    /// Whether volumes can have the certificates of cluster trust bundles.
+    /// Which certificates volumes can have.
+    pub projections: Projections,
+}
+
+/// Which certificates projected volumes can have. Upstream's feature gates are off unless they are set.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Projections {
+    /// Those of cluster trust bundles.
     pub trust_bundles: bool,
+    /// Those that signers issue for pods.
+    pub pod_certificates: bool,
 }
 
 impl Settings {
@@ -154,7 +163,7 @@ impl Settings {
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),
-            trust_bundles: false,
+            projections: Projections::default(),
         }
     }
 

@@ -9,10 +9,14 @@ use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
     TokenRequest, TrustBundleRecord,
 };
+use model::pod_certificates::{
+    CertificateAnswer, CertificateRequestRecord, CertificateSource, RequestedCertificate,
+};
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::ports::objects::{
-    Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests, TrustBundleFeed,
+    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests,
+    TrustBundleFeed,
 };
 
 use super::feed::follow;
@@ -30,6 +34,8 @@ pub(super) struct Objects {
     services: History<Change<ServiceRecord, ServiceName>>,
     classes: History<Change<RuntimeClassRecord, String>>,
     trust_bundles: History<Change<TrustBundleRecord, String>>,
+    certificates: History<Change<CertificateRequestRecord, String>>,
+    certificate_requests: Vec<CertificateRequestRecord>,
 }
 
 impl Objects {
@@ -118,6 +124,26 @@ impl MemoryCluster {
         self.shared.change(|state| state.objects.services.changes.push(Change::Gone(name)));
     }
 
+    /// The requests for certificates so far.
+    pub fn certificate_requests(&self) -> Vec<CertificateRequestRecord> {
+        let mut requests = Vec::new();
+        self.shared.change(|state| requests.clone_from(&state.objects.certificate_requests));
+        requests
+    }
+
+    /// Answers a request for a certificate.
+    pub fn answer_certificate(&self, name: &str, answer: &CertificateAnswer) {
+        self.shared.change(|state| {
+            let objects = &mut state.objects;
+            for request in &mut objects.certificate_requests {
+                if request.name == name {
+                    request.answer = answer.clone();
+                    objects.certificates.changes.push(Change::Applied(request.clone()));
+                }
+            }
+        });
+    }
+
     /// Puts a trust bundle there.
     pub fn put_trust_bundle(&self, bundle: TrustBundleRecord) {
         let change = Change::Applied(bundle);
@@ -192,5 +218,34 @@ impl TrustBundleFeed for MemoryCluster {
         self.shared
             .change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
         follow(self, |state| &mut state.objects.trust_bundles, |one| one.name.clone(), sink).await;
+    }
+}
+
+#[async_trait]
+impl CertificateRequests for MemoryCluster {
+    async fn request_certificate(
+        &self,
+        source: &CertificateSource,
+        _: &str,
+    ) -> Result<RequestedCertificate, ApiError> {
+        let request = |state: &mut State| {
+            let objects = &mut state.objects;
+            let number = objects.certificate_requests.len();
+            let name = format!("{}/req-{number}", source.pod.namespace);
+            let (pod_uid, answer) = (source.pod_uid.clone(), CertificateAnswer::Pending);
+            let record = CertificateRequestRecord { name: name.clone(), pod_uid, answer };
+            objects.certificate_requests.push(record.clone());
+            objects.certificates.changes.push(Change::Applied(record));
+            Ok(RequestedCertificate { name, key: format!("key {number}").into() })
+        };
+        self.call(Ask::Token, &source.volume, request).await
+    }
+
+    async fn follow_certificate_requests(
+        &self,
+        _: &str,
+        sink: &dyn Sink<CertificateRequestRecord, String>,
+    ) {
+        follow(self, |state| &mut state.objects.certificates, |one| one.name.clone(), sink).await;
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::objects::ObjectError;
 use model::volume::{Payload, PayloadFile};
 use podspec::resources::Amounts;
@@ -41,6 +42,9 @@ pub type Tokens = BTreeMap<TokenRequest, Result<Arc<ServiceAccountToken>, Arc<st
 /// All trust bundles of the cluster, or the text of the error.
 pub type TrustBundles = Result<Arc<[TrustBundleRecord]>, Arc<str>>;
 
+/// Certificates by their sources, as they were issued, or the text of the error.
+pub type Certificates = BTreeMap<CertificateSource, Result<Credentials, Arc<str>>>;
+
 /// What the files of a volume are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
@@ -52,6 +56,8 @@ pub struct Sources<'a> {
     pub tokens: &'a Tokens,
     /// The trust bundles, if [`Needs::trust_bundles`].
     pub trust_bundles: &'a TrustBundles,
+    /// The certificates of [`Needs::certificates`].
+    pub certificates: &'a Certificates,
     /// What pods can have of the node: the limits of containers without limits.
     pub allocatable: &'a Amounts,
 }
@@ -65,6 +71,8 @@ pub struct Needs {
     pub tokens: Vec<TokenRequest>,
     /// The trust bundles of the cluster.
     pub trust_bundles: bool,
+    /// Certificates of the pod.
+    pub certificates: Vec<CertificateSource>,
 }
 
 /// What must be read for a volume; nothing for one whose files the agent does not write.
@@ -77,7 +85,7 @@ pub fn needs(pod: &Pod, volume: &Volume) -> Needs {
         let name = secret.secret_name.as_deref().unwrap_or_default();
         needs.objects.push(ObjectKey::secret(namespace, name));
     } else if let Some(projected) = &volume.projected {
-        needs = projected::needs(pod, projected);
+        needs = projected::needs(pod, &volume.name, projected);
     }
     needs.objects.retain(|key| !key.name.is_empty());
     needs
@@ -108,7 +116,7 @@ pub fn payload(volume: &Volume, sources: &Sources<'_>) -> Result<Payload, Payloa
         let default_mode = fields.default_mode.unwrap_or(DEFAULT_MODE);
         downward::files(items, default_mode, sources)?
     } else if let Some(projected) = &volume.projected {
-        projected::files(projected, sources)?
+        projected::files(&volume.name, projected, sources)?
     } else {
         return Err(PayloadError::NoContent(volume.name.clone()));
     };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all, join3};
+use futures_util::future::{join, join_all, join4};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use model::ids::PodUid;
@@ -14,7 +14,9 @@ use podspec::view;
 use super::empty_dir;
 use super::{Content, MountFailure, MountRequest, ownership};
 use crate::decide::nested::nested_directories;
-use crate::decide::payload::{Needs, Objects, Sources, Tokens, TrustBundles, needs, payload};
+use crate::decide::payload::{
+    Certificates, Needs, Objects, Sources, Tokens, TrustBundles, needs, payload,
+};
 use crate::manager::ManagerParts;
 
 /// Computes the content, and writes it unless it is on the host already.
@@ -43,6 +45,7 @@ pub(super) async fn mount(
         objects: &read.objects,
         tokens: &read.tokens,
         trust_bundles: &read.trust_bundles,
+        certificates: &read.certificates,
         allocatable: &allocatable,
     };
     let payload =
@@ -108,6 +111,7 @@ struct Read {
     objects: Objects,
     tokens: Tokens,
     trust_bundles: TrustBundles,
+    certificates: Certificates,
 }
 
 /// Reads the objects and tokens that a volume needs, side by side.
@@ -127,9 +131,22 @@ async fn read(parts: &ManagerParts, needs: &Needs) -> Read {
         (request.clone(), token.map_err(Arc::from))
     }));
     let trust_bundles = read_trust_bundles(parts, needs);
-    let (objects, tokens, trust_bundles) = join3(objects, tokens, trust_bundles).await;
-    let (objects, tokens) = (objects.into_iter().collect(), tokens.into_iter().collect());
-    Read { objects, tokens, trust_bundles }
+    let certificates = join_all(needs.certificates.iter().map(|source| async move {
+        let issued = match &parts.certificates {
+            Some(certificates) => certificates.certificate(source).await,
+            // Upstream's text while the feature gate is off.
+            None => Err("unimplemented".to_owned()),
+        };
+        (source.clone(), issued.map_err(Arc::from))
+    }));
+    let (objects, tokens, trust_bundles, certificates) =
+        join4(objects, tokens, trust_bundles, certificates).await;
+    Read {
+        objects: objects.into_iter().collect(),
+        tokens: tokens.into_iter().collect(),
+        trust_bundles,
+        certificates: certificates.into_iter().collect(),
+    }
 }
 
 /// The text without a store is upstream's, which it also returns while the feature gate is off.
@@ -141,8 +158,14 @@ async fn read_trust_bundles(parts: &ManagerParts, needs: &Needs) -> TrustBundles
     }
 }
 
-/// When the first token is to be renewed.
+/// When the first token or certificate is to be renewed.
 fn refresh_at(parts: &ManagerParts, needs: &Needs) -> Option<Timestamp> {
-    let tokens = parts.tokens.as_ref()?;
-    needs.tokens.iter().filter_map(|request| tokens.refresh_at(request)).min()
+    let tokens = parts
+        .tokens
+        .iter()
+        .flat_map(|tokens| needs.tokens.iter().filter_map(|request| tokens.refresh_at(request)));
+    let certificates = parts.certificates.iter().flat_map(|certificates| {
+        needs.certificates.iter().filter_map(|source| certificates.refresh_at(source))
+    });
+    tokens.chain(certificates).min()
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::go_text::quoted;
 use model::ids::PodUid;
 use model::ports::events::PodEvent;
 use model::ports::volumes::{FileSystem, HostPathError, HostPathKind};
@@ -63,13 +64,12 @@ async fn map_device(
     let places = parts.layout.device_places(uid, &spec.id);
     parts.host.map_device(device, &places).await?;
     let name = view::pod_name(pod);
-    let parent = |place: Place| place.path().parent().map(Path::to_owned).unwrap_or_default();
-    for (field, path) in [("globalMapPath", places.map), ("volumeMapPath", places.link)] {
-        let message = format!(
-            "MapVolume.MapPodDevice succeeded for volume {:?} {field} {:?}",
-            spec.id.name,
-            parent(path)
-        );
+    for (field, place) in [("globalMapPath", places.map), ("volumeMapPath", places.link)] {
+        let path = place.path();
+        let directory = quoted(&path.parent().unwrap_or(&path).to_string_lossy());
+        let volume = quoted(&spec.id.name);
+        let message =
+            format!("MapVolume.MapPodDevice succeeded for volume {volume} {field} {directory}");
         let (uid, name) = (uid.clone(), name.clone());
         parts.events.record(PodEvent::normal(uid, name, "SuccessfulMountVolume", message));
     }

@@ -88,6 +88,7 @@ impl Harness {
             objects: Some(Arc::new(ports.objects)),
             tokens: Some(ports.tokens),
             trust_bundles: None,
+            certificates: None,
             storage: Some(ports.storage),
             events: ports.events,
             clock: ports.clock,

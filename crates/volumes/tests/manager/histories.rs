@@ -1,6 +1,6 @@
 //! Random histories of pods with faults of the host and restarts of the manager.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..PODS).prop_map(Step::Sync),
         2 => (0..PODS).prop_map(Step::End),
-        3 => (select(&operations), 0..PODS, 0..3_usize)
+        3 => (select(operations.to_vec()), 0..PODS, 0..3_usize)
             .prop_map(|(operation, pod, volume)| Step::Fail(operation, pod, volume)),
         1 => Just(Step::Repair),
         2 => Just(Step::Restart),
@@ -70,7 +70,7 @@ struct History {
     harness: Harness,
     pods: Vec<Arc<Pod>>,
     phases: Vec<Phase>,
-    faults: BTreeMap<(Operation, PathBuf), ()>,
+    faults: BTreeSet<(Operation, PathBuf)>,
 }
 
 impl History {
@@ -83,7 +83,7 @@ impl History {
         let pods: Vec<_> = (0..PODS).map(|number| pod(&format!("u{number}"), &volumes)).collect();
         let harness = Harness::new();
         harness.put_config("fast");
-        Self { harness, pods, phases: vec![Phase::New; PODS], faults: BTreeMap::new() }
+        Self { harness, pods, phases: vec![Phase::New; PODS], faults: BTreeSet::new() }
     }
 
     fn path(&self, pod: usize, at: usize) -> PathBuf {
@@ -100,7 +100,7 @@ impl History {
             Step::Fail(operation, pod, at) => {
                 let path = self.path(pod, at);
                 self.harness.host.fail(operation, &path, ErrorKind::ResourceBusy);
-                self.faults.insert((operation, path), ());
+                self.faults.insert((operation, path));
             }
             Step::Repair => self.repair(),
             Step::Restart => {
@@ -121,7 +121,7 @@ impl History {
     }
 
     fn repair(&mut self) {
-        for (operation, path) in std::mem::take(&mut self.faults).into_keys() {
+        for (operation, path) in std::mem::take(&mut self.faults) {
             self.harness.host.repair(operation, path);
         }
     }

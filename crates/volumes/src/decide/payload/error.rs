@@ -49,9 +49,9 @@ pub enum PayloadError {
     /// Trust bundles cannot be read.
     #[error(transparent)]
     TrustBundle(TrustBundleError),
-    /// Pod certificates are not supported.
-    #[error("PodCertificate projection is not supported")]
-    PodCertificate,
+    /// There is no certificate for the pod.
+    #[error("{0}")]
+    PodCertificate(Arc<str>),
     /// A path is empty.
     #[error("invalid path: must not be empty: {}", quoted(.0))]
     EmptyPath(String),

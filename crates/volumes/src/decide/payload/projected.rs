@@ -1,9 +1,13 @@
 //! Several sources in one volume.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
-    Pod, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+    Pod, PodCertificateProjection, ProjectedVolumeSource, ServiceAccountTokenProjection,
+    VolumeProjection,
 };
 use model::objects::{ObjectKey, TokenRequest};
+use model::pod_certificates::CertificateSource;
 use model::volume::PayloadFile;
 use podspec::view;
 
@@ -20,10 +24,10 @@ fn sources(volume: &ProjectedVolumeSource) -> impl Iterator<Item = &VolumeProjec
     volume.sources.iter().flatten()
 }
 
-pub(super) fn needs(pod: &Pod, volume: &ProjectedVolumeSource) -> Needs {
+pub(super) fn needs(pod: &Pod, name: &str, volume: &ProjectedVolumeSource) -> Needs {
     let namespace = &view::pod_name(pod).namespace;
     let mut needs = Needs::default();
-    for source in sources(volume) {
+    for (index, source) in sources(volume).enumerate() {
         if let Some(secret) = &source.secret {
             needs.objects.push(ObjectKey::secret(namespace, &secret.name));
         } else if let Some(map) = &source.config_map {
@@ -32,6 +36,8 @@ pub(super) fn needs(pod: &Pod, volume: &ProjectedVolumeSource) -> Needs {
             needs.tokens.push(token_request(pod, token));
         } else if source.cluster_trust_bundle.is_some() {
             needs.trust_bundles = true;
+        } else if let Some(certificate) = &source.pod_certificate {
+            needs.certificates.push(certificate_source(pod, name, index, certificate));
         }
     }
     needs
@@ -48,15 +54,43 @@ fn token_request(pod: &Pod, token: &ServiceAccountTokenProjection) -> TokenReque
     }
 }
 
+fn certificate_source(
+    pod: &Pod,
+    volume: &str,
+    index: usize,
+    certificate: &PodCertificateProjection,
+) -> CertificateSource {
+    let account = view::spec(pod).and_then(|spec| spec.service_account_name.as_deref());
+    CertificateSource {
+        pod_uid: view::uid(pod),
+        pod: view::pod_name(pod),
+        volume: volume.into(),
+        index,
+        service_account: account.unwrap_or_default().into(),
+        signer: certificate.signer_name.as_str().into(),
+        key_type: certificate.key_type.as_str().into(),
+        max_expiration_seconds: certificate.max_expiration_seconds,
+        annotations: certificate.user_annotations.clone().unwrap_or_default(),
+    }
+}
+
 /// The files of all sources, in order. All errors are returned together.
 pub(super) fn files(
+    name: &str,
     volume: &ProjectedVolumeSource,
     from: &Sources<'_>,
 ) -> Result<Files, PayloadError> {
     let default_mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
     let (mut files, mut errors) = (Files::new(), Vec::new());
-    for source in sources(volume) {
-        match source_files(source, default_mode, from) {
+    for (index, source) in sources(volume).enumerate() {
+        let files_of = match &source.pod_certificate {
+            Some(certificate) => {
+                let needed = certificate_source(from.pod, name, index, certificate);
+                certificate_files(certificate, &needed, default_mode, from)
+            }
+            None => source_files(source, default_mode, from),
+        };
+        match files_of {
             Ok(mut more) => files.append(&mut more),
             Err(error) => errors.push(error),
         }
@@ -94,8 +128,6 @@ fn source_files(
         let pem = trust_bundle::pem(bundle, from.trust_bundles);
         let pem = pem.map_err(PayloadError::TrustBundle)?;
         Ok(vec![(bundle.path.clone(), owned_file(from.pod, pem.as_bytes(), default_mode))])
-    } else if source.pod_certificate.is_some() {
-        Err(PayloadError::PodCertificate)
     } else {
         Ok(Files::new())
     }
@@ -109,6 +141,29 @@ fn token_file(
     let received = from.tokens.get(&token_request(from.pod, token)).ok_or(PayloadError::NoToken)?;
     let received = received.as_ref().map_err(|error| PayloadError::Token(error.clone()))?;
     Ok(owned_file(from.pod, received.token.as_bytes(), default_mode))
+}
+
+/// Key and certificates, in one file or in two.
+fn certificate_files(
+    certificate: &PodCertificateProjection,
+    needed: &CertificateSource,
+    default_mode: i32,
+    from: &Sources<'_>,
+) -> Result<Files, PayloadError> {
+    let not_requested = || PayloadError::PodCertificate("it was not requested".into());
+    let issued = from.certificates.get(needed).ok_or_else(not_requested)?;
+    let issued = issued.as_ref().map_err(|text| PayloadError::PodCertificate(Arc::clone(text)))?;
+    let both = format!("{}{}", issued.key, issued.chain);
+    let files = [
+        (&certificate.credential_bundle_path, &*both),
+        (&certificate.key_path, &*issued.key),
+        (&certificate.certificate_chain_path, &*issued.chain),
+    ];
+    let named = files.into_iter().filter_map(|(path, content)| {
+        let path = path.clone().filter(|path| !path.is_empty())?;
+        Some((path, owned_file(from.pod, content.as_bytes(), default_mode)))
+    });
+    Ok(named.collect())
 }
 
 /// A file that belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.

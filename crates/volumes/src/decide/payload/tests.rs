@@ -66,12 +66,21 @@ fn made(pod: &Pod, source: &Value) -> Result<Payload, String> {
         (request, received)
     });
     let (objects, tokens, allocatable) = (objects(), tokens.collect(), allocatable());
+    let certificates = needs(pod, &volume).certificates.into_iter().map(|source| {
+        let issued = match &*source.signer {
+            "broken" => Err("credential bundle is not issued yet".into()),
+            _ => Ok(Credentials { key: "key\n".into(), chain: "chain\n".into() }),
+        };
+        (source, issued)
+    });
+    let certificates = certificates.collect();
     let trust_bundles = Ok(Arc::from([trust_bundle()]));
     let sources = Sources {
         pod,
         objects: &objects,
         tokens: &tokens,
         trust_bundles: &trust_bundles,
+        certificates: &certificates,
         allocatable: &allocatable,
     };
     payload(&volume, &sources).map_err(|error| error.to_string())
@@ -243,8 +252,19 @@ fn projected_sources_share_a_volume_and_the_last_wins() {
             Ok(&["x 640 -----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"]),
         ),
         (
-            projected(&json!([{ "podCertificate": { "keyType": "ED25519", "signerName": "s" } }])),
-            Err("PodCertificate projection is not supported"),
+            projected(&json!([
+                { "podCertificate": { "keyType": "ED25519", "signerName": "s",
+                    "credentialBundlePath": "both" } },
+                { "podCertificate": { "keyType": "ED25519", "signerName": "s", "keyPath": "key",
+                    "certificateChainPath": "chain" } },
+            ])),
+            Ok(&["both 640 key\nchain\n", "chain 640 chain\n", "key 640 key\n"]),
+        ),
+        (
+            projected(
+                &json!([{ "podCertificate": { "keyType": "ED25519", "signerName": "broken" } }]),
+            ),
+            Err("credential bundle is not issued yet"),
         ),
     ]);
 }
