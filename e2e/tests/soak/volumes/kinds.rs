@@ -27,7 +27,7 @@ struct Disk<'a> {
 impl<'a> Disk<'a> {
     fn attach(node: &'a Node) -> Result<Self> {
         let file: PathBuf = node.instance().dir().join("disk");
-        fs::write(&file, format!("{TEXT:<65536}"))?;
+        fs::write(&file, format!("{TEXT:<32768}").repeat(2))?;
         let file = file.display().to_string();
         let device = node.run("losetup", &["--find", "--show", &file])?.trim().to_owned();
         Ok(Self { node, device })
