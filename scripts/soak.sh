@@ -25,6 +25,7 @@ parts=(
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
     "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load"
     "probes|7|50 containers with a probe each second, by HTTP, TCP and exec: none restarts"
+    "volumes|15|volumes with ferrolet and with the upstream kubelet, compared and taken over; a thousand volumes that change"
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
     "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
@@ -162,6 +163,12 @@ part_node_api() {
 part_probes() {
     testbed
     soak_tests probes 1
+}
+
+# Two agents at a time, and memory that is measured: one test at a time.
+part_volumes() {
+    testbed
+    soak_tests volumes 1
 }
 
 # A virtual machine keeps two processors busy.

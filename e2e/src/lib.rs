@@ -43,4 +43,5 @@ pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
 pub mod vm_told;
+pub mod volume_pods;
 mod whole;

@@ -28,6 +28,7 @@ mod nodes;
 mod objects;
 mod plugin;
 mod pod_api;
+mod pod_certificates;
 mod pods;
 mod proxy;
 mod proxy_environment;
@@ -37,6 +38,7 @@ mod runtime_classes;
 mod services;
 mod storage;
 mod token_file;
+mod trust_bundles;
 mod urls;
 mod ways;
 

@@ -21,7 +21,8 @@ use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::objects::{
-    ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
+    CertificateRequests, ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
+    TrustBundleFeed,
 };
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
@@ -68,6 +69,10 @@ pub struct ClusterPorts {
     pub objects: Arc<dyn ObjectReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
+    /// Trust bundles.
+    pub trust_bundles: Arc<dyn TrustBundleFeed>,
+    /// Certificates of pods.
+    pub certificates: Arc<dyn CertificateRequests>,
     /// Claims and persistent volumes.
     pub storage: Arc<dyn StorageReads>,
     /// Services.
@@ -105,6 +110,8 @@ pub(crate) async fn connect(
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
+        trust_bundles: Arc::clone(&cluster) as _,
+        certificates: Arc::clone(&cluster) as _,
         storage: Arc::clone(&cluster) as _,
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,

@@ -23,6 +23,7 @@ use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict, GcWarning};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use volumes::VolumeManager;
 
 use self::passes::{Passes, Reader};
 use crate::records::Records;
@@ -87,6 +88,7 @@ pub async fn check_lists(runtime: &Runtime) -> Result<(), RuntimeCheckError> {
 pub(crate) struct Collection {
     containers: ContainerGc,
     images: ImageGc,
+    volumes: VolumeManager,
     runtime: Runtime,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
@@ -106,7 +108,10 @@ impl server::Collector for Collection {
             // One that fails at once is told with all that it was asked for.
             Ok(()) | Err(RuntimeCheckError::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
-                planned(&plans.0, &plans.1)
+                let (mut items, warnings, problems) = planned(&plans.0, &plans.1);
+                // They do not wait for a pass.
+                items.splice(0..0, self.volumes.removals().into_iter().map(removal_item));
+                (items, warnings, problems)
             }
         };
         GcPlan { generated_at, source: GcSource::Agent, policy, items, warnings, problems }
@@ -120,11 +125,12 @@ impl server::Collector for Collection {
     }
 }
 
-/// The two kinds of garbage collection.
+/// What is collected.
 #[derive(Debug, Clone)]
 pub(crate) struct GcHandles {
     pub(crate) containers: ContainerGc,
     pub(crate) images: ImageGc,
+    pub(crate) volumes: VolumeManager,
 }
 
 impl Collection {
@@ -136,7 +142,7 @@ impl Collection {
         gc: &GcHandles,
         tasks: &mut Tasks,
     ) -> Self {
-        let GcHandles { containers, images } = gc.clone();
+        let GcHandles { containers, images, volumes } = gc.clone();
         let (sender, asked) = mpsc::channel(WAITING);
         let passes = Passes {
             containers: containers.clone(),
@@ -148,6 +154,7 @@ impl Collection {
         Self {
             containers,
             images,
+            volumes,
             runtime: ports.runtime.clone(),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),

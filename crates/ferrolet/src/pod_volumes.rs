@@ -9,19 +9,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
-use model::objects::{ServiceAccountToken, TokenRequest};
+use model::objects::{ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::files::FileError;
 use model::ports::volumes::{Subpath, SubpathError, VolumeHost};
 use model::volume::{Plugin, VolumeLayout};
 use model::wait::Wait;
 use node::NodeHandle;
-use objects::TokenStore;
+use objects::{CertificateStore, TokenStore, TrustBundles};
 use podspec::resources::Amounts;
 use runtime::PodVolumes;
 use runtime::decide::{MountedVolume, SubpathMount};
 use tokio_util::sync::CancellationToken;
 use volumes::decide::resolve::{VolumeSource, VolumeSpec};
-use volumes::{NodeFacts, PodTokens, VolumeManager};
+use volumes::{ClusterTrustBundles, NodeFacts, PodCertificates, PodTokens, VolumeManager};
 
 /// The volumes of pods, for their containers.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ fn mounted_volume(
     let (host_path, image) = match &spec.source {
         VolumeSource::HostPath { path, .. } => (path.into(), String::new()),
         VolumeSource::Image { reference, .. } => (PathBuf::new(), reference.clone()),
-        VolumeSource::Local { path, .. } if spec.is_block => (path.into(), String::new()),
+        _ if spec.is_block => (layout.device_places(uid, &spec.id).link.path(), String::new()),
         _ => (layout.volume(uid, &spec.id).path(), String::new()),
     };
     let read_only = spec.outer_names.iter().any(|one| &*one.name == name && one.read_only);
@@ -110,6 +111,36 @@ impl PodTokens for StoredTokens {
 
     fn forget(&self, pod: &PodUid) {
         self.0.forget(pod);
+    }
+}
+
+/// The certificates of the node's pods.
+#[derive(Debug)]
+pub(crate) struct StoredCertificates(pub(crate) CertificateStore);
+
+#[async_trait]
+impl PodCertificates for StoredCertificates {
+    async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String> {
+        self.0.get(source).await
+    }
+
+    fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp> {
+        self.0.refresh_at(source)
+    }
+
+    fn forget(&self, pod: &PodUid) {
+        self.0.forget(pod);
+    }
+}
+
+/// The trust bundles of the cluster.
+#[derive(Debug)]
+pub(crate) struct StoredTrustBundles(pub(crate) TrustBundles);
+
+#[async_trait]
+impl ClusterTrustBundles for StoredTrustBundles {
+    async fn all(&self) -> Result<Arc<[TrustBundleRecord]>, String> {
+        self.0.all().await.map_err(|error| error.to_string())
     }
 }
 

@@ -12,7 +12,7 @@ use server::EventLimits;
 use tracing::{error, warn};
 
 use crate::collection_rules::CollectionRules;
-use crate::wiring::{ManifestUrl, Node, NodeCgroups, Settings};
+use crate::wiring::{ManifestUrl, Node, NodeCgroups, Projections, Settings};
 
 /// The shortest period of repeated work.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -86,6 +86,10 @@ impl Settings {
             healthz: inputs.healthz,
             own_node: inputs.own_node.clone(),
             objects: objects::Settings::of(config),
+            projections: Projections {
+                pod_certificates: gates.enabled("PodCertificateRequest"),
+                trust_bundles: gates.enabled("ClusterTrustBundleProjection"),
+            },
         }
     }
 }

@@ -125,6 +125,8 @@ fn volume_manager(clock: &Arc<VirtualClock>) -> VolumeManager {
         files,
         objects: None,
         tokens: None,
+        trust_bundles: None,
+        certificates: None,
         storage: None,
         events: Arc::new(KeptEvents::default()),
         clock: Arc::clone(clock) as _,

@@ -46,7 +46,7 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
-pub use self::given::{ManifestUrl, Ports, Settings};
+pub use self::given::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
@@ -187,7 +187,8 @@ impl Agent {
             ContainerGcInputs { index: &index, pod_runtime: &pod_runtime, panics: &panics };
         let notifier = start_container_gc(settings, &ports, inputs, &mut tasks);
         let containers = notifier.containers.clone();
-        let gc = GcHandles { containers, images: images.start(&mut tasks) };
+        let images = images.start(&mut tasks);
+        let gc = GcHandles { containers, images, volumes: volumes.manager.clone() };
         let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {

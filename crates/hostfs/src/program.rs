@@ -101,6 +101,19 @@ mod tests {
         tokio::time::timeout(Duration::from_mins(1), gone).await.unwrap();
     }
 
+    // behaviour: VOL-59
+    #[tokio::test]
+    async fn program_inherits_no_file_of_the_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let _open = std::fs::File::open(directory.path()).unwrap();
+        let listed = shell("ls -l /proc/$$/fd >&2", "", Duration::from_mins(1)).await;
+        let (code, listed) = listed.unwrap();
+        assert_eq!(code, Some(0));
+        assert!(listed.contains(" 0 -> ") && listed.contains(" 2 -> "), "{listed}");
+        let open = directory.path().to_string_lossy();
+        assert!(!listed.contains(&*open), "{listed}");
+    }
+
     #[tokio::test]
     async fn a_program_that_is_not_there_is_an_error() {
         let minute = Duration::from_mins(1);

@@ -1,6 +1,7 @@
 //! Volumes on this host: mounts, and the content of directories that containers may write.
 
 mod bind;
+mod device;
 mod helper_mount;
 mod host_path;
 mod listing;
@@ -24,7 +25,7 @@ use model::ports::volumes::{
     FileSystem, HostPathError, HostPathKind, MountPoint, Progress, Subpath, SubpathError,
     VolumeHost, Written,
 };
-use model::volume::{Ownership, Payload, Place};
+use model::volume::{DevicePlaces, Ownership, Payload, Place};
 use rustix::fs::{OFlags, fstat};
 use rustix::mount::UnmountFlags;
 
@@ -169,6 +170,27 @@ impl VolumeHost for HostVolumes {
     async fn bind(&self, source: &Path, place: &Place, read_only: bool) -> Result<(), FileError> {
         let source = source.to_owned();
         self.at("bind mount", place, move |place| bind::bind(&source, place, read_only)).await
+    }
+
+    async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError> {
+        let (device, owned) = (device.to_owned(), places.clone());
+        let work = move |_: &Path| device::map(&device, &owned);
+        self.host.call("map device at", &places.link.path(), work).await
+    }
+
+    async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError> {
+        for attached in
+            self.at("look for loop devices of", &places.map, device::attached_loops).await?
+        {
+            helper_mount::detach(&self.programs, &attached).await.map_err(|source| FileError {
+                operation: "detach",
+                path: attached,
+                source,
+            })?;
+        }
+        let owned = places.clone();
+        let work = move |_: &Path| device::unmap(&owned);
+        self.host.call("unmap device at", &places.link.path(), work).await
     }
 
     async fn unmount(&self, place: &Place) -> Result<(), FileError> {

@@ -170,6 +170,31 @@ async fn empty_disk_is_formatted_once_and_mounted() {
     assert!(found[0].fs_type == "ext4" && found[0].options.starts_with("ro,"), "{found:?}");
 }
 
+// behaviour: VOL-58
+#[tokio::test]
+async fn loop_device_that_upstream_attached_to_a_map_is_detached() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::attached(&root) else { return };
+    let volumes = Host::default().volumes();
+    let places = DevicePlaces {
+        map: place(&root, "plugins/pv/u1"),
+        link: place(&root, "pods/u1/volumeDevices/plugin/pv"),
+    };
+    volumes.map_device(&disk.device, &places).await.unwrap();
+    // Upstream keeps a device open by a loop device.
+    let lock = Disk::of(&places.map.path()).unwrap();
+    let attached = || device::attached_loops(&places.map).unwrap();
+    assert_eq!(attached(), std::slice::from_ref(&lock.device));
+    volumes.unmap_device(&places).await.unwrap();
+    assert_eq!(attached(), [""; 0].map(PathBuf::from));
+    assert!(!places.link.path().is_symlink() && !places.map.path().exists());
+    // It is detached already.
+    std::mem::forget(lock);
+}
+
 /// A file that is a disk.
 struct Disk {
     device: PathBuf,
@@ -180,9 +205,13 @@ impl Disk {
     fn attached(root: &TempDir) -> Option<Self> {
         let file = root.path().join("disk");
         fs::File::create(&file).unwrap().set_len(16 << 20).unwrap();
+        Self::of(&file)
+    }
+
+    fn of(file: &Path) -> Option<Self> {
         let attached = std::process::Command::new("losetup")
             .args(["--find", "--show"])
-            .arg(&file)
+            .arg(file)
             .output()
             .ok()?;
         let device = String::from_utf8(attached.stdout).unwrap();

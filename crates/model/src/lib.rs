@@ -40,6 +40,7 @@ mod names_tests;
 pub mod objects;
 pub mod observed;
 pub mod panics;
+pub mod pod_certificates;
 pub mod pod_directory;
 pub mod pod_failure;
 pub mod pod_resources;

@@ -170,6 +170,19 @@ pub struct ServicePort {
     pub port: i32,
 }
 
+/// What is kept of a cluster trust bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TrustBundleRecord {
+    /// Its name.
+    pub name: String,
+    /// The signer that it belongs to; empty if it belongs to none.
+    pub signer: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Certificates in PEM.
+    pub certificates: String,
+}
+
 /// What is kept of a runtime class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeClassRecord {

@@ -126,6 +126,15 @@ impl fmt::Display for Place {
     }
 }
 
+/// Where a pod has a block volume: a volume that its containers use as a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePlaces {
+    /// The device, bind-mounted for this pod alone.
+    pub map: Place,
+    /// The link to the device. It lies in the directory of the pod.
+    pub link: Place,
+}
+
 /// Where volumes lie below the agent's root directory, as upstream has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeLayout {
@@ -168,9 +177,23 @@ impl VolumeLayout {
         Place { root, below }
     }
 
-    /// The link to a block device.
-    pub fn block_device(&self, uid: &PodUid, id: &VolumeId) -> Place {
-        self.pod(uid).join("volumeDevices").join(id.plugin.directory()).join(&*id.name)
+    /// Where a pod has a block volume.
+    pub fn device_places(&self, uid: &PodUid, id: &VolumeId) -> DevicePlaces {
+        let link = self.device_links(uid).join(id.plugin.directory()).join(&*id.name);
+        let map = self.device_maps(id.plugin).join(&*id.name).join(uid.as_str());
+        DevicePlaces { map, link }
+    }
+
+    /// The directory of all links of a pod to block devices.
+    pub fn device_links(&self, uid: &PodUid) -> Place {
+        self.pod(uid).join("volumeDevices")
+    }
+
+    /// The directory in which a plugin has a directory for each block volume, with a bind mount for each of its pods.
+    pub fn device_maps(&self, plugin: Plugin) -> Place {
+        let root = self.pods.parent().unwrap_or(&self.pods).to_owned();
+        let below = Path::new("plugins").join(plugin.directory()).join("volumeDevices");
+        Place { root, below }
     }
 }
 
@@ -234,6 +257,7 @@ mod tests {
     fn paths_are_upstreams() {
         let layout = VolumeLayout { pods: "/var/lib/kubelet/pods".into() };
         let (uid, id) = (PodUid::from("u"), VolumeId::new(Plugin::Projected, "token"));
+        let disk = VolumeId::new(Plugin::Local, "pv");
         let rows = [
             (layout.volume(&uid, &id), "u/volumes/kubernetes.io~projected/token"),
             (
@@ -241,13 +265,19 @@ mod tests {
                 "u/plugins/kubernetes.io~empty-dir/wrapped_token/ready",
             ),
             (layout.subpath(&uid, "data", "main", 2), "u/volume-subpaths/data/main/2"),
-            (layout.block_device(&uid, &id), "u/volumeDevices/kubernetes.io~projected/token"),
+            (
+                layout.device_places(&uid, &disk).link,
+                "u/volumeDevices/kubernetes.io~local-volume/pv",
+            ),
         ];
         let device = layout.local_device("pv").path();
         assert_eq!(
             device,
             Path::new("/var/lib/kubelet/plugins/kubernetes.io/local-volume/mounts/pv")
         );
+        let map = layout.device_places(&uid, &disk).map.path();
+        let maps = "/var/lib/kubelet/plugins/kubernetes.io~local-volume/volumeDevices";
+        assert_eq!(map, Path::new(maps).join("pv/u"));
         for (place, expected) in rows {
             assert_eq!(place.path(), Path::new("/var/lib/kubelet/pods").join(expected));
         }

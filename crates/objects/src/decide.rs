@@ -2,6 +2,7 @@
 //! Pure.
 
 mod attention;
+mod certificate;
 mod known;
 mod listed;
 mod references;
@@ -10,6 +11,7 @@ mod time_to_live;
 mod token;
 
 pub use attention::{Idle, idle, is_fresh};
+pub use certificate::{CERTIFICATE_JITTER, CertificateState, IssuedCertificate, PendingRequest};
 pub use known::Known;
 pub use listed::Listed;
 pub use references::{Difference, References};

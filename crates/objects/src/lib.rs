@@ -30,6 +30,7 @@
 //! let tokens = TokenStore::new(api, clock);                       // for volumes
 //! ```
 
+mod certificates;
 pub mod decide;
 mod directory;
 #[cfg(test)]
@@ -40,8 +41,11 @@ mod store_tests;
 mod tokens;
 #[cfg(test)]
 mod tokens_tests;
+mod trust_bundles;
 mod watches;
 
+pub use certificates::CertificateStore;
 pub use directory::{RuntimeClasses, Services};
 pub use store::{ObjectStore, Settings};
 pub use tokens::{TokenError, TokenStore};
+pub use trust_bundles::{NotSynced, TrustBundles};

@@ -1,5 +1,6 @@
 //! Volumes in memory: mounts and content in the tree of the files in memory.
 
+mod devices;
 mod faults;
 mod payload;
 mod subpath;
@@ -15,7 +16,7 @@ use model::ports::volumes::{
     FileSystem, HostPathError, HostPathKind, MountPoint, Progress, Subpath, SubpathError,
     VolumeHost, Written,
 };
-use model::volume::{Ownership, Payload, Place};
+use model::volume::{DevicePlaces, Ownership, Payload, Place};
 
 pub use faults::Operation;
 
@@ -269,6 +270,14 @@ impl VolumeHost for MemoryVolumes {
 
     async fn bind(&self, source: &Path, place: &Place, read_only: bool) -> Result<(), FileError> {
         self.at(Operation::Bind, place, |tree| bind(tree, source, place, read_only)).await
+    }
+
+    async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError> {
+        self.at(Operation::MapDevice, &places.link, |tree| devices::map(tree, device, places)).await
+    }
+
+    async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError> {
+        self.at(Operation::UnmapDevice, &places.link, |tree| devices::unmap(tree, places)).await
     }
 
     async fn unmount(&self, place: &Place) -> Result<(), FileError> {

@@ -19,6 +19,7 @@
 //! - nothing about mounts is stored: the first look at a pod finds what an earlier agent left.
 
 pub mod decide;
+mod ended_volumes;
 mod manager;
 mod metrics;
 mod mounter;
@@ -28,4 +29,4 @@ mod unmounter;
 
 pub use manager::{ManagerParts, UnmountError, VolumeManager};
 pub use metrics::Metrics;
-pub use mounter::{NodeFacts, PodTokens};
+pub use mounter::{ClusterTrustBundles, NodeFacts, PodCertificates, PodTokens};

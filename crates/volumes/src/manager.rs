@@ -24,7 +24,7 @@ use crate::decide::pod_volumes::{MountState, PodVolumes};
 use crate::decide::resolve::{Resolved, Unresolved, VolumeSpec};
 use crate::decide::waiting;
 use crate::metrics::Metrics;
-use crate::mounter::{Content, NodeFacts, PodTokens};
+use crate::mounter::{ClusterTrustBundles, Content, NodeFacts, PodCertificates, PodTokens};
 
 /// How long a pod waits for its volumes, or for their end, before its sync starts over.
 const LONGEST_WAIT: Duration = Duration::from_secs(123);
@@ -40,6 +40,10 @@ pub struct ManagerParts {
     pub objects: Option<Arc<dyn PodObjects>>,
     /// Tokens of service accounts; none without an API server.
     pub tokens: Option<Arc<dyn PodTokens>>,
+    /// Trust bundles; none without an API server, and while their feature gate is off.
+    pub trust_bundles: Option<Arc<dyn ClusterTrustBundles>>,
+    /// Certificates of pods; none without an API server, and while their feature gate is off.
+    pub certificates: Option<Arc<dyn PodCertificates>>,
     /// Claims and persistent volumes; none without an API server.
     pub storage: Option<Arc<dyn StorageReads>>,
     /// Records events.
@@ -218,8 +222,22 @@ impl VolumeManager {
     pub fn content_changed(&self, uid: &PodUid) {
         let mut state = self.shared.state();
         let Some(record) = state.pods.get_mut(uid) else { return };
-        record.volumes.mark_stale();
+        record.volumes.mark_changed();
         state.dirty.insert(uid.clone());
+        drop(state);
+        self.shared.dirty.notify_one();
+    }
+
+    /// Trust bundles of the cluster have changed.
+    pub fn trust_bundles_changed(&self) {
+        let mut state = self.shared.state();
+        let State { pods, dirty, .. } = &mut *state;
+        for (uid, record) in pods {
+            if record.pod.as_deref().is_some_and(needs_trust_bundles) {
+                record.volumes.mark_changed();
+                dirty.insert(uid.clone());
+            }
+        }
         drop(state);
         self.shared.dirty.notify_one();
     }
@@ -338,6 +356,9 @@ impl VolumeManager {
                     if let Some(tokens) = &self.shared.parts.tokens {
                         tokens.forget(uid);
                     }
+                    if let Some(certificates) = &self.shared.parts.certificates {
+                        certificates.forget(uid);
+                    }
                     return Ok(());
                 }
                 record.version.subscribe()
@@ -383,6 +404,13 @@ impl VolumeManager {
 /// Whether containers of the pod may use volumes.
 fn has_volumes(pod: &Pod) -> bool {
     view::spec(pod).is_some_and(|spec| spec.volumes.as_ref().is_some_and(|all| !all.is_empty()))
+}
+
+fn needs_trust_bundles(pod: &Pod) -> bool {
+    let volumes = view::spec(pod).into_iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let projected = volumes.filter_map(|volume| volume.projected.as_ref());
+    let mut sources = projected.flat_map(|projected| projected.sources.iter().flatten());
+    sources.any(|source| source.cluster_trust_bundle.is_some())
 }
 
 /// What a pod waits for some of whose volumes cannot be mounted at all.

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::go_text;
 use model::ids::PodUid;
-use model::objects::{ServiceAccountToken, TokenRequest};
+use model::objects::{ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::files::FileError;
 use model::ports::volumes::{FileSystem, HostPathError};
 use model::volume::{Ownership, VolumeId};
@@ -46,6 +47,26 @@ pub trait PodTokens: Debug + Send + Sync {
     fn forget(&self, pod: &PodUid);
 }
 
+/// The trust bundles of the cluster.
+#[async_trait]
+pub trait ClusterTrustBundles: Debug + Send + Sync {
+    /// All of them, or the text of the error.
+    async fn all(&self) -> Result<Arc<[TrustBundleRecord]>, String>;
+}
+
+/// Certificates of pods, renewed in time.
+#[async_trait]
+pub trait PodCertificates: Debug + Send + Sync {
+    /// A certificate, or the text of the error.
+    async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String>;
+
+    /// When a certificate is to be renewed.
+    fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp>;
+
+    /// Drops the certificates of a pod.
+    fn forget(&self, pod: &PodUid);
+}
+
 /// A volume to be mounted.
 #[derive(Debug, Clone)]
 pub(crate) struct MountRequest {
@@ -70,22 +91,36 @@ pub(crate) struct Content {
     pub(crate) refresh_at: Option<Timestamp>,
 }
 
+const NODE_AFFINITY: &str = "MountVolume.NodeAffinity check";
+
 /// Why a volume was not mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MountFailure {
     step: &'static str,
     error: String,
+    /// The reason of the event.
+    pub(crate) reason: &'static str,
     /// Whether nothing was begun.
     pub(crate) is_refused: bool,
 }
 
 impl MountFailure {
     pub(crate) fn set_up(error: impl Into<String>) -> Self {
-        Self { step: "MountVolume.SetUp", error: error.into(), is_refused: false }
+        let error = error.into();
+        Self { step: "MountVolume.SetUp", error, reason: "FailedMount", is_refused: false }
+    }
+
+    /// The same failure of a volume that containers use as a device.
+    fn of_device(self) -> Self {
+        let step = match self.step {
+            NODE_AFFINITY => "MapVolume.NodeAffinity check",
+            _ => "MapVolume.MapBlockVolume",
+        };
+        Self { step, reason: "FailedMapVolume", ..self }
     }
 
     fn node_affinity(error: String) -> Self {
-        Self { step: "MountVolume.NodeAffinity check", error, is_refused: true }
+        Self { step: NODE_AFFINITY, is_refused: true, ..Self::set_up(error) }
     }
 
     fn in_use() -> Self {
@@ -117,6 +152,15 @@ impl From<HostPathError> for MountFailure {
 
 /// Mounts a volume, or writes its content again. Returns the content of volumes that have any.
 pub(crate) async fn mount(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    request: &MountRequest,
+) -> Result<Option<Content>, MountFailure> {
+    let mounted = steps(parts, uid, request).await;
+    if request.spec.is_block { mounted.map_err(MountFailure::of_device) } else { mounted }
+}
+
+async fn steps(
     parts: &ManagerParts,
     uid: &PodUid,
     request: &MountRequest,

@@ -51,6 +51,13 @@ async fn volumes_on_host(parts: &ManagerParts, uid: &PodUid) -> Result<Vec<Volum
         let names = host.directories(&volumes.join(&directory)).await?;
         found.extend(names.iter().map(|name| VolumeId::new(plugin, name)));
     }
+    // A device has a link.
+    let links = layout.device_links(uid);
+    for directory in host.directories(&links).await? {
+        let Some(plugin) = Plugin::from_directory(&directory) else { continue };
+        let names = parts.files.list(&links.join(&directory).path()).await?;
+        found.extend(names.iter().map(|name| VolumeId::new(plugin, name)));
+    }
     // A host path has no directory, but parts of it may be mounted.
     for name in host.directories(&layout.subpaths(uid)).await? {
         if !found.iter().any(|id| *id.name == *name) {

@@ -210,7 +210,7 @@ impl Shared {
                 // A pod that has ended meanwhile needs no event.
                 let name = record.pod.as_ref().and(record.name.clone());
                 event =
-                    name.map(|name| PodEvent::warning(uid, name, "FailedMount", message.clone()));
+                    name.map(|name| PodEvent::warning(uid, name, failure.reason, message.clone()));
                 let outcome = if failure.is_refused {
                     Outcome::Refused(message)
                 } else {

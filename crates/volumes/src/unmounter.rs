@@ -3,9 +3,9 @@
 use model::go_text;
 use model::ids::{PodName, PodUid};
 use model::ports::files::FileError;
-use model::verdict::{Detail, Input, Owner, Subject, Verdict};
 use model::volume::{Plugin, VolumeId};
 
+use crate::ended_volumes;
 use crate::manager::ManagerParts;
 
 /// Unmounts a volume of a pod that has ended.
@@ -35,6 +35,9 @@ async fn steps(
     if matches!(id.plugin, Plugin::HostPath | Plugin::Image) {
         return Ok(());
     }
+    if id.plugin == Plugin::Local {
+        host.unmap_device(&layout.device_places(uid, id)).await?;
+    }
     let place = layout.volume(uid, id);
     host.unmount(&place).await?;
     if id.plugin == Plugin::Local {
@@ -44,14 +47,7 @@ async fn steps(
     if matches!(id.plugin, Plugin::Local | Plugin::Nfs) {
         return Ok(());
     }
-    let verdict = Verdict {
-        subject: Subject::Volume(place.path()),
-        name: id.name.clone(),
-        owner: Some(Owner { uid: uid.clone(), pod: pod.cloned() }),
-        rule: "pod-has-ended",
-        detail: Detail::default().with("plugin", Input::Text(id.plugin.name().to_owned())),
-        at: parts.clock.now(),
-    };
+    let verdict = ended_volumes::verdict(parts, uid, pod, id);
     parts.files.remove(&layout.pods, &verdict).await.map(drop)
 }
 

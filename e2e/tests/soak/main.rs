@@ -8,3 +8,4 @@ mod node;
 mod node_api;
 mod probes;
 mod vm;
+mod volumes;

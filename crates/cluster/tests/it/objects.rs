@@ -7,11 +7,12 @@ use model::cluster::{About, ClusterEvent};
 use model::ids::PodName;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceName, ServiceRecord, TokenRequest,
+    TrustBundleRecord,
 };
 use model::ports::cluster::{Change, ClusterEvents as _, Sink};
 use model::ports::objects::{
     Freshness, ObjectReads as _, RuntimeClassFeed as _, ServiceFeed as _, StorageReads as _,
-    TokenRequests as _,
+    TokenRequests as _, TrustBundleFeed as _,
 };
 use model::storage::ClaimName;
 use tokio::sync::watch;
@@ -77,6 +78,15 @@ impl Sink<ServiceRecord, ServiceName> for Heard {
 impl Sink<RuntimeClassRecord, String> for Heard {
     fn hear(&self, change: Change<RuntimeClassRecord, String>) {
         self.note(change, |class| format!("{} {}", class.name, class.handler), |name| name);
+    }
+}
+
+impl Sink<TrustBundleRecord, String> for Heard {
+    fn hear(&self, change: Change<TrustBundleRecord, String>) {
+        let noted = |one: TrustBundleRecord| {
+            format!("{} {} {:?} {:?}", one.name, one.signer, one.labels, one.certificates)
+        };
+        self.note(change, noted, |name| name);
     }
 }
 
@@ -276,4 +286,24 @@ async fn claims_and_persistent_volumes_are_read_one_by_one() {
     let claim = "/api/v1/namespaces/ns/persistentvolumeclaims/a%2Fb";
     let volume = "/api/v1/persistentvolumes/pv";
     assert_eq!(server.paths(4).await, [claim, volume, volume, claim]);
+}
+
+// behaviour: VOL-49
+#[tokio::test]
+async fn trust_bundles_are_followed_with_labels_and_certificates() {
+    let bundles = lines(&[
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":"v"}},"spec":{"signerName":"s/x","trustBundle":"P\nE\nM"}}}"#,
+        END,
+        r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}}"#,
+    ]);
+    let server = Server::start([bundles]).await;
+    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let all = tokio::select! {
+        () = cluster.follow_trust_bundles(&*heard) => unreachable!("it never ends"),
+        all = heard.all(4) => all,
+    };
+    let added = r#"+a s/x {"k": "v"} "P\nE\nM""#;
+    assert_eq!(all, ["restarted", added, "complete", "-a"]);
+    let path = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles?watch=true";
+    assert!(server.paths(1).await[0].starts_with(path));
 }

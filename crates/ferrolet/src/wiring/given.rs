@@ -127,6 +127,17 @@ pub struct Settings {
     pub own_node: Option<node::Settings>,
     /// How the objects that pods refer to are read.
     pub objects: objects::Settings,
+    /// Which certificates volumes can have.
+    pub projections: Projections,
+}
+
+/// Which certificates projected volumes can have. Upstream's feature gates are off unless they are set.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Projections {
+    /// Those of cluster trust bundles.
+    pub trust_bundles: bool,
+    /// Those that signers issue for pods.
+    pub pod_certificates: bool,
 }
 
 impl Settings {
@@ -158,6 +169,7 @@ impl Settings {
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),
+            projections: Projections::default(),
         }
     }
 

@@ -219,6 +219,8 @@ impl World {
             addresses: Arc::clone(&self.addresses) as _,
             objects: Arc::new(self.rest.clone()),
             tokens: Arc::new(self.rest.clone()),
+            trust_bundles: Arc::new(self.rest.clone()),
+            certificates: Arc::new(self.rest.clone()),
             storage: Arc::new(self.rest.clone()),
             services: Arc::new(self.rest.clone()),
             classes: Arc::new(self.rest.clone()),

@@ -89,6 +89,12 @@ pub(super) async fn prepare_device(
     succeed(programs, &format!("mkfs.{fs_type}"), &arguments).await
 }
 
+/// Detaches a loop device.
+pub(super) async fn detach(programs: &Pool, device: &Path) -> io::Result<()> {
+    let path = device.to_str().ok_or_else(|| refused("the path is not text"))?;
+    succeed(programs, "losetup", &["--detach", path]).await
+}
+
 async fn is_readable(device: PathBuf) -> io::Result<()> {
     let work = move || {
         let mut start = Vec::new();

@@ -106,7 +106,7 @@ pub(super) fn make_target(place: &Place, is_directory: bool) -> io::Result<Owned
     Ok(openat2(&parent, name, NAMED, Mode::empty(), BENEATH)?)
 }
 
-fn make_parent(place: &Place) -> io::Result<(OwnedFd, &OsStr)> {
+pub(super) fn make_parent(place: &Place) -> io::Result<(OwnedFd, &OsStr)> {
     let names = plain_names(&place.below)?;
     let Some((last, parents)) = names.split_last() else {
         return Err(refused("it is the root itself"));

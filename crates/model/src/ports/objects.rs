@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use crate::ids::PodUid;
 use crate::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest,
+    TokenRequest, TrustBundleRecord,
 };
+use crate::pod_certificates::{CertificateRequestRecord, CertificateSource, RequestedCertificate};
 use crate::ports::cluster::{ApiError, Sink};
 use crate::storage::{ClaimName, ClaimRecord, PersistentVolumeRecord};
 
@@ -70,6 +71,31 @@ pub trait ServiceFeed: Debug + Send + Sync {
 pub trait RuntimeClassFeed: Debug + Send + Sync {
     /// Tells all runtime classes and then every change. Never returns.
     async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>);
+}
+
+/// Follows the cluster trust bundles.
+#[async_trait]
+pub trait TrustBundleFeed: Debug + Send + Sync {
+    /// Sends all trust bundles and then every change. Never returns.
+    async fn follow_trust_bundles(&self, sink: &dyn Sink<TrustBundleRecord, String>);
+}
+
+/// Requests certificates of pods.
+#[async_trait]
+pub trait CertificateRequests: Debug + Send + Sync {
+    /// Makes a key, and requests a certificate for it.
+    async fn request_certificate(
+        &self,
+        source: &CertificateSource,
+        node: &str,
+    ) -> Result<RequestedCertificate, ApiError>;
+
+    /// Sends all requests of the pods of a node and then every change. Never returns.
+    async fn follow_certificate_requests(
+        &self,
+        node: &str,
+        sink: &dyn Sink<CertificateRequestRecord, String>,
+    );
 }
 
 /// Why an object of the API is not to be had. The texts are upstream's, because people look for them.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::ports::files::FileError;
-use crate::volume::{Ownership, Payload, Place};
+use crate::volume::{DevicePlaces, Ownership, Payload, Place};
 
 /// Something that is mounted on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +166,13 @@ pub trait VolumeHost: Debug + Send + Sync {
     /// Mounts a directory or file of the host also at a place, which is made. A bind mount of the same source is left
     /// alone, another mount is an error.
     async fn bind(&self, source: &Path, place: &Place, read_only: bool) -> Result<(), FileError>;
+
+    /// Gives a pod a device: binds it at the map, and makes the link lead to it. A link to another device is replaced.
+    async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError>;
+
+    /// Takes a device from a pod: removes the map and the link, and detaches loop devices that the upstream kubelet has
+    /// attached to the map. A place that is not there is no error; one that holds something else is.
+    async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError>;
 
     /// Ends all mounts on a place and below it, the innermost first. One on which nothing is mounted is no error. Never
     /// follows a link below the root.

@@ -7,11 +7,17 @@ use async_trait::async_trait;
 use model::cluster::Version;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest,
+    TokenRequest, TrustBundleRecord,
+};
+use model::pod_certificates::{
+    CertificateAnswer, CertificateRequestRecord, CertificateSource, RequestedCertificate,
 };
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::objects::{Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
+use model::ports::objects::{
+    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests,
+    TrustBundleFeed,
+};
 
 use super::feed::follow;
 use super::{Ask, History, MemoryCluster, State};
@@ -27,6 +33,9 @@ pub(super) struct Objects {
     tokens: u32,
     services: History<Change<ServiceRecord, ServiceName>>,
     classes: History<Change<RuntimeClassRecord, String>>,
+    trust_bundles: History<Change<TrustBundleRecord, String>>,
+    certificates: History<Change<CertificateRequestRecord, String>>,
+    certificate_requests: Vec<CertificateRequestRecord>,
 }
 
 impl Objects {
@@ -115,6 +124,32 @@ impl MemoryCluster {
         self.shared.change(|state| state.objects.services.changes.push(Change::Gone(name)));
     }
 
+    /// The requests for certificates so far.
+    pub fn certificate_requests(&self) -> Vec<CertificateRequestRecord> {
+        let mut requests = Vec::new();
+        self.shared.change(|state| requests.clone_from(&state.objects.certificate_requests));
+        requests
+    }
+
+    /// Answers a request for a certificate.
+    pub fn answer_certificate(&self, name: &str, answer: &CertificateAnswer) {
+        self.shared.change(|state| {
+            let objects = &mut state.objects;
+            for request in &mut objects.certificate_requests {
+                if request.name == name {
+                    request.answer = answer.clone();
+                    objects.certificates.changes.push(Change::Applied(request.clone()));
+                }
+            }
+        });
+    }
+
+    /// Puts a trust bundle there.
+    pub fn put_trust_bundle(&self, bundle: TrustBundleRecord) {
+        let change = Change::Applied(bundle);
+        self.shared.change(|state| state.objects.trust_bundles.changes.push(change));
+    }
+
     /// Puts a runtime class there.
     pub fn put_runtime_class(&self, name: &str, handler: &str) {
         let class = RuntimeClassRecord { name: name.to_owned(), handler: handler.to_owned() };
@@ -174,5 +209,43 @@ impl RuntimeClassFeed for MemoryCluster {
     async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>) {
         self.shared.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
         follow(self, |state| &mut state.objects.classes, |one| one.name.clone(), sink).await;
+    }
+}
+
+#[async_trait]
+impl TrustBundleFeed for MemoryCluster {
+    async fn follow_trust_bundles(&self, sink: &dyn Sink<TrustBundleRecord, String>) {
+        self.shared
+            .change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
+        follow(self, |state| &mut state.objects.trust_bundles, |one| one.name.clone(), sink).await;
+    }
+}
+
+#[async_trait]
+impl CertificateRequests for MemoryCluster {
+    async fn request_certificate(
+        &self,
+        source: &CertificateSource,
+        _: &str,
+    ) -> Result<RequestedCertificate, ApiError> {
+        let request = |state: &mut State| {
+            let objects = &mut state.objects;
+            let number = objects.certificate_requests.len();
+            let name = format!("{}/req-{number}", source.pod.namespace);
+            let (pod_uid, answer) = (source.pod_uid.clone(), CertificateAnswer::Pending);
+            let record = CertificateRequestRecord { name: name.clone(), pod_uid, answer };
+            objects.certificate_requests.push(record.clone());
+            objects.certificates.changes.push(Change::Applied(record));
+            Ok(RequestedCertificate { name, key: format!("key {number}").into() })
+        };
+        self.call(Ask::Token, &source.volume, request).await
+    }
+
+    async fn follow_certificate_requests(
+        &self,
+        _: &str,
+        sink: &dyn Sink<CertificateRequestRecord, String>,
+    ) {
+        follow(self, |state| &mut state.objects.certificates, |one| one.name.clone(), sink).await;
     }
 }

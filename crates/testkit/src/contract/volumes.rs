@@ -1,6 +1,7 @@
 //! The contract of the port to the host's volumes.
 
 mod content;
+mod devices;
 mod groups;
 mod mounting;
 mod removing;
@@ -24,6 +25,7 @@ use content::{
     payload_over_a_foreign_file_is_refused_and_old_content_stays,
     payload_replaces_the_one_before_with_its_links, planted_links_are_not_followed_by_a_payload,
 };
+use devices::device_is_mapped_for_a_pod_and_taken_back;
 use groups::{
     group_is_set_on_files_directories_and_links, group_is_set_on_new_payload,
     group_of_a_fitting_root_is_left_alone, other_mounts_keep_their_group,
@@ -105,6 +107,7 @@ cases! {
     huge_pages_of_another_size_are_refused
     bind_mount_shows_its_source_and_is_made_once
     file_is_bound_to_a_file
+    device_is_mapped_for_a_pod_and_taken_back
     shared_directory_keeps_its_mounts
     payload_is_read_through_links_with_its_modes
     payload_replaces_the_one_before_with_its_links

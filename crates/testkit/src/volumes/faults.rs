@@ -16,6 +16,9 @@ pub enum Operation {
     MakeDirectory,
     Mount,
     Bind,
+    /// By the link, as the next one.
+    MapDevice,
+    UnmapDevice,
     Unmount,
     WritePayload,
     SetOwnership,
@@ -38,6 +41,8 @@ impl Operation {
             Self::MakeDirectory => "create directory",
             Self::Mount => "mount",
             Self::Bind | Self::BindSubpath => "bind mount",
+            Self::MapDevice => "map device at",
+            Self::UnmapDevice => "unmap device at",
             Self::Unmount => "unmount",
             Self::WritePayload => "write files of",
             Self::SetOwnership => "set the group of",

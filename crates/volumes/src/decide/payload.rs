@@ -10,12 +10,14 @@ mod paths;
 mod projected;
 #[cfg(test)]
 mod tests;
+mod trust_bundle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest};
+use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest, TrustBundleRecord};
+use model::pod_certificates::{CertificateSource, Credentials};
 use model::ports::objects::ObjectError;
 use model::volume::{Payload, PayloadFile};
 use podspec::resources::Amounts;
@@ -23,6 +25,7 @@ use podspec::view;
 
 pub use error::PayloadError;
 pub use owner::fs_user;
+pub use trust_bundle::TrustBundleError;
 
 use keys::Keys;
 
@@ -36,6 +39,12 @@ pub type Objects = BTreeMap<ObjectKey, Result<Arc<DataObject>, ObjectError>>;
 /// Tokens by request, as they were received, or the text of the error.
 pub type Tokens = BTreeMap<TokenRequest, Result<Arc<ServiceAccountToken>, Arc<str>>>;
 
+/// All trust bundles of the cluster, or the text of the error.
+pub type TrustBundles = Result<Arc<[TrustBundleRecord]>, Arc<str>>;
+
+/// Certificates by their sources, as they were issued, or the text of the error.
+pub type Certificates = BTreeMap<CertificateSource, Result<Credentials, Arc<str>>>;
+
 /// What the files of a volume are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
@@ -45,6 +54,10 @@ pub struct Sources<'a> {
     pub objects: &'a Objects,
     /// The tokens of [`Needs::tokens`].
     pub tokens: &'a Tokens,
+    /// The trust bundles, if [`Needs::trust_bundles`].
+    pub trust_bundles: &'a TrustBundles,
+    /// The certificates of [`Needs::certificates`].
+    pub certificates: &'a Certificates,
     /// What pods can have of the node: the limits of containers without limits.
     pub allocatable: &'a Amounts,
 }
@@ -56,6 +69,10 @@ pub struct Needs {
     pub objects: Vec<ObjectKey>,
     /// Tokens of the pod's service account.
     pub tokens: Vec<TokenRequest>,
+    /// The trust bundles of the cluster.
+    pub trust_bundles: bool,
+    /// Certificates of the pod.
+    pub certificates: Vec<CertificateSource>,
 }
 
 /// What must be read for a volume; nothing for one whose files the agent does not write.
@@ -68,7 +85,7 @@ pub fn needs(pod: &Pod, volume: &Volume) -> Needs {
         let name = secret.secret_name.as_deref().unwrap_or_default();
         needs.objects.push(ObjectKey::secret(namespace, name));
     } else if let Some(projected) = &volume.projected {
-        needs = projected::needs(pod, projected);
+        needs = projected::needs(pod, &volume.name, projected);
     }
     needs.objects.retain(|key| !key.name.is_empty());
     needs
@@ -99,7 +116,7 @@ pub fn payload(volume: &Volume, sources: &Sources<'_>) -> Result<Payload, Payloa
         let default_mode = fields.default_mode.unwrap_or(DEFAULT_MODE);
         downward::files(items, default_mode, sources)?
     } else if let Some(projected) = &volume.projected {
-        projected::files(projected, sources)?
+        projected::files(&volume.name, projected, sources)?
     } else {
         return Err(PayloadError::NoContent(volume.name.clone()));
     };

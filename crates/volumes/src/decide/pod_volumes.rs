@@ -144,6 +144,17 @@ impl PodVolumes {
         }
     }
 
+    /// The source of the pod's volumes has changed: a write that failed may work now, so it does not wait for its
+    /// back-off. The next failure doubles the delay as before.
+    pub fn mark_changed(&mut self) {
+        self.mark_stale();
+        for state in self.volumes.values_mut().filter(|state| state.stale) {
+            if let Some(failure) = &mut state.failure {
+                failure.until = Timestamp::MIN;
+            }
+        }
+    }
+
     /// Starts the operations that are needed: one at a time for each volume.
     pub fn start(&mut self, now: Timestamp) -> Steps {
         let mut steps = Steps::default();

@@ -62,6 +62,21 @@ fn failed_operation_waits_500_ms_doubling_to_122_s() {
     assert_eq!(volumes.volumes[&id("a")].failure, None);
 }
 
+// behaviour: VOL-105
+#[test]
+fn changed_source_ends_the_back_off_of_a_write_once() {
+    let mut volumes = PodVolumes::default();
+    volumes.set_desired([id("c"), id("d")]);
+    for one in ["c", "d"] {
+        started(&mut volumes, 0.0);
+        volumes.ended(&id(one), failed(), at(0.0));
+    }
+    volumes.mark_changed();
+    assert_eq!(started(&mut volumes, 0.1), [(Operation::Mount, id("c"))], "d has no source");
+    volumes.ended(&id("c"), failed(), at(0.1));
+    assert_eq!(started(&mut volumes, 1.0), [(Operation::Mount, id("d"))], "c waits for a second");
+}
+
 // behaviour: VOL-3
 #[test]
 fn unmount_does_not_wait_for_the_back_off_of_a_mount() {

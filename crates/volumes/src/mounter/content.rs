@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, join4};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use model::ids::PodUid;
@@ -14,7 +14,9 @@ use podspec::view;
 use super::empty_dir;
 use super::{Content, MountFailure, MountRequest, ownership};
 use crate::decide::nested::nested_directories;
-use crate::decide::payload::{Needs, Objects, Sources, Tokens, needs, payload};
+use crate::decide::payload::{
+    Certificates, Needs, Objects, Sources, Tokens, TrustBundles, needs, payload,
+};
 use crate::manager::ManagerParts;
 
 /// Computes the content, and writes it unless it is on the host already.
@@ -36,9 +38,16 @@ pub(super) async fn mount(
             None => set_up(parts, uid, request, &place).await,
         }
     };
-    let ((objects, tokens), set_up) = join(read(parts, &needs), set_up).await;
+    let (read, set_up) = join(read(parts, &needs), set_up).await;
     let allocatable = parts.node.allocatable();
-    let sources = Sources { pod, objects: &objects, tokens: &tokens, allocatable: &allocatable };
+    let sources = Sources {
+        pod,
+        objects: &read.objects,
+        tokens: &read.tokens,
+        trust_bundles: &read.trust_bundles,
+        certificates: &read.certificates,
+        allocatable: &allocatable,
+    };
     let payload =
         payload(volume, &sources).map_err(|error| MountFailure::set_up(error.to_string()))?;
     set_up?;
@@ -97,8 +106,16 @@ async fn set_up(
     Ok(())
 }
 
+/// What was read for a volume.
+struct Read {
+    objects: Objects,
+    tokens: Tokens,
+    trust_bundles: TrustBundles,
+    certificates: Certificates,
+}
+
 /// Reads the objects and tokens that a volume needs, side by side.
-async fn read(parts: &ManagerParts, needs: &Needs) -> (Objects, Tokens) {
+async fn read(parts: &ManagerParts, needs: &Needs) -> Read {
     let objects = join_all(needs.objects.iter().map(|key| async move {
         let object = match &parts.objects {
             Some(objects) => objects.get(key).await,
@@ -113,12 +130,42 @@ async fn read(parts: &ManagerParts, needs: &Needs) -> (Objects, Tokens) {
         };
         (request.clone(), token.map_err(Arc::from))
     }));
-    let (objects, tokens) = join(objects, tokens).await;
-    (objects.into_iter().collect(), tokens.into_iter().collect())
+    let trust_bundles = read_trust_bundles(parts, needs);
+    let certificates = join_all(needs.certificates.iter().map(|source| async move {
+        let issued = match &parts.certificates {
+            Some(certificates) => certificates.certificate(source).await,
+            // Upstream's text while the feature gate is off.
+            None => Err("unimplemented".to_owned()),
+        };
+        (source.clone(), issued.map_err(Arc::from))
+    }));
+    let (objects, tokens, trust_bundles, certificates) =
+        join4(objects, tokens, trust_bundles, certificates).await;
+    Read {
+        objects: objects.into_iter().collect(),
+        tokens: tokens.into_iter().collect(),
+        trust_bundles,
+        certificates: certificates.into_iter().collect(),
+    }
 }
 
-/// When the first token is to be renewed.
+/// The text without a store is upstream's, which it also returns while the feature gate is off.
+async fn read_trust_bundles(parts: &ManagerParts, needs: &Needs) -> TrustBundles {
+    match &parts.trust_bundles {
+        Some(bundles) if needs.trust_bundles => bundles.all().await.map_err(Arc::from),
+        Some(_) => Ok(Arc::from([])),
+        None => Err("ClusterTrustBundle projection is not supported in static kubelet mode".into()),
+    }
+}
+
+/// When the first token or certificate is to be renewed.
 fn refresh_at(parts: &ManagerParts, needs: &Needs) -> Option<Timestamp> {
-    let tokens = parts.tokens.as_ref()?;
-    needs.tokens.iter().filter_map(|request| tokens.refresh_at(request)).min()
+    let tokens = parts
+        .tokens
+        .iter()
+        .flat_map(|tokens| needs.tokens.iter().filter_map(|request| tokens.refresh_at(request)));
+    let certificates = parts.certificates.iter().flat_map(|certificates| {
+        needs.certificates.iter().filter_map(|source| certificates.refresh_at(source))
+    });
+    tokens.chain(certificates).min()
 }

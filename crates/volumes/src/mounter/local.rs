@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::go_text::quoted;
 use model::ids::PodUid;
 use model::ports::events::PodEvent;
 use model::ports::volumes::{FileSystem, HostPathError, HostPathKind};
@@ -21,9 +22,8 @@ pub(super) async fn mount(
     let MountRequest { pod, spec, .. } = request;
     let VolumeSource::Local { path, .. } = &spec.source else { return Ok(()) };
     let (host, path) = (&parts.host, Path::new(path));
-    // The runtime passes a device on: nothing is mounted.
     if spec.is_block {
-        return Ok(host.check_host_path(path, HostPathKind::BlockDevice).await?);
+        return map_device(parts, uid, request, path).await;
     }
     let place = parts.layout.volume(uid, &spec.id);
     match host.check_host_path(path, HostPathKind::Directory).await {
@@ -48,6 +48,30 @@ pub(super) async fn mount(
             ownership::set(parts, pod, &place, &ownership).await?;
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Gives the pod a device, which the runtime passes on. The events are upstream's.
+async fn map_device(
+    parts: &ManagerParts,
+    uid: &PodUid,
+    request: &MountRequest,
+    device: &Path,
+) -> Result<(), MountFailure> {
+    let MountRequest { pod, spec, .. } = request;
+    parts.host.check_host_path(device, HostPathKind::BlockDevice).await?;
+    let places = parts.layout.device_places(uid, &spec.id);
+    parts.host.map_device(device, &places).await?;
+    let name = view::pod_name(pod);
+    for (field, place) in [("globalMapPath", places.map), ("volumeMapPath", places.link)] {
+        let path = place.path();
+        let directory = quoted(&path.parent().unwrap_or(&path).to_string_lossy());
+        let volume = quoted(&spec.id.name);
+        let message =
+            format!("MapVolume.MapPodDevice succeeded for volume {volume} {field} {directory}");
+        let (uid, name) = (uid.clone(), name.clone());
+        parts.events.record(PodEvent::normal(uid, name, "SuccessfulMountVolume", message));
     }
     Ok(())
 }

@@ -1,3 +1,5 @@
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use model::storage::{PersistentVolumeRecord, PersistentVolumeSource};
 use testkit::volumes::Operation;
 use tokio::time::Instant;
 
-use crate::harness::{Harness, RESYNC, volume, with_claim};
+use crate::harness::{Harness, PODS, RESYNC, volume, with_claim};
 
 /// A local directory that is a persistent volume.
 pub(crate) fn local(path: &str) -> PersistentVolumeRecord {
@@ -121,6 +123,82 @@ async fn local_device_is_mounted_once_and_unmounted_after_the_last_pod() {
     assert_eq!(paths().await, [device.into(), second]);
     harness.release(&pods[1]).await;
     assert_eq!(harness.mounts().await, []);
+}
+
+/// A pod whose container uses the claim as a device.
+fn with_device(uid: &str) -> Arc<Pod> {
+    let mut pod = (*with_claim(uid)).clone();
+    let container = &mut pod.spec.as_mut().unwrap().containers[0];
+    container.volume_mounts = None;
+    let devices = serde_json::json!([{ "name": "data", "devicePath": "/dev/data" }]);
+    container.volume_devices = Some(serde_json::from_value(devices).unwrap());
+    Arc::new(pod)
+}
+
+// behaviour: VOL-103
+#[tokio::test(start_paused = true)]
+async fn block_volume_is_mapped_for_each_pod_and_taken_back_also_after_a_restart() {
+    let harness = Harness::new();
+    let mode = Some("Block".into());
+    harness.storage.bind(PersistentVolumeRecord { mode, ..local("/dev/disk") });
+    let pods = ["u1", "u2"].map(with_device);
+    harness.manager.update(&pods[0]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let failed = "MapVolume.MapBlockVolume failed for volume \"pv\" : hostPath type check failed: \
+                  /dev/disk is not a block device";
+    assert_eq!(harness.messages(), [failed]);
+    harness.host.add_device("/dev/disk");
+    for pod in &pods {
+        assert_eq!(harness.sync(pod).await, None);
+    }
+    let maps = "/var/lib/kubelet/plugins/kubernetes.io~local-volume/volumeDevices/pv";
+    let paths = |harness: Harness| async move {
+        let mounts = harness.mounts().await;
+        (mounts.into_iter().map(|mount| mount.path).collect::<Vec<_>>(), harness)
+    };
+    let (mounted, harness) = paths(harness).await;
+    assert_eq!(mounted, ["u1", "u2"].map(|uid| Path::new(maps).join(uid)));
+    let reasons = harness.events.reasons();
+    assert_eq!(reasons[0], "FailedMapVolume");
+    assert_eq!(reasons[1..], ["SuccessfulMountVolume"; 4]);
+    let succeeded =
+        format!("MapVolume.MapPodDevice succeeded for volume \"pv\" globalMapPath {maps:?}");
+    assert_eq!(harness.messages()[1], succeeded);
+
+    let harness = harness.restarted();
+    for pod in &pods {
+        assert_eq!(harness.sync(pod).await, None);
+    }
+    harness.release(&pods[0]).await;
+    let (mounted, harness) = paths(harness).await;
+    assert_eq!(mounted, [Path::new(maps).join("u2")]);
+    // The claim of an orphan is not known: its link is.
+    let harness = harness.restarted();
+    harness.manager.release(&"u2".into(), None).await.unwrap();
+    assert_eq!(harness.mounts().await, []);
+    for uid in ["u1", "u2"] {
+        let links = format!("{PODS}/{uid}/volumeDevices/kubernetes.io~local-volume");
+        assert_eq!(harness.names(&links).await, [""; 0]);
+    }
+}
+
+// behaviour: VOL-107
+#[tokio::test(start_paused = true)]
+async fn bind_mounted_directory_survives_the_clean_up_of_an_orphan() {
+    let harness = Harness::new();
+    harness.files.write("/mnt/disk/file", "data");
+    harness.storage.bind(local("/mnt/disk"));
+    let pod = with_claim("u1");
+    assert_eq!(harness.sync(&pod).await, None);
+    let path = volume(&pod, "local-volume", "pv");
+    let harness = harness.restarted();
+    harness.host.fail(Operation::Unmount, &path, ErrorKind::ResourceBusy);
+    harness.manager.release(&"u1".into(), None).await.unwrap_err();
+    assert_eq!(harness.content(&path, "file").await.as_deref(), Some("data"));
+    harness.host.repair(Operation::Unmount, &path);
+    harness.manager.release(&"u1".into(), None).await.unwrap();
+    assert_eq!(harness.mounts().await, []);
+    assert_eq!(harness.files.content("/mnt/disk/file").as_deref(), Some(&b"data"[..]));
 }
 
 /// A pod with the claim and a group.

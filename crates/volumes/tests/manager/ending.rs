@@ -57,7 +57,7 @@ async fn orphan_known_by_its_directory_alone_is_unmounted() {
     assert!(harness.files.mode(directory).is_some(), "garbage collection removes the pod's own");
 }
 
-// behaviour: VOL-91
+// behaviour: VOL-91, VOL-104
 #[tokio::test(start_paused = true)]
 async fn release_reports_volumes_that_stay_mounted() {
     let harness = Harness::new();
@@ -70,9 +70,13 @@ async fn release_reports_volumes_that_stay_mounted() {
     let text = error.to_string();
     let expected = "mounted volumes=[fast]: UnmountVolume.TearDown failed for volume \"fast\" : ";
     assert!(text.starts_with(expected), "{text}");
+    let [removal] = &harness.manager.removals()[..] else { panic!("{:?}", harness.manager) };
+    let why = removal.to_string();
+    assert!(why.contains("fast") && why.contains(expected.split_once(": ").unwrap().1), "{why}");
     harness.host.repair(Operation::Unmount, &path);
     harness.release(&pod).await;
     assert_eq!(harness.mounts().await, []);
+    assert_eq!(harness.manager.removals(), []);
 }
 
 // behaviour: VOL-92

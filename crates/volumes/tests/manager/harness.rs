@@ -14,6 +14,7 @@ use model::ids::PodUid;
 use model::objects::{DataObject, ObjectKey, ServiceAccountToken, TokenRequest};
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
+use model::ports::files::HostFiles as _;
 use model::ports::objects::{PodObjects as _, StorageReads};
 use model::ports::volumes::{MountPoint, VolumeHost as _};
 use model::storage::{ClaimName, ClaimRecord, PersistentVolumeRecord};
@@ -86,6 +87,8 @@ impl Harness {
             files: ports.files,
             objects: Some(Arc::new(ports.objects)),
             tokens: Some(ports.tokens),
+            trust_bundles: None,
+            certificates: None,
             storage: Some(ports.storage),
             events: ports.events,
             clock: ports.clock,
@@ -128,6 +131,11 @@ impl Harness {
 
     pub(crate) async fn mounts(&self) -> Vec<MountPoint> {
         self.host.mounts("/".as_ref()).await.unwrap()
+    }
+
+    /// The names in a directory.
+    pub(crate) async fn names(&self, directory: &str) -> Vec<String> {
+        self.files.list(directory.as_ref()).await.unwrap()
     }
 
     pub(crate) async fn release(&self, pod: &Pod) {

@@ -4,5 +4,6 @@
 mod claims;
 mod ending;
 mod harness;
+mod histories;
 mod mounting;
 mod updates;

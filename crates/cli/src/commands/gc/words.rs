@@ -24,6 +24,8 @@ const RULES: &[(&str, &str)] = &[
         "node-cap-oldest",
         "the node has {dead#dead container} and {cap} may stay; it is number {position}, counted from the newest",
     ),
+    ("pod-has-ended", "its pod has ended, but it cannot be removed yet: {error}"),
+    ("pod-has-ended", "its pod has ended"),
     ("pod-is-gone", "its pod is gone"),
     ("pod-was-refused", "its pod was refused, and nothing of it runs"),
     ("pod-deleted", "its pod was deleted and has ended"),

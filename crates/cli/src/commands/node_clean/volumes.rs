@@ -16,6 +16,7 @@ pub(super) async fn unmount(
     for volume in volumes.directories(&subpaths).await? {
         volumes.clean_subpaths(&subpaths, &volume).await?;
     }
+    unmap_devices(volumes, layout, uid).await?;
     let mut on_disk = Vec::new();
     let plugins = layout.pod(uid).join("volumes");
     for directory in volumes.directories(&plugins).await? {
@@ -30,4 +31,18 @@ pub(super) async fn unmount(
         }
     }
     Ok(on_disk)
+}
+
+/// Takes devices from a pod. Links to devices that are not mapped go with the directory of the pod.
+async fn unmap_devices(
+    volumes: &dyn VolumeHost,
+    layout: &VolumeLayout,
+    uid: &PodUid,
+) -> Result<(), FileError> {
+    let maps = layout.device_maps(Plugin::Local);
+    for volume in volumes.directories(&maps).await? {
+        let places = layout.device_places(uid, &VolumeId::new(Plugin::Local, &volume));
+        volumes.unmap_device(&places).await?;
+    }
+    Ok(())
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use model::go_text::quoted;
 use model::ports::objects::ObjectError;
 
+use super::TrustBundleError;
+
 /// Why the files of a volume cannot be made. The texts are upstream's, because people search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
@@ -44,12 +46,12 @@ pub enum PayloadError {
     /// A token was not requested.
     #[error("failed to fetch token: it was not requested")]
     NoToken,
-    /// Trust bundles are not supported. Upstream returns this while their feature gate is off.
-    #[error("ClusterTrustBundle projection is not supported in static kubelet mode")]
-    TrustBundle,
-    /// Pod certificates are not supported.
-    #[error("PodCertificate projection is not supported")]
-    PodCertificate,
+    /// Trust bundles cannot be read.
+    #[error(transparent)]
+    TrustBundle(TrustBundleError),
+    /// There is no certificate for the pod.
+    #[error("{0}")]
+    PodCertificate(Arc<str>),
     /// A path is empty.
     #[error("invalid path: must not be empty: {}", quoted(.0))]
     EmptyPath(String),

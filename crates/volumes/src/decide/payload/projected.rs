@@ -1,35 +1,43 @@
 //! Several sources in one volume.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
-    Pod, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+    Pod, PodCertificateProjection, ProjectedVolumeSource, ServiceAccountTokenProjection,
+    VolumeProjection,
 };
 use model::objects::{ObjectKey, TokenRequest};
+use model::pod_certificates::CertificateSource;
 use model::volume::PayloadFile;
 use podspec::view;
 
 use super::keys::Keys;
 use super::owner::{fs_user, has_fs_group};
-use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file};
+use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file, trust_bundle};
 
 /// For how many seconds a token is requested that does not say.
 const TOKEN_SECONDS: i64 = 3600;
-/// The mode of a token whose owner is known, or whose group can read it.
-const TOKEN_MODE: i32 = 0o600;
+/// The mode of a token or trust bundle whose owner is known, or whose group can read it.
+const OWNED_MODE: i32 = 0o600;
 
 fn sources(volume: &ProjectedVolumeSource) -> impl Iterator<Item = &VolumeProjection> {
     volume.sources.iter().flatten()
 }
 
-pub(super) fn needs(pod: &Pod, volume: &ProjectedVolumeSource) -> Needs {
+pub(super) fn needs(pod: &Pod, name: &str, volume: &ProjectedVolumeSource) -> Needs {
     let namespace = &view::pod_name(pod).namespace;
     let mut needs = Needs::default();
-    for source in sources(volume) {
+    for (index, source) in sources(volume).enumerate() {
         if let Some(secret) = &source.secret {
             needs.objects.push(ObjectKey::secret(namespace, &secret.name));
         } else if let Some(map) = &source.config_map {
             needs.objects.push(ObjectKey::config_map(namespace, &map.name));
         } else if let Some(token) = &source.service_account_token {
             needs.tokens.push(token_request(pod, token));
+        } else if source.cluster_trust_bundle.is_some() {
+            needs.trust_bundles = true;
+        } else if let Some(certificate) = &source.pod_certificate {
+            needs.certificates.push(certificate_source(pod, name, index, certificate));
         }
     }
     needs
@@ -46,15 +54,43 @@ fn token_request(pod: &Pod, token: &ServiceAccountTokenProjection) -> TokenReque
     }
 }
 
+fn certificate_source(
+    pod: &Pod,
+    volume: &str,
+    index: usize,
+    certificate: &PodCertificateProjection,
+) -> CertificateSource {
+    let account = view::spec(pod).and_then(|spec| spec.service_account_name.as_deref());
+    CertificateSource {
+        pod_uid: view::uid(pod),
+        pod: view::pod_name(pod),
+        volume: volume.into(),
+        index,
+        service_account: account.unwrap_or_default().into(),
+        signer: certificate.signer_name.as_str().into(),
+        key_type: certificate.key_type.as_str().into(),
+        max_expiration_seconds: certificate.max_expiration_seconds,
+        annotations: certificate.user_annotations.clone().unwrap_or_default(),
+    }
+}
+
 /// The files of all sources, in order. All errors are returned together.
 pub(super) fn files(
+    name: &str,
     volume: &ProjectedVolumeSource,
     from: &Sources<'_>,
 ) -> Result<Files, PayloadError> {
     let default_mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
     let (mut files, mut errors) = (Files::new(), Vec::new());
-    for source in sources(volume) {
-        match source_files(source, default_mode, from) {
+    for (index, source) in sources(volume).enumerate() {
+        let files_of = match &source.pod_certificate {
+            Some(certificate) => {
+                let needed = certificate_source(from.pod, name, index, certificate);
+                certificate_files(certificate, &needed, default_mode, from)
+            }
+            None => source_files(source, default_mode, from),
+        };
+        match files_of {
             Ok(mut more) => files.append(&mut more),
             Err(error) => errors.push(error),
         }
@@ -88,16 +124,15 @@ fn source_files(
         downward::files(fields.items.as_deref().unwrap_or_default(), default_mode, from)
     } else if let Some(token) = &source.service_account_token {
         Ok(vec![(token.path.clone(), token_file(token, default_mode, from)?)])
-    } else if source.cluster_trust_bundle.is_some() {
-        Err(PayloadError::TrustBundle)
-    } else if source.pod_certificate.is_some() {
-        Err(PayloadError::PodCertificate)
+    } else if let Some(bundle) = &source.cluster_trust_bundle {
+        let pem = trust_bundle::pem(bundle, from.trust_bundles);
+        let pem = pem.map_err(PayloadError::TrustBundle)?;
+        Ok(vec![(bundle.path.clone(), owned_file(from.pod, pem.as_bytes(), default_mode))])
     } else {
         Ok(Files::new())
     }
 }
 
-/// A token belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.
 fn token_file(
     token: &ServiceAccountTokenProjection,
     default_mode: i32,
@@ -105,8 +140,36 @@ fn token_file(
 ) -> Result<PayloadFile, PayloadError> {
     let received = from.tokens.get(&token_request(from.pod, token)).ok_or(PayloadError::NoToken)?;
     let received = received.as_ref().map_err(|error| PayloadError::Token(error.clone()))?;
-    let owner = fs_user(from.pod);
-    let is_owned = owner.is_some() || has_fs_group(from.pod);
-    let mode = if is_owned { TOKEN_MODE } else { default_mode };
-    Ok(PayloadFile { owner, ..file(received.token.as_bytes(), mode) })
+    Ok(owned_file(from.pod, received.token.as_bytes(), default_mode))
+}
+
+/// Key and certificates, in one file or in two.
+fn certificate_files(
+    certificate: &PodCertificateProjection,
+    needed: &CertificateSource,
+    default_mode: i32,
+    from: &Sources<'_>,
+) -> Result<Files, PayloadError> {
+    let not_requested = || PayloadError::PodCertificate("it was not requested".into());
+    let issued = from.certificates.get(needed).ok_or_else(not_requested)?;
+    let issued = issued.as_ref().map_err(|text| PayloadError::PodCertificate(Arc::clone(text)))?;
+    let both = format!("{}{}", issued.key, issued.chain);
+    let files = [
+        (&certificate.credential_bundle_path, &*both),
+        (&certificate.key_path, &*issued.key),
+        (&certificate.certificate_chain_path, &*issued.chain),
+    ];
+    let named = files.into_iter().filter_map(|(path, content)| {
+        let path = path.clone().filter(|path| !path.is_empty())?;
+        Some((path, owned_file(from.pod, content.as_bytes(), default_mode)))
+    });
+    Ok(named.collect())
+}
+
+/// A file that belongs to the user of the containers. With `fsGroup` the group is let in when ownership is set.
+fn owned_file(pod: &Pod, content: &[u8], default_mode: i32) -> PayloadFile {
+    let owner = fs_user(pod);
+    let is_owned = owner.is_some() || has_fs_group(pod);
+    let mode = if is_owned { OWNED_MODE } else { default_mode };
+    PayloadFile { owner, ..file(content, mode) }
 }

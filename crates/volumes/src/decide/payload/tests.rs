@@ -47,6 +47,12 @@ fn token(text: &str) -> Arc<ServiceAccountToken> {
     Arc::new(ServiceAccountToken { token: text.to_owned(), expiration_seconds: 3600, expires })
 }
 
+fn trust_bundle() -> TrustBundleRecord {
+    let certificates = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n";
+    let (name, certificates) = ("roots".to_owned(), certificates.to_owned());
+    TrustBundleRecord { name, certificates, ..TrustBundleRecord::default() }
+}
+
 /// The files of a volume of a pod, whose tokens are `token`.
 fn made(pod: &Pod, source: &Value) -> Result<Payload, String> {
     let mut volume = source.clone();
@@ -60,7 +66,23 @@ fn made(pod: &Pod, source: &Value) -> Result<Payload, String> {
         (request, received)
     });
     let (objects, tokens, allocatable) = (objects(), tokens.collect(), allocatable());
-    let sources = Sources { pod, objects: &objects, tokens: &tokens, allocatable: &allocatable };
+    let certificates = needs(pod, &volume).certificates.into_iter().map(|source| {
+        let issued = match &*source.signer {
+            "broken" => Err("credential bundle is not issued yet".into()),
+            _ => Ok(Credentials { key: "key\n".into(), chain: "chain\n".into() }),
+        };
+        (source, issued)
+    });
+    let certificates = certificates.collect();
+    let trust_bundles = Ok(Arc::from([trust_bundle()]));
+    let sources = Sources {
+        pod,
+        objects: &objects,
+        tokens: &tokens,
+        trust_bundles: &trust_bundles,
+        certificates: &certificates,
+        allocatable: &allocatable,
+    };
     payload(&volume, &sources).map_err(|error| error.to_string())
 }
 
@@ -226,12 +248,23 @@ fn projected_sources_share_a_volume_and_the_last_wins() {
         ),
         (projected(&json!([{ "secret": { "name": "gone", "optional": true } }])), Ok(&[])),
         (
-            projected(&json!([{ "clusterTrustBundle": { "path": "x" } }])),
-            Err("ClusterTrustBundle projection is not supported in static kubelet mode"),
+            projected(&json!([{ "clusterTrustBundle": { "path": "x", "name": "roots" } }])),
+            Ok(&["x 640 -----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"]),
         ),
         (
-            projected(&json!([{ "podCertificate": { "keyType": "ED25519", "signerName": "s" } }])),
-            Err("PodCertificate projection is not supported"),
+            projected(&json!([
+                { "podCertificate": { "keyType": "ED25519", "signerName": "s",
+                    "credentialBundlePath": "both" } },
+                { "podCertificate": { "keyType": "ED25519", "signerName": "s", "keyPath": "key",
+                    "certificateChainPath": "chain" } },
+            ])),
+            Ok(&["both 640 key\nchain\n", "chain 640 chain\n", "key 640 key\n"]),
+        ),
+        (
+            projected(
+                &json!([{ "podCertificate": { "keyType": "ED25519", "signerName": "broken" } }]),
+            ),
+            Err("credential bundle is not issued yet"),
         ),
     ]);
 }
