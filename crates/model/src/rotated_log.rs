@@ -140,7 +140,7 @@ mod tests {
             ("0.log.20261118-134200.gz", Rotated(gz)),
             ("0.log.20261118-134200.tmp", Unfinished),
             ("0.log.20261118-134200.gz.tmp", Unfinished),
-            ("0.log.tmp", Unfinished),
+            ("0.log.tmp", Other),
             ("0.log.20261318-134200", Other),
             ("0.log.2026118-1342000", Other),
             ("0.log.20261118-1342", Other),
