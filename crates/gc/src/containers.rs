@@ -56,7 +56,7 @@ pub struct ContainerGcParts {
     pub pods: Arc<dyn PodStates>,
     /// Ends what may run.
     pub stop: Arc<dyn StopUnknown>,
-    /// Whom people hear from.
+    /// Records node events.
     pub events: Arc<dyn NodeEvents>,
     /// Where logs lie.
     pub logs: LogLayout,
@@ -83,8 +83,8 @@ pub enum PassError {
 }
 
 impl PassError {
-    /// What the event says that tells of it; of a list upstream has no words of its own.
-    pub(crate) fn told(&self) -> String {
+    /// The message of the event that reports it. For a failed list it is the runtime's error, as upstream's.
+    pub(crate) fn event_message(&self) -> String {
         match self {
             Self::List(_, error) => error.rpc_text(),
             Self::ReadLogs(_) | Self::RuntimeAway(_) => Chain(self).to_string(),
@@ -172,8 +172,8 @@ impl Report {
 /// A pass under way.
 #[derive(Debug)]
 pub struct Pass {
-    /// What it does, as it does it. Whoever reads too slowly misses steps; the report counts all. Ends with
-    /// the pass.
+    /// The steps of the pass, as they happen. A slow reader misses steps; the report counts all. Closed at the
+    /// end of the pass.
     pub steps: mpsc::Receiver<Step>,
     /// What it came to; an error when the agent stops first.
     pub report: oneshot::Receiver<Report>,
@@ -198,15 +198,15 @@ struct Shared {
     removable: Mutex<BTreeSet<PodUid>>,
     /// Rung whenever a pod is added.
     bell: Notify,
-    /// Rung when a regular pass is due before its time.
+    /// Notified when a regular pass is due early.
     now: Notify,
-    /// What may go beyond caps before its time: told by whoever sees pods change, read by the task. Never
-    /// held across an await.
+    /// Pods that may exceed caps before the next pass. Written when pods change, read by the task. Never held
+    /// across an await.
     early: Mutex<early::Early>,
-    /// Rung whenever that may be more.
+    /// Notified when `early` may have grown.
     early_bell: Notify,
-    /// What happened since the last regular pass: added to by whoever tells, taken by the task. Never
-    /// held across an await.
+    /// Changes since the last regular pass. Written by callers, taken by the task. Never held across an
+    /// await.
     changed: Mutex<Changed>,
 }
 
@@ -250,7 +250,7 @@ impl ContainerGc {
     /// found something.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
-        // That a log alone went, and left a link behind, nobody tells; by now somebody knows.
+        // No event reports a log that was removed alone and left a dangling link; this plan has found it.
         if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
             self.shared.changed().files = true;
         }
@@ -292,11 +292,11 @@ impl ContainerGc {
     }
 
     async fn request(&self, aggressive: bool) -> Pass {
-        let ((steps, told), (report, done)) = (mpsc::channel(STEPS), oneshot::channel());
+        let ((steps, reader), (report, done)) = (mpsc::channel(STEPS), oneshot::channel());
         let request = Request { aggressive, steps, report };
         // When the task has ended, the report says so.
         drop(self.requests.send(request).await);
-        Pass { steps: told, report: done }
+        Pass { steps: reader, report: done }
     }
 }
 

@@ -25,23 +25,23 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
     fn can_be_asked(&self) -> bool {
         true
     }
-    /// Whether every source of pods was heard.
+    /// Whether every source of pods has reported.
     fn sources_ready(&self) -> bool;
     /// What is known of a pod.
     fn state(&self, uid: &PodUid) -> PodState;
     /// Whether something counts from the pod's first sandbox, such as the time that it may run.
     fn needs_first_sandbox(&self, uid: &PodUid) -> bool;
-    /// Whether pods are being ended right now, each of which is told of when it has been.
+    /// Whether pods are being terminated. The end of each is reported.
     fn any_ends(&self) -> bool {
         false
     }
 }
 
-/// Nobody to ask: a bare runtime, of whose pods nothing is known.
+/// A runtime without an agent: no pod states are known.
 #[derive(Debug, Clone, Copy)]
-pub struct NobodyToAsk;
+pub struct NoAgent;
 
-impl PodStates for NobodyToAsk {
+impl PodStates for NoAgent {
     fn can_be_asked(&self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ impl PodStates for NobodyToAsk {
     }
 
     fn state(&self, _: &PodUid) -> PodState {
-        PodState::Unasked
+        PodState::Unknown
     }
 
     fn needs_first_sandbox(&self, _: &PodUid) -> bool {
@@ -104,7 +104,7 @@ mod tests {
         };
         let rows = [
             ("pod-is-gone", PodState::Gone, true),
-            ("pod-is-gone", PodState::Given, false),
+            ("pod-is-gone", PodState::Desired, false),
             ("pod-is-gone", state(false, false), false),
             ("pod-deleted", PodState::Gone, true),
             ("pod-deleted", state(true, true), true),

@@ -1,8 +1,8 @@
 //! Garbage collection of images.
 //!
-//! [`image_gc`] gives a handle, for whoever wants a plan or a pass, and the task that makes a pass
-//! every five minutes. All passes are the task's, one after the other; a plan looks at the same
-//! things and changes nothing.
+//! [`image_gc`] returns a handle, which requests plans and passes, and the task that makes a pass every
+//! five minutes. The task makes all passes, one at a time; a plan reads the same state and changes
+//! nothing.
 
 mod error;
 mod look;
@@ -40,8 +40,7 @@ use look::Collector;
 pub trait PodImages: Debug + Send + Sync {
     /// The images that a container has mounted, if that is known without asking the runtime.
     fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>>;
-    /// The images that static and node-critical pods name; nothing while there may be pods that nobody has
-    /// told of yet.
+    /// The images of static and node-critical pods; `None` until all pod sources are ready.
     fn named(&self) -> Option<Vec<KeptImage>>;
 }
 
@@ -62,7 +61,7 @@ pub struct ImageGcParts {
     pub files: Arc<dyn HostFiles>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Whom people hear from about the node.
+    /// Records events of the node.
     pub events: Arc<dyn NodeEvents>,
     /// Images that somebody is about to use.
     pub claims: ImageClaims,
@@ -98,8 +97,7 @@ pub struct PassReport {
     pub error: Option<ImageGcError>,
     /// Whether images were gone through to make room, and each that was to go could be removed.
     pub made_room: bool,
-    /// Of a plan: what people would be told because all that may go is not enough, by the sizes that images
-    /// say.
+    /// Of a plan: the event message if all removable images are not enough, computed from image sizes.
     pub not_enough: Option<String>,
 }
 
@@ -164,8 +162,7 @@ impl ImageGc {
         self.collector.plan(Observed::Yes).await
     }
 
-    /// The same where no agent runs that has observed the images. None goes: how old they are and when
-    /// they were used nobody knows.
+    /// The same where no agent has observed the images. None is removed: their ages and uses are unknown.
     pub async fn plan_unobserved(&self) -> PassReport {
         self.collector.plan(Observed::No).await
     }

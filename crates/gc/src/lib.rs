@@ -6,12 +6,12 @@
 //! ```text
 //!  every minute ─┐
 //!  run now ──────┼──> survey ──> decide ──> plan ──> act: containers, sandboxes, logs, links
-//!  pod is gone ──┘    (lists)     (pure)     └──> whoever asks for it
+//!  pod is gone ──┘    (lists)     (pure)     └──> callers of `plan`
 //!  container died ──────────────> decide ──────────> deletor
 //! ```
 //!
-//! Never removed: what runs, an image in use, pinned or being pulled, and anything of a pod of which
-//! nobody knows because a source has not reported.
+//! Never removed: what runs, an image in use, pinned or being pulled, and anything of a pod whose
+//! state is unknown because a source has not reported.
 //!
 //! Invariants:
 //! - equal inputs give equal plans, and with nothing changed a pass removes just what its plan says;

@@ -29,7 +29,7 @@ const AWAY: usize = 5;
 /// How long a pass waits for stops of containers in an unknown state, all of them together.
 const LONGEST_STOPS: Duration = Duration::from_mins(1);
 
-/// Whom each step is told to.
+/// Receives each step.
 pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
 
 /// Carries out what was decided: containers, then sandboxes, then logs, then links. What cannot be
@@ -79,7 +79,7 @@ const RUNS: Stays = Stays::Kept("running");
 #[derive(Debug, Default)]
 struct Away {
     in_a_row: usize,
-    /// What the last of them was told.
+    /// The last error.
     error: String,
 }
 

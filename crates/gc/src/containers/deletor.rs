@@ -99,7 +99,7 @@ fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Contain
 }
 
 impl DeletorTask {
-    /// Removes what waits until told to stop.
+    /// Removes queued containers until stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             // Biased: stopping comes once.
@@ -108,7 +108,7 @@ impl DeletorTask {
                 () = stop.cancelled() => return,
                 removal = self.queue.recv() => removal,
             };
-            // Those who tell of deaths have stopped, and so will this task be told to.
+            // All senders have stopped, so this task is about to be stopped too.
             let Some(Removal { container, verdict }) = removal else {
                 stop.cancelled().await;
                 return;

@@ -58,7 +58,7 @@ impl ContainerGc {
         self.look_early(uid, ended && dead.count > 0);
     }
 
-    /// Says that nothing of a pod will be started any more: nobody needs what is dead of it but to read.
+    /// Notes that no container of the pod will start again: its dead containers are only kept for their logs.
     pub fn pod_has_ended(&self, uid: &PodUid) {
         if let Some(dead) = self.shared.early().dead.get_mut(uid) {
             dead.spare = dead.count;

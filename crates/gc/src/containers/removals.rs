@@ -12,9 +12,9 @@ pub struct Removals(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Written by whoever removes. Never held across an await.
+    /// Written by all that remove containers. Never held across an await.
     state: Mutex<State>,
-    /// Rung whenever a removal is over.
+    /// Notified at the end of each removal.
     over: Notify,
 }
 
@@ -29,8 +29,8 @@ struct State {
 enum Turn {
     Ours,
     Others,
-    /// There is nothing left to do.
-    Nobodys,
+    /// The container is removed.
+    Done,
 }
 
 impl Removals {
@@ -38,7 +38,7 @@ impl Removals {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else removes a container; nothing if the deletor has removed it.
+    /// Waits for a removal of the container that is in progress; `None` if the deletor has removed it.
     pub(super) async fn begin<'a>(&'a self, id: &'a ContainerId) -> Option<Removal<'a>> {
         loop {
             // Before the look: what is over after it must not be missed.
@@ -46,7 +46,7 @@ impl Removals {
             match self.turn(id) {
                 Turn::Ours => return Some(Removal { removals: self, id }),
                 Turn::Others => over.await,
-                Turn::Nobodys => return None,
+                Turn::Done => return None,
             }
         }
     }
@@ -54,7 +54,7 @@ impl Removals {
     fn turn(&self, id: &ContainerId) -> Turn {
         let mut state = self.state();
         if state.gone.contains(id) {
-            Turn::Nobodys
+            Turn::Done
         } else if state.under_way.insert(id.clone()) {
             Turn::Ours
         } else {
@@ -96,10 +96,10 @@ mod tests {
     #[tokio::test]
     async fn what_is_gone_is_remembered_until_a_pass_is_over() {
         let (removals, id) = (Removals::default(), ContainerId::from("c1"));
-        removals.begin(&id).await.expect("nobody else does").went();
+        removals.begin(&id).await.expect("no other removal is in progress").went();
         assert!(removals.begin(&id).await.is_none());
         removals.pass_is_over();
-        drop(removals.begin(&id).await.expect("nobody remembers"));
+        drop(removals.begin(&id).await.expect("the end of the pass cleared the entry"));
         let state = removals.state();
         assert!(state.under_way.is_empty() && state.gone.is_empty(), "{state:?}");
     }

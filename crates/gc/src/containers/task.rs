@@ -25,7 +25,7 @@ use crate::plan::Fate;
 /// Who may read the logs of pods.
 const LOGS_MODE: u32 = 0o750;
 
-/// The task's state; nobody else touches it.
+/// The task's state, which it alone changes.
 #[derive(Debug)]
 pub struct ContainerGcTask {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ pub struct ContainerGcTask {
     last: LastPass,
     /// The directories of logs and links at the last look that left nothing to do.
     files: Option<survey::Versions>,
-    /// Whether the last pass failed, so that the first one that succeeds is told.
+    /// Whether the last pass failed, so that the next success is logged.
     failed: bool,
     /// Since when the remains of pods wait for others that are being ended.
     held: Option<Instant>,
@@ -66,7 +66,7 @@ impl ContainerGcTask {
         }
     }
 
-    /// Makes passes until told to stop; one that is under way is left where it is.
+    /// Makes passes until stopped; a pass in progress is abandoned.
     pub async fn run(mut self, stop: CancellationToken) {
         // Biased: stopping comes once.
         tokio::select! {
@@ -84,7 +84,7 @@ impl ContainerGcTask {
             let shared = Arc::clone(&self.shared);
             let held = self.held.map(|since| since + LONGEST_HOLD);
             let (early, soon) = (self.early, self.ripens.map_or(next, |at| at.min(next)));
-            // Biased: the regular pass first, which comes once in a period, when sources were heard, and when
+            // Biased: the regular pass first, which comes once in a period, when sources become ready, and when
             // something is old enough to go; then what is asked for, at the pace of people; pods that are gone
             // or over a cap are merged and so wait without growing.
             tokio::select! {
@@ -128,18 +128,18 @@ impl ContainerGcTask {
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
         if asks_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
-            self.told(&report);
+            self.log_result(&report);
             return;
         }
         self.last.passed_over += 1;
-        let told = changed.files || !changed.pods.is_empty();
+        let pods_changed = changed.files || !changed.pods.is_empty();
         for uid in changed.pods {
             self.pod(&uid).await;
         }
         let parts = &self.shared.parts;
         // Before the look: what comes during it makes another version.
         let versions = survey::versions(parts).await;
-        if !looks_at_files(self.files.as_ref(), &versions, told) {
+        if !looks_at_files(self.files.as_ref(), &versions, pods_changed) {
             return;
         }
         let mut found = survey::files(parts).await;
@@ -147,7 +147,7 @@ impl ContainerGcTask {
         // A link that stays although it leads nowhere waits for its container.
         let waits = found.links.iter().any(|link| link.fate == Fate::Keep);
         self.files = (report.is_complete() && !waits).then_some(versions);
-        self.told(&report);
+        self.log_result(&report);
     }
 
     async fn requested(&mut self, request: Request) {
@@ -206,7 +206,7 @@ impl ContainerGcTask {
         }
         *self.shared.changed() = Changed::default();
         let report = self.whole(false, &|_| {}).await;
-        self.told(&report);
+        self.log_result(&report);
         true
     }
 
@@ -257,8 +257,8 @@ impl ContainerGcTask {
         self.wake_at(found.ripens);
     }
 
-    fn told(&mut self, report: &Report) {
-        self.tell_failure(report);
+    fn log_result(&mut self, report: &Report) {
+        self.report_failure(report);
         let (removed, failed) = (report.removed(), report.failed());
         if !report.problems.is_empty() {
             self.failed = true;
@@ -269,9 +269,11 @@ impl ContainerGcTask {
         }
     }
 
-    /// Every pass of which a part could not be made is told, as upstream does.
-    fn tell_failure(&self, report: &Report) {
-        let Some(message) = aggregate(report.problems.iter().map(PassError::told)) else { return };
+    /// Every pass with a failed part is reported by an event, as upstream does.
+    fn report_failure(&self, report: &Report) {
+        let Some(message) = aggregate(report.problems.iter().map(PassError::event_message)) else {
+            return;
+        };
         let problems = aggregate(report.problems.iter().map(|one| Chain(one).to_string()));
         warn!(error = problems.unwrap_or_default(), "container garbage collection failed");
         self.shared.parts.events.record(NodeEvent {

@@ -95,7 +95,7 @@ impl Bench {
         id
     }
 
-    /// Starts a container of nobody's in a sandbox of the pod `web`.
+    /// Starts a container without labels in a sandbox of the pod `web`.
     async fn bare(&self, sandbox: &SandboxId, attempt: u32) -> ContainerId {
         let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
         let mut config = wanted::container(&in_sandbox, "bare", IMAGE, &["sleep", "forever"]);

@@ -150,9 +150,9 @@ fn why_kept(
     let least = facts.policy.min_age;
     match (candidate.container.state, candidate.state) {
         (ContainerState::Running, _) => Some(("running", Detail::default())),
-        // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
-        // a source that is late must find all that is its own.
-        (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
+        // Upstream applies its caps to these too. But containers of unknown pods do not increase in number, and
+        // a source that reports late must find all containers of its pods.
+        (_, PodState::SourcesNotReady) => Some(("source-not-ready", Detail::default())),
         // Its worker ends it, with what is left of its grace: to end it beside that could only give it more.
         (ContainerState::Unknown, PodState::Known(WorkerState { terminated: false, .. })) => {
             Some(("may-be-running", Detail::default()))
@@ -167,7 +167,7 @@ fn why_kept(
         // what never ran take the place of what did, by which the worker goes.
         (
             ContainerState::Created,
-            PodState::Given | PodState::Known(WorkerState { terminated: false, .. }),
+            PodState::Desired | PodState::Known(WorkerState { terminated: false, .. }),
         ) if is_newest => Some(("may-be-starting", Detail::default())),
         _ => None,
     }
@@ -257,7 +257,7 @@ fn item(mut candidate: Candidate<'_>, facts: &Facts<'_>) -> Item {
     }
     let removable = facts.removable(candidate.state).is_some();
     let rule = match candidate.state {
-        PodState::Unasked => "pod-state-unknown",
+        PodState::Unknown => "pod-state-unknown",
         _ if removable => "source-not-ready",
         _ => "within-caps",
     };

@@ -192,15 +192,15 @@ fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
     for pods in [live(), live().deleted(&["gone"]), live().evicted(&["gone"])] {
         assert_eq!(removed(&listed, &pods, &usual()), ["gone/x/0", "gone/x/1"], "{pods:?}");
     }
-    // What its worker says of an evicted pod that still stops, and before it was told how it ended.
+    // An evicted pod whose worker still stops it, and one that has ended but whose final status is not reported.
     for pods in [live().active(&["gone"]), live().terminated(&["gone"])] {
         assert_eq!(removed(&listed, &pods, &usual()), [""; 0], "{pods:?}");
         let one = policy(HOUR, Some(1), None);
         assert_eq!(removed(&listed, &pods, &one), ["a/x/0", "gone/x/0"], "{pods:?}");
     }
-    let unheard = live().sources_not_ready();
+    let not_ready = live().sources_not_ready();
     for aggressive in [false, true] {
-        for pods in [unheard.clone(), unheard.clone().deleted(&["gone"])] {
+        for pods in [not_ready.clone(), not_ready.clone().deleted(&["gone"])] {
             let facts = Facts { pods: &pods, policy: &usual(), aggressive, now: now() };
             let items = containers(&listed, &ExitTimes::new(), &facts);
             assert_eq!(ids(&items, Fate::Remove), [""; 0], "{pods:?}");
@@ -213,7 +213,7 @@ fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
 #[test]
 fn before_all_sources_were_heard_caps_hold_for_known_pods_alone() {
     let listed: Vec<_> =
-        ["a", "unheard"].iter().flat_map(|pod| (0..4).map(|n| dead(pod, "x", n))).collect();
+        ["a", "unknown"].iter().flat_map(|pod| (0..4).map(|n| dead(pod, "x", n))).collect();
     let pods = live().sources_not_ready();
     assert_eq!(removed(&listed, &pods, &usual()), ["a/x/0", "a/x/1"]);
     assert_eq!(removed(&listed, &pods, &policy(HOUR, Some(0), Some(0))).len(), 4);
@@ -224,7 +224,7 @@ fn before_all_sources_were_heard_caps_hold_for_known_pods_alone() {
 fn with_nobody_to_ask_only_caps_count() {
     let listed: Vec<_> = (0..3).map(|n| dead("a", "x", n)).collect();
     let policy = usual();
-    let pods = &crate::decide::NobodyToAsk;
+    let pods = &crate::decide::NoAgent;
     let facts = Facts { pods, policy: &policy, aggressive: true, now: now() };
     let items = containers(&listed, &ExitTimes::new(), &facts);
     assert_eq!(rules(&items), ["per-container-cap", "pod-state-unknown", "pod-state-unknown"]);
@@ -256,7 +256,7 @@ fn what_may_run_is_left_to_the_worker_of_its_pod() {
     let zero = policy(HOUR, Some(0), None);
     let items = decide(&[unknown(1), dead("a", "x", 0)], &live(), &zero);
     assert_eq!(rules(&items), ["per-container-cap", "may-be-running"]);
-    for state in [PodState::Given, PodState::Gone] {
+    for state in [PodState::Desired, PodState::Gone] {
         let pods = Pods::ready().set("a", state);
         assert_eq!(removed(&[unknown(1)], &pods, &zero), ["a/x/1"], "{state:?}");
     }
@@ -275,7 +275,7 @@ fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
     assert_eq!(rules(&items), ["per-container-cap", "may-be-starting"]);
     let ended = Pods::ready().terminated(&["a"]);
     assert_eq!(removed(&[created(1)], &ended, &zero), ["a/x/1"]);
-    let given = Pods::ready().set("a", PodState::Given);
+    let given = Pods::ready().set("a", PodState::Desired);
     assert_eq!(removed(&[created(1)], &given, &zero), [""; 0]);
     let one = policy(HOUR, Some(1), None);
     assert_eq!(removed(&[created(1), dead("a", "x", 0)], &given, &one), [""; 0], "it ran");
@@ -315,7 +315,7 @@ fn by_exit_time_what_ended_last_is_the_newest_and_age_counts_from_then() {
 // behaviour: GC-5
 #[test]
 fn a_pod_that_a_source_gives_and_that_has_no_worker_keeps_what_the_caps_allow() {
-    let pods = Pods::ready().set("given", PodState::Given);
+    let pods = Pods::ready().set("given", PodState::Desired);
     let listed: Vec<_> = (0..3).map(|n| dead("given", "x", n)).collect();
     assert_eq!(removed(&listed, &pods, &usual()), ["given/x/0"]);
 }
@@ -395,7 +395,7 @@ proptest! {
             use crate::decide::PodStates as _;
             prop_assert_ne!(container.state, ContainerState::Running);
             prop_assert!(container.created_at + policy.min_age <= now());
-            prop_assert_ne!(pods.state(&container.pod_uid), PodState::NotHeard);
+            prop_assert_ne!(pods.state(&container.pod_uid), PodState::SourcesNotReady);
         }
     }
 
@@ -404,14 +404,14 @@ proptest! {
     fn caps_hold_afterwards((listed, pods) in nodes(), policy in policies(), aggressive: bool) {
         let items = plan(&listed, &pods, &policy, aggressive);
         let outside = ["running", "too-young", "may-be-starting", "may-be-running"];
-        let unheard = |item: &Item| {
+        let not_ready = |item: &Item| {
             use crate::decide::PodStates as _;
             let uid = &item.owner.as_ref().unwrap().uid;
-            pods.state(uid) == PodState::NotHeard
+            pods.state(uid) == PodState::SourcesNotReady
         };
         let mut units: BTreeMap<(PodUid, Arc<str>), usize> = BTreeMap::new();
         for item in items.iter().filter(|item| item.fate == Fate::Keep) {
-            if !outside.contains(&item.rule) && !unheard(item) {
+            if !outside.contains(&item.rule) && !not_ready(item) {
                 let key = (item.owner.as_ref().unwrap().uid.clone(), Arc::clone(&item.name));
                 *units.entry(key).or_default() += 1;
             }

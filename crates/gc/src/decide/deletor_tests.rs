@@ -49,7 +49,7 @@ fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
 #[test]
 fn it_is_told_where_an_instance_stood_among_those_that_ended() {
     let (pod, name) = (pod(), PodName::new("default", "web"));
-    let told = |which, cap| -> Vec<String> {
+    let details = |which, cap| -> Vec<String> {
         let items = beyond(&pod, which, 1).into_iter().map(|one| {
             let pod = ObservedPod { status: &pod, name: &name };
             item(&one, pod, "a-rule", cap, Timestamp::from_second(9).unwrap())
@@ -57,13 +57,13 @@ fn it_is_told_where_an_instance_stood_among_those_that_ended() {
         items.map(|item| item.detail.to_string()).collect()
     };
     assert_eq!(
-        told(Which::SameAs("4"), Some(1)),
+        details(Which::SameAs("4"), Some(1)),
         [
             "cap 1, position 2, instances 3, created 1970-01-01T00:00:03Z, age 6s",
             "cap 1, position 3, instances 3, created 1970-01-01T00:00:02Z, age 7s",
         ]
     );
-    assert_eq!(told(Which::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");
+    assert_eq!(details(Which::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");
 }
 
 // behaviour: GC-64

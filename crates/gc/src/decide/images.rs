@@ -1,6 +1,6 @@
 //! Which images go.
 //!
-//! A pass: [`detect`] who uses which image, [`sort`] out what may not go, remove what nobody used for
+//! A pass: [`detect`] which images are used, [`sort`] out those that must stay, remove those unused for
 //! too long ([`by_age`]), measure the disk ([`usage`]), and while it is too full, [`sweep`] the rest,
 //! least recently used first.
 

@@ -25,22 +25,22 @@ use crate::policy::ContainerPolicy;
 
 const UIDS: [&str; 4] = ["p0", "p1", "p2", "p3"];
 
-/// What may be known of a pod; one is gone only once all sources were heard.
+/// A possible pod state; a pod is gone only once all sources are ready.
 fn state(sources_ready: bool) -> impl Strategy<Value = PodState> {
-    let unknown = if sources_ready { PodState::Gone } else { PodState::NotHeard };
+    let unknown = if sources_ready { PodState::Gone } else { PodState::SourcesNotReady };
     let known = any::<(bool, bool, bool)>().prop_map(|(evicted, deleted, terminated)| {
         PodState::Known(WorkerState { evicted, deleted, terminated })
     });
-    prop_oneof![3 => known, 1 => Just(PodState::Given), 1 => Just(unknown)]
+    prop_oneof![3 => known, 1 => Just(PodState::Desired), 1 => Just(unknown)]
 }
 
-/// A node: what is known of its pods, and whether all sources were heard.
+/// A node: the states of its pods, and whether all sources are ready.
 fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     any::<bool>().prop_flat_map(|ready| {
         let states = [state(ready), state(ready), state(ready), state(ready)];
         states.prop_map(move |states| {
-            let heard = Pods::ready();
-            let pods = if ready { heard } else { heard.sources_not_ready() };
+            let ready_pods = Pods::ready();
+            let pods = if ready { ready_pods } else { ready_pods.sources_not_ready() };
             let known = UIDS.iter().zip(states);
             (states, known.fold(pods, |pods, (uid, state)| pods.set(uid, state)))
         })
@@ -51,7 +51,7 @@ fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,
-        PodState::Given | PodState::NotHeard | PodState::Unasked => true,
+        PodState::Desired | PodState::SourcesNotReady | PodState::Unknown => true,
         PodState::Gone => false,
     }
 }
@@ -108,7 +108,7 @@ proptest! {
                 let may_end = aggressive && state.runtime_removable().is_some();
                 let stays = sandbox.state == SandboxState::Ready
                     || in_use.contains(&sandbox.id)
-                    || state == PodState::NotHeard
+                    || state == PodState::SourcesNotReady
                     || (position == 0 && exists(state) && !may_end);
                 prop_assert!(!(stays && gone.contains(sandbox.id.as_str())), "{sandbox:?}");
             }

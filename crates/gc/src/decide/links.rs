@@ -16,7 +16,7 @@ pub enum Found {
     NoId,
     /// The runtime has it.
     State(ContainerState),
-    /// The runtime answered, and said nothing.
+    /// The runtime answered without a status.
     Nothing,
     /// The runtime does not have it.
     NotThere,
@@ -25,14 +25,14 @@ pub enum Found {
 }
 
 /// What becomes of a link that leads nowhere. One of a container that may live stays: its log is just
-/// being rotated; and where nobody knows of pods, all do, as their logs.
+/// being rotated. Where pod states are unknown, all links stay, as logs do.
 pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> Item {
     let (fate, container) = match found {
         Found::NoId => (Fate::Remove, "not-named"),
         Found::NotThere => (Fate::Remove, "not-found"),
         Found::Failed => (Fate::Remove, "runtime-failed"),
         Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
-        Found::Nothing => (Fate::Keep, "not-told"),
+        Found::Nothing => (Fate::Keep, "not-reported"),
         Found::State(_) => (Fate::Keep, "alive"),
     };
     let (fate, rule) = match fate {
@@ -58,7 +58,7 @@ mod tests {
     use model::ids::PodName;
 
     use super::*;
-    use crate::decide::NobodyToAsk;
+    use crate::decide::NoAgent;
     use crate::decide::test_pods::Pods;
 
     // behaviour: GC-54, GC-55, GC-56, GC-59
@@ -70,7 +70,7 @@ mod tests {
             (Found::NotThere, Fate::Remove, "not-found"),
             (Found::Failed, Fate::Remove, "runtime-failed"),
             (Found::State(Exited), Fate::Remove, "exited"),
-            (Found::Nothing, Fate::Keep, "not-told"),
+            (Found::Nothing, Fate::Keep, "not-reported"),
             (Found::State(Running), Fate::Keep, "alive"),
             (Found::State(Created), Fate::Keep, "alive"),
             (Found::State(Unknown), Fate::Keep, "alive"),
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
             let owner = Owner::named(PodName::new("ns", "p"));
             assert_eq!(item.owner, Some(owner), "{found:?}");
-            let bare = dangling(root, name, found, &NobodyToAsk);
+            let bare = dangling(root, name, found, &NoAgent);
             let goes = fate == Fate::Remove;
             let rule = if goes { "pod-state-unknown" } else { "dangling-link" };
             assert_eq!((bare.fate, bare.rule), (Fate::Keep, rule), "{found:?}");

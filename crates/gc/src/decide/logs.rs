@@ -13,8 +13,8 @@ use crate::plan::{Fate, Item};
 
 /// What becomes of each entry of the directory of logs, given whether it is a directory itself and the
 /// pods of which something was seen alive. That the node needs room changes nothing: the logs of a pod
-/// that still exists stay. What is no directory is
-/// nobody's log; upstream would remove it.
+/// that still exists stay. An entry that is not
+/// a directory is not a pod's log and stays; upstream would remove it.
 pub fn logs(
     root: &Path,
     entries: &[(String, bool)],
@@ -29,8 +29,8 @@ pub fn logs(
             _ if alive.contains(&uid) => (Fate::Keep, "pod-runs"),
             (Some(_), _) if !pods.sources_ready() => (Fate::Keep, "source-not-ready"),
             (Some(rule), _) => (Fate::Remove, rule),
-            (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
-            (None, PodState::Unasked) => (Fate::Keep, "pod-state-unknown"),
+            (None, PodState::SourcesNotReady) => (Fate::Keep, "source-not-ready"),
+            (None, PodState::Unknown) => (Fate::Keep, "pod-state-unknown"),
             (None, _) => (Fate::Keep, "pod-exists"),
         };
         Item {

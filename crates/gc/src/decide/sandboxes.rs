@@ -58,8 +58,8 @@ fn fate(
     }
     match (facts.removable(state), state) {
         (Some(rule), _) => (Fate::Remove, rule),
-        (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
-        (None, PodState::Unasked) => (Fate::Keep, "pod-state-unknown"),
+        (None, PodState::SourcesNotReady) => (Fate::Keep, "source-not-ready"),
+        (None, PodState::Unknown) => (Fate::Keep, "pod-state-unknown"),
         // It bears the number of the next one, and says where the logs are.
         (None, _) if position == 0 => (Fate::Keep, "newest-sandbox"),
         (None, _) => (Fate::Remove, "sandbox-older"),

@@ -23,19 +23,19 @@ pub fn is_held(any_ends: bool, waited: Duration) -> bool {
 /// Who removes what died of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovedBy {
-    /// Nobody yet: a late source may give the pod.
-    Nobody,
+    /// Not yet: a source that reports late may have the pod.
+    NotYet,
     /// The deletor, at once: what is beyond the cap of each container, or all of them, by the rule that says
     /// so.
     Deletor(Option<&'static str>),
-    /// Whoever removes all that is left of the pod, once the pods have ended that are being ended.
+    /// The pass that removes all that is left of the pod, once the pods that are being terminated have ended.
     HeldPass,
 }
 
 /// Who removes what died of a pod in this state.
 pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> RemovedBy {
     match state.content_removable().filter(|_| sources_ready) {
-        _ if state == PodState::NotHeard => RemovedBy::Nobody,
+        _ if state == PodState::SourcesNotReady => RemovedBy::NotYet,
         Some(_) if any_ends => RemovedBy::HeldPass,
         all => RemovedBy::Deletor(all),
     }
@@ -66,10 +66,10 @@ pub fn ripens_in(left: Duration, since_last: Option<Duration>) -> Duration {
 /// What is dead of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dead {
-    /// So many containers have ended.
+    /// The number of exited containers.
     pub count: usize,
-    /// So many of them nobody needs: a container that is to be started again waits by how its last instance
-    /// ended, and one that is not must not be.
+    /// The number of them that are not needed. The last instance is needed to compute the back-off of a restart, or
+    /// to prevent one.
     pub spare: usize,
     /// When the oldest of all was made.
     pub oldest: Option<Timestamp>,
@@ -119,12 +119,12 @@ pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
-/// Whether a regular pass that does not ask the runtime looks at logs and links: when something is told
-/// that happened to a pod, or that a plan found; or another version of their directories is there than at the last look,
+/// Whether a regular pass that does not call the runtime lists logs and links: when a pod changed or a plan found
+/// something to remove; or another version of their directories is there than at the last look,
 /// if that left nothing to do. A link whose log went from a directory that stays is found by the next pass that asks for
 /// everything, or by a plan.
-pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, told: bool) -> bool {
-    told || last != Some(now)
+pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
+    pods_changed || last != Some(now)
 }
 
 #[cfg(test)]
@@ -139,10 +139,10 @@ mod tests {
     // behaviour: GC-5, GC-76
     #[test]
     fn what_died_goes_at_once_or_with_all_that_is_left_of_its_pod_when_others_have_ended() {
-        use RemovedBy::{Deletor, HeldPass, Nobody};
+        use RemovedBy::{Deletor, HeldPass, NotYet};
         let evicted = PodState::Known(WorkerState { evicted: true, ..WorkerState::default() });
         let active = PodState::Known(WorkerState::default());
-        // The pod, whether all sources were heard, and whether other pods are being ended.
+        // The pod, whether all sources are ready, and whether other pods are being ended.
         let rows = [
             (PodState::Gone, true, false, Deletor(Some("pod-is-gone"))),
             (PodState::Gone, true, true, HeldPass),
@@ -152,9 +152,9 @@ mod tests {
             (evicted, false, false, Deletor(None)),
             (active, true, false, Deletor(None)),
             (active, true, true, Deletor(None)),
-            (PodState::Given, true, true, Deletor(None)),
-            (PodState::NotHeard, true, false, Nobody),
-            (PodState::NotHeard, false, true, Nobody),
+            (PodState::Desired, true, true, Deletor(None)),
+            (PodState::SourcesNotReady, true, false, NotYet),
+            (PodState::SourcesNotReady, false, true, NotYet),
         ];
         for (state, sources_ready, any_ends, expected) in rows {
             let by = removed_by(state, sources_ready, any_ends);

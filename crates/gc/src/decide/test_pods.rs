@@ -30,9 +30,9 @@ impl Pods {
         }
     }
 
-    /// Not all sources were heard; of pods that are not known nobody can tell.
+    /// Not all sources are ready, so the state of an unlisted pod is unknown.
     pub(crate) fn sources_not_ready(mut self) -> Self {
-        (self.others, self.sources_ready) = (PodState::NotHeard, false);
+        (self.others, self.sources_ready) = (PodState::SourcesNotReady, false);
         self
     }
 

@@ -14,16 +14,16 @@ pub enum ImageGcError {
     /// The images cannot be listed.
     #[error("list images")]
     ListImages(#[source] RuntimeError),
-    /// It cannot be told which images containers use.
+    /// The images that containers use cannot be listed.
     #[error("list what containers use")]
     ListUses(#[source] RuntimeError),
-    /// It cannot be told what a container has mounted.
+    /// The mounts of a container cannot be read.
     #[error("look at the mounts of a container")]
     Mounts(#[source] RuntimeError),
-    /// It cannot be told what sandboxes are made from.
+    /// The image of sandboxes cannot be read.
     #[error("look at the image of sandboxes")]
     Sandboxes(#[source] RuntimeError),
-    /// It cannot be told where images lie.
+    /// The location of images cannot be read.
     #[error("ask for the image filesystem")]
     Filesystem(#[source] RuntimeError),
     /// The runtime names no file system.
@@ -89,8 +89,8 @@ impl std::fmt::Display for Errors {
 }
 
 impl ImageGcError {
-    /// What the event says that tells of it: upstream's words where the runtime is to blame.
-    pub(crate) fn told(&self) -> String {
+    /// The message of the event that reports it: upstream's text if the runtime failed.
+    pub(crate) fn event_message(&self) -> String {
         let deletion = |errors: &Errors| {
             aggregate(errors.0.iter().map(RuntimeError::rpc_text)).unwrap_or_default()
         };
@@ -112,7 +112,9 @@ impl ImageGcError {
                  deletion: {}",
                 deletion(errors)
             ),
-            Self::Both(first, second) => format!("{}; {}", first.told(), second.told()),
+            Self::Both(first, second) => {
+                format!("{}; {}", first.event_message(), second.event_message())
+            }
             Self::NoFilesystem
             | Self::Measure(_)
             | Self::NoCapacity(_)

@@ -167,7 +167,7 @@ impl Collector {
         let known = self.state().sandbox.clone();
         match (self.newest_sandbox_image(known.as_ref()).await, known) {
             (Ok(image), _) => Ok(image),
-            // What was told of an earlier one will do.
+            // The image of an earlier sandbox is used instead.
             (Err(error), Some((_, image))) => {
                 debug!(%error, "cannot tell the image of a sandbox");
                 Ok(image)

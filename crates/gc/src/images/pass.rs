@@ -14,7 +14,7 @@ use super::look::{Collector, Looked};
 use super::metrics::Reason;
 use super::{Errors, ImageGcError, Kind, PassReport};
 use crate::decide::images::sweep::{
-    all_stay, blind, claimed, foretold, not_enough, not_observed, not_removed,
+    all_stay, blind, claimed, not_enough, not_observed, not_removed, predict,
 };
 use crate::decide::images::{
     Candidate, FREE_DISK_SPACE_FAILED, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept,
@@ -58,14 +58,14 @@ impl Collector {
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let policy = &self.settings.policy;
-        let (mut problem, mut foretold_failure) = (None, None);
+        let (mut problem, mut predicted_failure) = (None, None);
         items.extend(match self.disk().await.map(|disk| disk.usage.with(by_age)) {
             Ok(usage) if !usage.is_too_much(policy) => all_stay(&ages.rest, usage, policy),
             Ok(usage) if observed == Observed::No => not_observed(&ages.rest, usage, policy),
             Ok(usage) => {
                 let goal = Goal::Room { usage, target: usage.target(policy), estimated: true };
-                let swept = foretold(Sweep::new(ages.rest, goal, policy, looked.now));
-                foretold_failure = not_enough(usage, &swept);
+                let swept = predict(Sweep::new(ages.rest, goal, policy, looked.now));
+                predicted_failure = not_enough(usage, &swept);
                 swept.items
             }
             Err(error) => {
@@ -75,7 +75,7 @@ impl Collector {
             }
         });
         items.extend(kept);
-        let (plan, not_enough) = (Plan { items }, foretold_failure);
+        let (plan, not_enough) = (Plan { items }, predicted_failure);
         PassReport { plan, error: problem, not_enough, ..PassReport::default() }
     }
 
@@ -118,7 +118,7 @@ impl Collector {
         report
     }
 
-    /// Removes what nobody used for too long.
+    /// Removes images that are unused for too long.
     async fn remove_old(
         &self,
         old: Vec<(Candidate, Item)>,
@@ -191,13 +191,13 @@ impl Collector {
         let sweep = Sweep::new(candidates, goal, policy, looked.now);
         let disk = Some((&*disk.directory, target));
         let (swept, errors) = self.sweep(sweep, disk, &mut report.claimed).await;
-        let told = not_enough(usage, &swept);
+        let failure_message = not_enough(usage, &swept);
         report.plan.items.extend(swept.items);
         if let Some(error) = space_error(wanted, swept.freed, errors) {
             return Some(error);
         }
         report.made_room = true;
-        told.map(|message| {
+        failure_message.map(|message| {
             self.warn(FREE_DISK_SPACE_FAILED, message.clone());
             ImageGcError::NotEnough(message)
         })

@@ -21,10 +21,10 @@ const PERIOD: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub struct ImageGcTask {
     collector: Arc<Collector>,
-    /// Closed when nobody has a handle any more.
+    /// Closed when all handles are dropped.
     requests: mpsc::Receiver<Request>,
     file: RecordsFile,
-    /// Read by whoever keeps something of every image.
+    /// The images left by the last pass, for consumers that store data per image.
     left: watch::Sender<Option<Arc<ImagesLeft>>>,
     /// Whether the last pass that was made by itself failed.
     failed: bool,
@@ -40,9 +40,9 @@ impl ImageGcTask {
         Self { collector, requests, file, left, failed: false }
     }
 
-    /// Runs until told to stop, at whatever point of a pass.
+    /// Runs until stopped, which may interrupt a pass.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: an agent that is told to stop does nothing else.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -58,7 +58,7 @@ impl ImageGcTask {
         }
         let mut next = Instant::now();
         loop {
-            // Biased: the periodic pass is rare, and whoever asks does so again.
+            // Biased: the periodic pass is rare, and requests repeat.
             tokio::select! {
                 biased;
                 () = sleep_until(next) => {
@@ -67,7 +67,7 @@ impl ImageGcTask {
                 }
                 Some(Request { kind, answer }) = self.requests.recv() => {
                     let report = self.pass(kind).await;
-                    // Whoever asked may have gone.
+                    // The caller may have dropped its receiver.
                     drop(answer.send(report));
                 }
             }
@@ -94,7 +94,7 @@ impl ImageGcTask {
                         error = message,
                         "image garbage collection failed several times in a row"
                     );
-                    self.collector.warn("ImageGCFailed", failure.told());
+                    self.collector.warn("ImageGCFailed", failure.event_message());
                 } else {
                     error!(
                         error = message,

@@ -216,18 +216,18 @@ async fn after_a_pass_that_made_room_it_is_told_which_images_are_there() {
     world.disk.set_capacity(400);
     let began = world.now();
     assert!(running.gc.run_now().await.error.is_none());
-    let told = |ids: &[&String]| ImagesLeft {
+    let images_left = |ids: &[&String]| ImagesLeft {
         began: world.now(),
         ids: ids.iter().copied().cloned().collect(),
     };
-    let expected = ImagesLeft { began, ..told(&[&used, &pinned, &young]) };
+    let expected = ImagesLeft { began, ..images_left(&[&used, &pinned, &young]) };
     assert_eq!(left.borrow_and_update().as_deref(), Some(&expected));
     tokio::time::sleep(Duration::from_mins(2)).await;
     world.disk.set_others(60);
     world.runtime.inject(Rule::on(Method::RemoveImage, Fault::error(Code::Internal)).once());
     assert!(running.gc.run_now().await.error.is_some());
-    assert!(!left.has_changed().unwrap(), "of that one nobody knows whether it is there");
-    let expected = told(&[&used, &pinned]);
+    assert!(!left.has_changed().unwrap(), "whether the image is there is unknown");
+    let expected = images_left(&[&used, &pinned]);
     assert!(running.gc.run_now().await.error.is_none());
     assert_eq!(left.borrow_and_update().as_deref(), Some(&expected));
     assert!(running.gc.delete_unused().await.error.is_none());

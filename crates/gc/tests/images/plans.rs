@@ -87,7 +87,7 @@ async fn a_plan_says_what_people_are_told_when_all_that_may_go_is_not_enough() {
     let planned = running.gc.plan().await;
     assert!(planned.error.is_none(), "{planned:?}");
     assert_eq!(removals(&planned.plan).len(), 1);
-    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+    assert_eq!(world.reasons(), [""; 0], "a plan records no event");
     let report = running.gc.run_now().await;
     assert_eq!(world.reasons(), ["FreeDiskSpaceFailed"]);
     assert_eq!(planned.not_enough.as_ref(), Some(&world.events.all()[0].message));
@@ -109,7 +109,7 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_d
     world.disk.fail(Some(std::io::ErrorKind::PermissionDenied));
     let planned = running.gc.plan().await;
     assert!(error(&planned).contains(testkit::runtime::IMAGE_DIRECTORY), "{planned:?}");
-    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+    assert_eq!(world.reasons(), [""; 0], "a plan records no event");
 }
 
 // behaviour: IMG-62

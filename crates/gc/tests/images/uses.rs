@@ -66,7 +66,7 @@ async fn an_image_whose_container_came_and_went_between_two_looks_was_used() {
     world.image("never", 10);
     let running = world.start();
     tokio::time::sleep(Duration::from_mins(9)).await;
-    // As whoever starts containers does; its own is gone again before the next look.
+    // As the container starter does; its own claim is gone before the next look.
     world.claims.claim("brief:latest").used(world.now());
     let planned = fates(&running.gc.plan().await.plan);
     assert_eq!(world.claims.uses().len(), 1, "a plan notes nothing down: {planned:?}");
@@ -254,7 +254,7 @@ async fn while_nobody_tells_what_sandboxes_are_made_from_nothing_goes() {
     let gone = Rule::on(Method::PodSandboxStatus, Fault::error(Code::NotFound));
     world.runtime.inject(gone.once());
     assert!(running.gc.plan().await.error.is_none());
-    // Once it was told, that will do.
+    // After one successful read, a failure is tolerated.
     assert!(running.gc.plan().await.error.is_none());
     world.runtime.inject(Rule::on(Method::ListPodSandbox, unavailable));
     let report = running.gc.delete_unused().await;

@@ -9,7 +9,7 @@ use config::{GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use ferrolet::collection::{check_lists, check_version, planned, policy};
 use gc::containers::{ContainerGcParts, Removals, StopUnknown, container_gc};
-use gc::decide::NobodyToAsk;
+use gc::decide::NoAgent;
 use gc::decide::images::{KeptImage, Pins, Policy};
 use gc::images::{ImageGcMetrics, ImageGcParts, ImageGcSettings, PodImages, image_gc};
 use gc::policy::ContainerPolicy;
@@ -113,7 +113,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         runtime: runtime.clone(),
         files: Arc::new(host.clone()),
         clock: Arc::new(SystemClock),
-        pods: Arc::new(NobodyToAsk),
+        pods: Arc::new(NoAgent),
         stop: Arc::new(Nobody),
         events: Arc::new(Nobody),
         logs: LogLayout {
@@ -135,15 +135,22 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         metrics: ImageGcMetrics::new(&Registry::new()).context("count images")?,
         panics: PanicGuard::default(),
     };
-    let mut told = policy(&containers, &images);
-    told.0.push(("assumed".to_owned(), ASSUMED.to_vec().into()));
+    let mut reported = policy(&containers, &images);
+    reported.0.push(("assumed".to_owned(), ASSUMED.to_vec().into()));
     let (pins, state) = (Pins::default(), PathBuf::new());
     let (image_gc, _) =
         image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });
     let generated_at = SystemClock.now();
     let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan_unobserved());
     let (items, warnings, problems) = planned(&containers, &images);
-    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, warnings, problems })
+    Ok(GcPlan {
+        generated_at,
+        source: GcSource::Runtime,
+        policy: reported,
+        items,
+        warnings,
+        problems,
+    })
 }
 
 /// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.
@@ -179,8 +186,8 @@ mod tests {
 
     #[test]
     fn what_is_assumed_is_a_limit_that_is_told() {
-        let told = policy(&ContainerPolicy::default(), &Policy::default());
-        let names: Vec<&str> = told.0.iter().map(|(name, _)| name.as_str()).collect();
+        let reported = policy(&ContainerPolicy::default(), &Policy::default());
+        let names: Vec<&str> = reported.0.iter().map(|(name, _)| name.as_str()).collect();
         assert!(ASSUMED.iter().all(|name| names.contains(name)), "{names:?}");
     }
 

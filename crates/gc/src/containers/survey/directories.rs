@@ -57,19 +57,19 @@ async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(Stri
         Err(error) if parts.pods.sources_ready() => {
             survey.problems.push(PassError::ReadLogs(error));
         }
-        // Before all are heard nothing would go; that there is no directory yet is no problem then.
+        // Until all sources are ready nothing is removed, so a missing directory is no problem.
         Err(_) => {}
     }
     Vec::new()
 }
 
-/// The name of an entry, and whether it is a directory. Nobody gives pods names that are no text.
+/// The name of an entry, and whether it is a directory. No pod has a name that is not UTF-8.
 fn named(entry: Entry) -> Option<(String, bool)> {
     let is_directory = entry.found.is_ok_and(|found| found.kind == FileKind::Directory);
     Some((entry.name.into_string().ok()?, is_directory))
 }
 
-/// What becomes of links that lead nowhere; others are nobody's business.
+/// The fate of dangling links; other links are left alone.
 async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
     let root = &parts.logs.container_links;
     let Ok(entries) = parts.files.entries(root).await else { return Vec::new() };

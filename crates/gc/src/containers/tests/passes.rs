@@ -112,7 +112,7 @@ async fn panic_in_a_stop_fails_that_stop_alone() {
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
 async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
-    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);
@@ -129,7 +129,7 @@ async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
-    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);
@@ -246,10 +246,10 @@ async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() 
     bench.parts.pods = Arc::new(pods);
     let planned = survey::all(&bench.parts, false, &mut <_>::default()).await.planned(&bench.parts);
     let items = planned.plan.items.iter();
-    let nobodys: Vec<_> =
+    let unlabelled: Vec<_> =
         items.filter(|item| item.owner.is_none()).map(|item| (&item.subject, item.rule)).collect();
     let subjects = [&dead, &runs].map(|id| Subject::Container(id.clone()));
-    assert_eq!(nobodys, [(&subjects[0], "pod-is-gone"), (&subjects[1], "running")]);
+    assert_eq!(unlabelled, [(&subjects[0], "pod-is-gone"), (&subjects[1], "running")]);
     let report = bench.pass(false).await;
     assert_eq!((report.removed(), report.failed()), (1, 0), "{report:?}");
     let mut left = [of_web, runs];
@@ -296,9 +296,9 @@ async fn without_its_directory_of_logs_a_pass_fails_once_all_sources_were_heard(
     let report = bench.pass(false).await;
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is done");
-    let unheard = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
-    unheard.files.remove("/var/log/pods");
-    assert_eq!(unheard.pass(false).await.problems.len(), 0);
+    let not_ready = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
+    not_ready.files.remove("/var/log/pods");
+    assert_eq!(not_ready.pass(false).await.problems.len(), 0);
 }
 
 // behaviour: GC-54, GC-55
@@ -352,8 +352,8 @@ async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_n
         let mut plan = gc.plan().await.plan;
         plan.items.retain(|item| matches!(item.subject, Subject::LogLink(_)));
         let [link] = &plan.items[..] else { panic!("{plan:?}") };
-        let told = link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("it goes").to_string();
-        assert!(told.contains(&format!("container {word}")), "{told}");
+        let text = link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("it goes").to_string();
+        assert!(text.contains(&format!("container {word}")), "{text}");
     }
 }
 
@@ -425,7 +425,7 @@ impl PodStates for ComesBack {
     }
 
     fn state(&self, _: &PodUid) -> PodState {
-        if self.0.count(self.1) == 0 { PodState::Gone } else { PodState::Given }
+        if self.0.count(self.1) == 0 { PodState::Gone } else { PodState::Desired }
     }
 
     fn needs_first_sandbox(&self, _: &PodUid) -> bool {
@@ -443,7 +443,7 @@ async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it()
     for (asked, removal) in rows {
         let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
         if asked == Method::ContainerStatus {
-            // Of one that has ended nobody asks when all logs of its pod go.
+            // The status of an exited container is not requested when all logs of its pod are removed.
             let sandbox = bench.sandbox("web", 0).await;
             let id = bench.container("web", &sandbox, 0).await;
             assert!(bench.runtime.lose_container(&id));

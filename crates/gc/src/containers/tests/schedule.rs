@@ -1,4 +1,4 @@
-//! When passes are made, and what is told of them.
+//! When passes are made, and which events report them.
 
 use std::sync::atomic::Ordering;
 
@@ -114,11 +114,11 @@ async fn every_pass_that_fails_is_an_event_of_the_node() {
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
     let _gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(130)).await;
-    let told = bench.events.all();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.iter().all(|event| event.reason == "ContainerGCFailed"));
+    let events = bench.events.all();
+    assert_eq!(events.len(), 3, "{events:?}");
+    assert!(events.iter().all(|event| event.reason == "ContainerGCFailed"));
     let message = "rpc error: code = Unavailable desc = a test asked for this";
-    assert_eq!(told[0].message, message);
+    assert_eq!(events[0].message, message);
     bench.runtime.clear_faults();
     tokio::time::sleep(Duration::from_secs(130)).await;
     assert_eq!(bench.events.all().len(), 3);
@@ -191,7 +191,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     let died = std::iter::once(newest.clone());
     let pod = ObservedPod { status: &status, name: &pod };
     deletor.died(died, pod, None, bench.clock.now());
-    assert_eq!(bench.containers().len(), 62, "nobody removes anything yet");
+    assert_eq!(bench.containers().len(), 62, "no removal yet");
     let mut tasks = JoinSet::new();
     tasks.spawn(task.run(CancellationToken::new()));
     bench.until("fifty are removed", |bench| bench.containers().len() == 12).await;
@@ -220,13 +220,13 @@ async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
     gc.pod_is_removable(&"uid-web".into());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.runtime.count(Method::RemoveContainer), 0);
-    assert!(bench.files.content(log).is_some(), "nobody looked whether it runs");
+    assert!(bench.files.content(log).is_some(), "its state was not requested");
     bench.runtime.kill_container(&id, 0);
     bench.runtime.kill_sandbox(&sandbox);
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(bench.files.content(log).is_some(), "nobody knows whether it runs");
-    assert!(!bench.events.all().is_empty(), "and that is told");
+    assert!(bench.files.content(log).is_some(), "its state is unknown");
+    assert!(!bench.events.all().is_empty(), "and an event reports that");
     bench.runtime.clear_faults();
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(bench.files.content(log).is_none());

@@ -7,8 +7,8 @@ use testkit::runtime::{Fault, Rule};
 use super::*;
 use crate::decide::deletor::ObservedPod;
 
-/// A pod that is gone and has three dead containers, and a deletor that was told of their deaths.
-async fn told_of_deaths() -> (Bench, DeletorTask) {
+/// A pod that is gone with three dead containers, and a deletor that has their exits in its queue.
+async fn with_queued_exits() -> (Bench, DeletorTask) {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("web", 3).await;
     let mut status = PodStatus::empty("uid-web".into());
@@ -30,7 +30,7 @@ async fn first_is_under_way(bench: &Bench) {
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
 async fn what_both_are_after_is_removed_once() {
-    let (mut bench, task) = told_of_deaths().await;
+    let (mut bench, task) = with_queued_exits().await;
     let slow = Fault::delay(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
     bench.tasks.spawn(task.run(CancellationToken::new()));
@@ -46,7 +46,7 @@ async fn what_both_are_after_is_removed_once() {
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
 async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
-    let (mut bench, task) = told_of_deaths().await;
+    let (mut bench, task) = with_queued_exits().await;
     let late = Fault::late_answer(Duration::from_secs(10));
     bench.runtime.inject(Rule::on(Method::ListContainers, late).once());
     bench.tasks.spawn(async {
@@ -62,7 +62,7 @@ async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
 async fn what_the_deletor_could_not_remove_a_pass_that_waited_for_it_removes() {
-    let (mut bench, task) = told_of_deaths().await;
+    let (mut bench, task) = with_queued_exits().await;
     let fails = Fault::error(Code::Internal).after(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, fails).once());
     bench.tasks.spawn(task.run(CancellationToken::new()));

@@ -1,4 +1,4 @@
-//! Images that nobody used for too long.
+//! Images that are unused for too long.
 
 use jiff::Timestamp;
 use model::verdict::{Detail, Input};
@@ -16,8 +16,8 @@ pub struct Ages {
     pub rest: Vec<Candidate>,
 }
 
-/// Parts those that nobody used for too long from the rest. Nobody knows what was used before uses
-/// were observed, so nothing is too old before that is as long ago as the maximum age.
+/// Splits images unused for longer than the maximum age from the rest. Uses before the first observation are
+/// unknown, so no image is too old until uses were observed for the maximum age.
 pub fn by_age(situation: &Situation<'_>, candidates: Vec<Candidate>) -> Ages {
     let Situation { policy, now, .. } = *situation;
     let observed = situation.detected.records.since.unwrap_or(now);

@@ -46,11 +46,11 @@ pub struct Situation<'a> {
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Names of images that somebody is about to use.
     pub claimed: &'a BTreeSet<String>,
-    /// Images of pods that the operator wants to keep; nothing while nobody can tell all of them.
+    /// Images of pods that the operator wants to keep; `None` until all of them are known.
     pub of_pods: Option<&'a [KeptImage]>,
     /// When the pass began.
     pub now: Timestamp,
-    /// When the agent began: before that nobody was protected from it.
+    /// When the agent started. No image was protected before.
     pub began: Timestamp,
     /// Whether anybody has observed the images before.
     pub observed: Observed,
@@ -61,7 +61,7 @@ pub struct Situation<'a> {
 pub enum Observed {
     /// An agent has.
     Yes,
-    /// Nobody has: this look is the first, and says nothing of how long images are there.
+    /// No agent has: this is the first listing, so the ages of images are unknown.
     No,
 }
 
@@ -72,7 +72,7 @@ pub struct Candidate {
     pub id: String,
     /// Its names in full.
     pub names: Arc<[String]>,
-    /// Bytes it takes, layers that it shares included; the most that is told for any handler.
+    /// Its size in bytes, including shared layers; the largest that is reported for any handler.
     pub size: u64,
     /// When it was first seen, and last in use; the latest for any handler.
     pub times: Times,
@@ -204,7 +204,7 @@ impl Candidate {
         is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
-    /// For how long nobody has used it; one that was never used counts from when it was first seen.
+    /// For how long it is unused; an image that was never used counts from when it was first seen.
     pub fn unused_for(&self, now: Timestamp) -> Duration {
         let last = self.times.last_used.unwrap_or(self.times.first_detected);
         since(last.max(self.times.first_detected), now)
@@ -222,7 +222,7 @@ impl Candidate {
         }
     }
 
-    /// What is told of every image.
+    /// The details that are reported for every image.
     fn about(&self) -> Detail {
         let Times { first_detected, last_used } = self.times;
         let first_detected = match self.observed {
@@ -235,7 +235,7 @@ impl Candidate {
             .with("firstDetected", first_detected);
         match &*self.names {
             [] | [_] => detail,
-            // Whoever asks for it later may know it by any of them.
+            // A later query may use any of them.
             names => detail.with("names", Input::Texts(names.to_vec())),
         }
     }

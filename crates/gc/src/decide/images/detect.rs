@@ -48,7 +48,7 @@ pub struct Times {
 pub struct Records {
     /// By image.
     pub images: BTreeMap<ImageKey, Times>,
-    /// Since when uses are observed: what was used before, nobody knows.
+    /// Since when uses are observed. Earlier uses are unknown.
     pub since: Option<Timestamp>,
 }
 
@@ -203,8 +203,8 @@ fn uses(listing: &Listing, references: &References<'_>) -> BTreeMap<ImageKey, Us
     let referred = |reference: &str| references.referred(reference);
     let mut used: BTreeMap<ImageKey, Use> = BTreeMap::new();
     for image in &listing.uses {
-        // An image is removed by its id, for whichever handler it was pulled. So whoever uses it by any
-        // of them uses it. A runtime that tells a name instead means every image of that name.
+        // An image is removed by its id, for all handlers, so a use for any handler counts. A runtime that
+        // reports a name instead means every image of that name.
         for key in referred(&image.image_id) {
             match used.get_mut(&key) {
                 Some(Use::Containers(count, _)) => *count += 1,

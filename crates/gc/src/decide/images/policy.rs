@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Policy {
     /// An image that was first seen less than this ago stays.
     pub minimum_age: Duration,
-    /// An image that nobody used for longer than this goes, however much room there is; zero for
-    /// never.
+    /// An image that is unused for longer than this is removed even if the disk has room; zero disables
+    /// this.
     pub maximum_age: Duration,
     /// The use of the disk, in per cent, from which on images go to make room.
     pub high_threshold: u32,

@@ -1,7 +1,7 @@
 //! Images that go to make room, one after the other, for as long as there is too little.
 //!
-//! A sweep is asked for the next image and told what became of it. It never adds up what images say
-//! of their size: layers are shared, so it is told what the disk shows.
+//! The caller requests the next image from the sweep, and reports the result. A sweep never adds up the sizes of
+//! images: layers are shared, so the caller reports the measured disk usage.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Sweep {
     available: u64,
     freed: u64,
     fruitless: u32,
-    /// What the image says of its size that was last told to go.
+    /// The reported size of the image that was returned last.
     size: u64,
     ended: Option<End>,
     items: Vec<Item>,
@@ -68,7 +68,7 @@ pub struct Sweep {
 pub struct Swept {
     /// What became of every image.
     pub items: Vec<Item>,
-    /// Bytes that became available; where everything goes and nobody measures, the sizes of what went.
+    /// Bytes that became available. If all images are removed without a measure: the sum of their sizes.
     pub freed: u64,
     /// Why it ended.
     pub end: End,
@@ -110,7 +110,7 @@ impl Sweep {
                     candidate.item(Fate::Keep, "used-since-the-pass-began", Detail::default());
                 self.items.push(item);
             } else if candidate.known_for < self.minimum_age {
-                // Of one that no look before this has seen, nobody knows since when it is there.
+                // The age of an image that this listing is the first to contain is unknown.
                 let known_for = if candidate.times.first_detected >= self.now {
                     Input::Nothing
                 } else {
@@ -234,7 +234,7 @@ pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
 
 /// What that event says of a sweep of a disk that was so full; nothing if there was enough.
 pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
-    let told = || {
+    let message = || {
         format!(
             "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
              Failed to free sufficient space by deleting unused images (freed {} bytes). \
@@ -245,11 +245,11 @@ pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
             swept.freed
         )
     };
-    (!swept.is_enough).then(told)
+    (!swept.is_enough).then(message)
 }
 
-/// The sweep as sizes foretell it: what would go if every image gave back what it says that it takes.
-pub fn foretold(mut sweep: Sweep) -> Swept {
+/// Predicts the sweep from image sizes, as if each removal freed the full size of its image.
+pub fn predict(mut sweep: Sweep) -> Swept {
     while let Some((candidate, item)) = sweep.next_step() {
         let available = sweep.available().saturating_add(candidate.size);
         sweep.removed(item, Some(available.into()));
@@ -282,8 +282,8 @@ pub fn claimed(candidate: &Candidate, name: &str) -> Item {
     candidate.item(Fate::Keep, "being-pulled", detail)
 }
 
-/// Nobody has observed these images, so how long they are there and unused cannot be told: on a disk
-/// that is too full, an agent would choose among them.
+/// These images were not observed, so their ages and uses are unknown. On a disk that is too full, an agent would
+/// choose among them.
 pub fn not_observed(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     kept("image-age-unknown", candidates, usage, policy)
 }

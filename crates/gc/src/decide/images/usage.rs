@@ -57,7 +57,7 @@ pub fn human_size(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let steps = UNITS.len().min(usize::try_from(bytes.ilog2() / 10).unwrap_or(usize::MAX));
-    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is told")]
+    #[expect(clippy::cast_precision_loss, reason = "one decimal place is shown")]
     let size = bytes as f64 / (1_u64 << (10 * steps)) as f64;
     format!("{size:.1} {}", UNITS[steps - 1])
 }

@@ -17,8 +17,8 @@ pub enum Worth {
 }
 
 /// What the removal of an image of that size was worth, with so much available before. A disk is
-/// everybody's: where clearly less is available than before, somebody else writes, and nobody can tell
-/// what it would be without that.
+/// shared: if clearly less is available than before, another process writes, and the gain cannot be
+/// measured.
 pub fn worth(size: u64, before: u64, shown: Shown) -> Worth {
     let Shown { available, most } = shown;
     match most.max(available).checked_sub(before) {

@@ -96,10 +96,11 @@ fn an_image_of_several_handlers_is_as_large_and_as_lately_used_as_for_any_of_the
     world.listing.uses.clear();
     let plan = world.plan(600, full());
     assert_eq!(plan.len(), 1);
-    let told = |name: &str| plan[0].detail.0.iter().find(|(of, _)| *of == name).cloned().unwrap().1;
+    let detail =
+        |name: &str| plan[0].detail.0.iter().find(|(of, _)| *of == name).cloned().unwrap().1;
     let names = ["registry.test/x:1", "registry.test/both:1", "registry.test/y:1"];
-    assert_eq!(told("names"), Input::Texts(names.map(str::to_owned).to_vec()));
-    assert_eq!((told("size"), told("lastUsed")), (Input::Number(9), Input::Time(at(0))));
+    assert_eq!(detail("names"), Input::Texts(names.map(str::to_owned).to_vec()));
+    assert_eq!((detail("size"), detail("lastUsed")), (Input::Number(9), Input::Time(at(0))));
 }
 
 // behaviour: IMG-63
@@ -108,7 +109,7 @@ fn a_container_that_was_made_and_is_gone_has_used_its_image() {
     let mut world = World::new(vec![image("a", 1), image("b", 1), image("c", 1)]);
     world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
     world.detect(0);
-    let made = [("busybox:latest", 20), ("registry.test/b:1", 500), ("nobody:1", 20)];
+    let made = [("busybox:latest", 20), ("registry.test/b:1", 500), ("other:1", 20)];
     world.listing.made_since = made.map(|(name, second)| (name.to_owned(), at(second))).into();
     let detected = world.detect(60);
     assert_eq!(times(&detected, "a"), (at(0), Some(at(20))));
@@ -228,7 +229,7 @@ fn what_nobody_used_for_too_long_goes_once_uses_were_observed_that_long() {
     assert_eq!(world.fates(60, roomy), stays);
     let goes = ["1 unused-longer-than-maximum-age", "0 unused-longer-than-maximum-age"];
     assert_eq!(world.fates(61, roomy), goes);
-    // One that came since is counted from when it came, although nobody ever used it.
+    // The age of a later image counts from its first detection, although it was never used.
     world.listing.images.push(image("2", 1));
     world.detect(61);
     assert_eq!(world.fates(62, roomy)[2], "2 below-high-threshold");

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::ports::disk::DiskSpace;
 use model::ports::runtime::{Image, ImageUse};
 
-use crate::decide::images::sweep::{self, foretold};
+use crate::decide::images::sweep::{self, predict};
 use crate::decide::images::*;
 use crate::plan::Item;
 
@@ -99,7 +99,7 @@ impl World {
         if usage.is_too_much(&self.policy) {
             let target = usage.target(&self.policy);
             let goal = Goal::Room { usage, target, estimated: true };
-            items.extend(foretold(Sweep::new(ages.rest, goal, &self.policy, at(seconds))).items);
+            items.extend(predict(Sweep::new(ages.rest, goal, &self.policy, at(seconds))).items);
         } else {
             items.extend(sweep::all_stay(&ages.rest, usage, &self.policy));
         }
