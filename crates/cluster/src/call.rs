@@ -26,7 +26,7 @@ const LONGEST_ANSWER: usize = 256 << 20;
 const LONGEST_REFUSAL: usize = 64 << 10;
 /// How long a server that wants to be left alone is left alone at most, whatever it says.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// How much of a refusal is told.
+/// The longest reported message of a refusal, in bytes.
 const LONGEST_MESSAGE: usize = 512;
 
 /// How fast reviews are asked for. Any client that reaches a port can cause some, by tokens that were not reviewed before.
@@ -154,7 +154,7 @@ pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiErro
     }
 }
 
-/// `metav1.Status`, as far as it is told.
+/// The parts of `metav1.Status` that are reported.
 #[derive(Debug, Default, Deserialize)]
 struct Refusal {
     #[serde(default)]
@@ -175,8 +175,8 @@ struct Details {
 }
 
 impl Refusal {
-    /// Whether an API server says it, of the object that was asked for. Whoever is on the way to one may say
-    /// that it found nothing, too.
+    /// Whether the API server answered, about the requested object. A proxy before it may answer 404
+    /// too.
     fn is_about(&self, asked: Option<&(&'static str, String)>) -> bool {
         let details = self.details.as_ref();
         let named = |(kind, name): &(&str, String)| {

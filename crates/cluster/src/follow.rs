@@ -1,7 +1,7 @@
 //! Follows all objects of one kind: a list, then a watch from there, for ever.
 //!
 //! ```text
-//!  begin ──streaming list──────────────> told to the end ──watch goes on──> ended: watch from the last version
+//!  begin ──streaming list──────────────> list is complete ─watch goes on──> ended: watch from the last version
 //!    │  (refused: never again)               ^                               forgotten (410): begin
 //!    └──list, page by page──> watch ─────────┘                               broken: wait, then watch
 //! ```
@@ -9,7 +9,7 @@
 //! of that to who watches from a version that it has not reached. It cannot have happened while a watch lasted,
 //! so the server is asked for its version before a watch only if the last one ended before its time.
 //!
-//! An object that cannot be understood is named in the log and told as such; all others are told.
+//! An object that cannot be decoded is named in the log and reported as unread; all others are reported.
 
 mod wire;
 
@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::chance::stretched;
 use model::cluster::Version;
+use model::jitter::jittered;
+use model::log_throttle::LogThrottle;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::trouble::Trouble;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -79,8 +79,8 @@ pub(crate) trait Kind: Send + Sync {
     const NAME: &'static str;
     /// How long a watch lasts at least; twice as long at most.
     const LASTS: Duration = Duration::from_mins(5);
-    /// Whether all is gone when the server is behind what it told before, until it was told anew. Who
-    /// acts on what is gone, such as a node on its pods, must not hear that.
+    /// Whether all objects count as gone when the server's version is older than ours, until the next list.
+    /// Must be false for consumers that act on removals, as a node does for its pods.
     const FORGETS: bool = false;
     /// Whether what they say is in no log.
     const IS_SECRET: bool = false;
@@ -95,13 +95,13 @@ pub(crate) trait Kind: Send + Sync {
 /// What a round came to.
 #[derive(Debug)]
 enum Ended {
-    /// All was told, and where to go on is known.
+    /// All objects are listed, and the version to watch from is known.
     Listed,
     /// The server ended it, as it does after a while.
     Well,
     /// The server has forgotten the version from which we want to go on.
     Forgotten,
-    /// The server is behind what was heard of it: its store is another one.
+    /// The server's version is older than the last one received: its store is another one.
     OtherPast,
     /// The server does not know streaming lists.
     NoStreaming,
@@ -120,7 +120,7 @@ impl Rests {
         Self { first, next: first }
     }
 
-    /// A round took so long. Who told changes for a while does not forget every time.
+    /// Records how long a round took. A server that sent changes for a while does not forget every time.
     fn lasted(&mut self, time: Duration) {
         if time >= LONGEST_WAIT {
             self.next = self.first;
@@ -139,20 +139,29 @@ pub(crate) struct Follower<'a, K: Kind> {
     caller: &'a Caller,
     kind: K,
     sink: &'a dyn Sink<K::Record, K::Key>,
-    /// From where to go on; nothing when all is to be told from the beginning.
+    /// The version to watch from; `None` before a new list.
     version: Option<String>,
     streams: bool,
-    /// Whether the server may have lost what it told: it was away since.
+    /// Whether the server may have lost data: it was away since.
     in_doubt: bool,
-    /// When something was last heard.
-    heard: Instant,
-    trouble: Trouble,
+    /// When the last message arrived.
+    last_message: Instant,
+    throttle: LogThrottle,
 }
 
 impl<'a, K: Kind> Follower<'a, K> {
     pub(crate) fn new(caller: &'a Caller, kind: K, sink: &'a dyn Sink<K::Record, K::Key>) -> Self {
-        let (heard, trouble) = (Instant::now(), Trouble::default());
-        Self { caller, kind, sink, version: None, streams: true, in_doubt: true, heard, trouble }
+        let (last_message, throttle) = (Instant::now(), LogThrottle::default());
+        Self {
+            caller,
+            kind,
+            sink,
+            version: None,
+            streams: true,
+            in_doubt: true,
+            last_message,
+            throttle,
+        }
     }
 
     /// Follows for ever.
@@ -174,36 +183,36 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
                     self.version = None;
-                    sleep(stretched(rests.take())).await;
+                    sleep(jittered(rests.take())).await;
                 }
                 Ok(Ended::OtherPast) => {
                     self.disown();
-                    sleep(stretched(rests.take())).await;
+                    sleep(jittered(rests.take())).await;
                 }
                 Ok(Ended::NoStreaming) => {
                     info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
                     self.streams = false;
                 }
                 Err(error) => {
-                    if self.heard > begun {
+                    if self.last_message > begun {
                         wait = K::FIRST_WAIT;
                     }
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
-                        warn!(kind = K::NAME, %error, "the API server tells no changes; trying again");
+                        warn!(kind = K::NAME, %error, "Watch failed, retrying");
                     }
                     let least = error.retry_after().unwrap_or_default().min(LONGEST_WAIT);
-                    let least = stretched(K::FIRST_WAIT).max(least);
-                    let is_back = back.wait(stretched(wait).max(least), least).await;
+                    let least = jittered(K::FIRST_WAIT).max(least);
+                    let is_back = back.wait(jittered(wait).max(least), least).await;
                     wait = if is_back { K::FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
                 }
             }
         }
     }
 
-    /// Nothing of what the server told is true, not even that one version is newer than another.
+    /// All data received from the server is invalid, even the order of versions.
     fn disown(&mut self) {
-        warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
+        warn!(kind = K::NAME, "Server is at an older version than before, listing again");
         if K::FORGETS {
             self.sink.hear(Change::Restarted);
             self.sink.hear(Change::Complete);
@@ -239,7 +248,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Err(ApiError::Refused { code: 410, .. }) => return Ok(Ended::Forgotten),
                 page => page?,
             };
-            self.note_heard();
+            self.note_message();
             let (following, version) = self.tell_page(&page)?;
             next = following;
             if next.is_empty() {
@@ -280,14 +289,14 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(())
     }
 
-    /// An object cannot be understood. That must not keep the others from being told.
+    /// Reports an object that cannot be decoded. The others are still reported.
     fn unread(&self, object: &Identity<'_>, error: &serde_json::Error) {
         let Identity { name, namespace, .. } = object;
         let column = error.column();
         if K::IS_SECRET {
-            warn!(kind = K::NAME, %namespace, %name, column, "an object cannot be understood");
+            warn!(kind = K::NAME, %namespace, %name, column, "Cannot decode object, skipping");
         } else {
-            warn!(kind = K::NAME, %namespace, %name, %error, "an object cannot be understood");
+            warn!(kind = K::NAME, %namespace, %name, %error, "Cannot decode object, skipping");
         }
         self.sink.hear(Change::Unread(K::key(object)));
     }
@@ -321,15 +330,15 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(list.metadata.resource_version.into_owned())
     }
 
-    fn note_heard(&mut self) {
-        self.heard = Instant::now();
-        if let Some(after) = self.trouble.over(self.heard.into_std()) {
-            info!(kind = K::NAME, ?after, "the API server tells changes again");
+    fn note_message(&mut self) {
+        self.last_message = Instant::now();
+        if let Some(after) = self.throttle.recovered(self.last_message.into_std()) {
+            info!(kind = K::NAME, ?after, "Watch works again");
         }
     }
 
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = stretched(K::LASTS);
+        let lasts = jittered(K::LASTS);
         let seconds = lasts.as_secs();
         let path = self
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
@@ -337,16 +346,16 @@ impl<'a, K: Kind> Follower<'a, K> {
         self.in_doubt = true;
         let answer = self.caller.send(Call::watch(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
-        let mut told = false;
+        let mut has_begun = false;
         while let Some(line) = lines.next().await? {
             if line.is_empty() {
                 continue;
             }
-            if initial && !told {
+            if initial && !has_begun {
                 self.sink.hear(Change::Restarted);
-                told = true;
+                has_begun = true;
             }
-            self.note_heard();
+            self.note_message();
             match self.take(line, initial)? {
                 Taken::Change => {}
                 Taken::InitialEnd => initial = false,
@@ -388,7 +397,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             "BOOKMARK" => Taken::Change,
             "ERROR" => return failure(line).unwrap_or(Ok(Taken::Forgotten)),
             other => {
-                debug!(kind = K::NAME, other, "an event of a kind that nobody knows");
+                debug!(kind = K::NAME, other, "Unknown event type");
                 Taken::Change
             }
         };
@@ -425,7 +434,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(Taken::Change)
     }
 
-    /// Whether an event is older than what was heard before.
+    /// Whether an event is older than those before.
     fn is_behind(&self, version: &str, initial: bool) -> bool {
         !initial && self.version.as_ref().is_some_and(|known| is_older(version, known))
     }

@@ -36,8 +36,8 @@ where
         Self { body, patience, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
-    /// Waits for the next line; nothing when the body has ended. What stands behind the last end of a
-    /// line was cut off and is not told.
+    /// Waits for the next line; `None` when the body has ended. An incomplete last line is
+    /// dropped.
     pub(crate) async fn next(&mut self) -> Result<Option<&[u8]>, ApiError> {
         loop {
             let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
@@ -60,7 +60,7 @@ where
         }
     }
 
-    /// Forgets the lines that were told.
+    /// Drops the lines that were returned.
     fn make_room(&mut self) {
         self.buffer.drain(..self.start);
         if self.buffer.capacity() > KEPT && self.buffer.len() < KEPT / 2 {
@@ -108,11 +108,11 @@ mod tests {
 
     async fn lines(text: &str) -> Vec<String> {
         let mut lines = Lines::new(Body::from(text.as_bytes().to_vec()), Duration::from_secs(1));
-        let mut told = Vec::new();
+        let mut returned = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
-            told.push(String::from_utf8(line.to_vec()).unwrap());
+            returned.push(String::from_utf8(line.to_vec()).unwrap());
         }
-        told
+        returned
     }
 
     #[tokio::test]

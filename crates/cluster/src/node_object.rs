@@ -30,7 +30,7 @@ impl HasMetadata for Node {
     }
 }
 
-/// Without what nobody here reads: who wrote what is larger than all the rest.
+/// Drops fields that the agent does not read: managed fields are larger than all the rest.
 fn pruned(mut node: Node) -> Node {
     node.metadata.managed_fields = None;
     node

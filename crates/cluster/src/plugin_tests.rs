@@ -133,8 +133,8 @@ async fn a_plugin_gets_its_settings_and_its_failures_are_errors() {
     let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let script = r#"case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3;; esac
         echo "status: {token: $WHO}""#;
-    let told = ExecConfig { env: Some(vec![environment.into()]), ..exec(script) };
-    let (plugin, _) = Plugin::start(told, LONG).await.unwrap();
+    let config = ExecConfig { env: Some(vec![environment.into()]), ..exec(script) };
+    let (plugin, _) = Plugin::start(config, LONG).await.unwrap();
     assert_eq!(token(&plugin).await, "me");
     let certificate =
         "echo '{\"status\": {\"clientCertificateData\": \"c\", \"clientKeyData\": \"k\"}}'";

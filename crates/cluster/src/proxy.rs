@@ -75,7 +75,7 @@ fn parsed(text: &str, whence: &'static str) -> Result<Uri, ProxyError> {
     }
 }
 
-/// A URL as it may be told, without who one is there.
+/// A URL for logs, without credentials.
 fn shown(text: &str) -> String {
     let Some((before, host)) = text.rsplit_once('@') else { return text.to_owned() };
     before

@@ -45,7 +45,7 @@ impl Back {
         let is_back = async {
             sleep(short).await;
             if self.0.changed().await.is_err() {
-                // Nobody calls any more.
+                // All senders are dropped.
                 std::future::pending::<()>().await;
             }
         };
@@ -72,7 +72,7 @@ mod tests {
     async fn who_waits_is_woken_when_somebody_gets_through_and_not_at_once() {
         let reach = Reach::default();
         let rows: [(&str, &[bool], bool); 5] = [
-            ("nobody calls", &[], false),
+            ("no calls", &[], false),
             ("it was never away", &[true, true], false),
             ("it is still away", &[false, false], false),
             ("it is back", &[false, true], true),

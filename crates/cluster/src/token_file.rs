@@ -24,7 +24,7 @@ pub(crate) struct TokenFile {
     path: PathBuf,
     /// One thread reads the file, for all calls that need it.
     reads: Flights<Result<HeaderValue, Arc<Error>>>,
-    /// Written by whoever read the file last. Never held across an await.
+    /// Written by the last reader of the file. Never held across an await.
     known: Mutex<Known>,
 }
 

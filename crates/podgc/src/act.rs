@@ -44,7 +44,7 @@ pub(crate) struct Deletor {
     pub(crate) cache: Arc<SharedCache>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
-    /// Whoever writes events takes them from here. While it is full, deletions wait.
+    /// The queue of the event writer. While it is full, deletions wait.
     pub(crate) events: Option<Events>,
     pub(crate) dry_run: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Events {
     sender: mpsc::Sender<ClusterEvent>,
     /// How many found room.
     found_room: AtomicU64,
-    /// Whether none did for so long that nobody waits any more. Until one does.
+    /// Whether none did for so long that deletions no longer wait, until one does.
     are_stuck: AtomicBool,
 }
 
@@ -64,8 +64,8 @@ impl Events {
         Self { sender, found_room: AtomicU64::new(0), are_stuck: AtomicBool::new(false) }
     }
 
-    /// Waits for room for an event, though not for ever. When nobody found any meanwhile, the others go on
-    /// without.
+    /// Waits for room for an event, up to a limit. If no caller found any meanwhile, the others go on
+    /// without an event.
     async fn room(&self) -> Room<'_> {
         if let Ok(permit) = self.sender.try_reserve() {
             return self.found(permit);
@@ -107,7 +107,7 @@ impl From<Sign> for Became {
 /// Room for the event about a deletion.
 #[derive(Debug)]
 enum Room<'a> {
-    /// Nobody wants to be told.
+    /// Events are disabled.
     NotNeeded,
     /// There was none in time.
     None,
@@ -122,7 +122,7 @@ struct Attempt {
     mark: Option<Mark>,
 }
 
-/// A pod that an earlier attempt marked as failed, and of which the cache may not have heard.
+/// A pod that an earlier attempt marked as failed. The cache may not contain the change yet.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     before: Version,
@@ -144,8 +144,8 @@ impl Deletions {
             if under_way.is_empty() && waiting.is_empty() {
                 return;
             }
-            // Biased: a stop comes once, and a pause ends by itself. What is under way at a stop is
-            // dropped: whoever leads next decides anew.
+            // Biased: a stop comes once, and a pause ends by itself. Calls in progress at a stop
+            // are dropped: the next leader decides again.
             let ended = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -222,7 +222,7 @@ impl Deletor {
     }
 
     /// Marks a pod as failed unless it has ended, and deletes it. Without the mark it is not deleted:
-    /// whoever counts its end would see it vanish while it ran.
+    /// a controller that counts its end would see it vanish while it ran.
     async fn delete(
         &self,
         chosen: &Chosen,

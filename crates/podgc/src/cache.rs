@@ -4,7 +4,7 @@
 //! ```text
 //!  pods: slots, found by uid ──┬── terminated: evicted first, then by time    (in all, by namespace, by node)
 //!  names: namespaces, nodes    ├── terminating: whose deletion was asked for
-//!                              └── missing: nodes that pods name and nobody knows
+//!                              └── missing: nodes that pods name and the cache lacks
 //! ```
 //! Pods that somebody asked to leave alone are in the slots and in none of the others.
 
@@ -68,7 +68,7 @@ impl Cache {
         let Some(record) = self.staged(record) else { return };
         if let Some(slot) = self.slot_of(&record.uid) {
             let known = &mut self.slots[slot as usize];
-            known.told = true;
+            known.is_listed = true;
             if !is_newer(record.version, known.version) {
                 return;
             }
@@ -111,7 +111,7 @@ impl Cache {
     /// A pod is there of which nothing new can be understood.
     pub fn keep(&mut self, uid: &Uid) {
         if let Some(slot) = self.slot_of(uid) {
-            self.slots[slot as usize].told = true;
+            self.slots[slot as usize].is_listed = true;
         }
     }
 
@@ -123,7 +123,7 @@ impl Cache {
             entry.users -= 1;
         }
         entry.node = Some((node.is_ready, node.is_out_of_service));
-        entry.told = true;
+        entry.is_listed = true;
         self.missing.remove(&id);
     }
 
@@ -152,24 +152,24 @@ impl Cache {
         self.nodes.let_go(id);
     }
 
-    /// All nodes are about to be told.
+    /// A list of nodes begins.
     pub fn restart_nodes(&mut self) {
         for id in self.nodes.ids() {
-            self.nodes.get_mut(id).told = false;
+            self.nodes.get_mut(id).is_listed = false;
         }
     }
 
-    /// All nodes were told.
+    /// A list of nodes is complete.
     pub fn complete_nodes(&mut self) {
         for id in self.nodes.ids() {
             let entry = self.nodes.get(id);
-            if entry.node.is_some() && !entry.told {
+            if entry.node.is_some() && !entry.is_listed {
                 self.forget_node_at(id);
             }
         }
     }
 
-    /// The names of nodes that pods have and nobody knows.
+    /// The names of nodes that pods have and the cache lacks.
     pub fn missing_nodes(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().map(|id| self.nodes.text(*id))
     }
@@ -184,12 +184,12 @@ impl Cache {
         self.missing.len()
     }
 
-    /// Whether there is a node of that name, as far as anybody told.
+    /// Whether the cache has a node of that name.
     pub fn has_node(&self, name: &str) -> bool {
         self.nodes.find(name).is_some_and(|id| self.nodes.get(id).node.is_some())
     }
 
-    /// A node, as it was last told.
+    /// A node, as last received.
     pub fn node(&self, name: &str) -> Option<NodeRecord> {
         let (is_ready, is_out_of_service) = self.nodes.get(self.nodes.find(name)?).node?;
         Some(NodeRecord { name: name.to_owned(), is_ready, is_out_of_service })
@@ -214,7 +214,7 @@ impl Cache {
         Some((view, target, known))
     }
 
-    /// Notes that a pod was deleted; it is not again until something is heard of it.
+    /// Records that the controller deleted a pod; it is not deleted again before the next event about it.
     pub fn mark_asked(&mut self, id: PodId) {
         if let Some(slot) = self.slots.get_mut(id.slot as usize)
             && slot.stamp == id.stamp

@@ -100,9 +100,9 @@ fn both(cache: &mut Cache, model: &mut Model, what: Happens, version: u64) {
             assert!(!was_listed || served(cache) == before, "an unfinished list is served");
             cache.complete_pods();
         }
-        Happens::NodesAnew(told) => {
+        Happens::NodesAnew(listed) => {
             cache.restart_nodes();
-            model.nodes.retain(|node, _| told.contains(node));
+            model.nodes.retain(|node, _| listed.contains(node));
             for (node, (is_ready, is_out_of_service)) in &model.nodes {
                 let name = format!("n{node}");
                 let (is_ready, is_out_of_service) = (*is_ready, *is_out_of_service);
@@ -252,7 +252,7 @@ fn what_cannot_be_understood_stays_as_it_was() {
     cache.keep(&uid(9));
     cache.complete_pods();
     assert_eq!(cache.pods(), 1);
-    // A node that nobody understood is there all the same: its pods are no orphans.
+    // A node that could not be decoded exists: its pods are not orphaned.
     let known = NodeRecord { name: "n".to_owned(), is_ready: false, is_out_of_service: true };
     cache.apply_node(&known);
     cache.restart_nodes();

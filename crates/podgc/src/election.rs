@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use config::pod_gc::Election as Flags;
 use model::chain::Chain;
-use model::chance::fraction;
 use model::cluster::{About, ClusterEvent, Lease, LeaseName};
+use model::jitter::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases};
 use tokio::time::{Instant, sleep, timeout};
@@ -31,7 +31,7 @@ pub struct ElectionSettings {
 }
 
 impl ElectionSettings {
-    /// The election that the flags describe, for somebody whom nobody else is called like.
+    /// The election that the flags describe, for a process with a unique identity.
     pub fn new(flags: &Flags, identity: impl Into<String>) -> Self {
         let (lease_duration, renew_deadline) = (flags.lease_duration, flags.renew_deadline);
         Self {
@@ -47,7 +47,7 @@ impl ElectionSettings {
 pub struct ElectionPorts {
     /// Where the lease is.
     pub leases: Arc<dyn Leases>,
-    /// Where it is told who leads.
+    /// Receives events about the leader.
     pub events: Arc<dyn ClusterEvents>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
@@ -70,7 +70,7 @@ pub struct Election {
     ports: ElectionPorts,
     metrics: Metrics,
     start: Instant,
-    /// Written by whoever runs the election, read for health; never held over an await.
+    /// Written by the election, read by health checks; never held across an await.
     elector: Mutex<Elector>,
     /// The lease as we last wrote or saw it.
     lease: Mutex<Option<Lease>>,
@@ -107,14 +107,17 @@ impl Election {
 
     /// Waits until we lead.
     pub async fn win(&self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             match self.attempt().await {
                 Ok(None) => break,
-                Ok(Some(holder)) if holder == told => {}
+                Ok(Some(holder)) if holder == logged => {}
                 Ok(Some(holder)) => {
-                    info!(lease = self.settings.lease.name, holder, "somebody else leads");
-                    told = holder;
+                    info!(
+                        lease = self.settings.lease.name,
+                        holder, "Another process is the leader"
+                    );
+                    logged = holder;
                 }
                 Err(error) => {
                     let error = Chain(&error);
@@ -175,7 +178,7 @@ impl Election {
         self.tell("stopped leading").await;
     }
 
-    /// The lease, if we have it. Whether a write that nobody waited for was done, the server knows.
+    /// The lease, if we hold it. After a write without an answer, it is read from the server.
     async fn ours(&self) -> Result<Option<Lease>, ApiError> {
         if !self.in_doubt.load(Ordering::Relaxed) {
             return Ok(self.lease().clone().filter(|_| self.leads()));
@@ -237,7 +240,7 @@ impl Election {
         let message = format!("{} {what}", self.settings.policy.identity);
         let (reason, now) = ("LeaderElection".into(), self.ports.clock.now());
         let event = ClusterEvent::new(about, false, reason, message, now);
-        // Whoever leads has more to do than to wait for this.
+        // The leader does not wait long for this event.
         let write = self.ports.events.write_event(&event);
         if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
             debug!(error = %Chain(&error), "an event was not written");

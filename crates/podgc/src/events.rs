@@ -35,7 +35,7 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Writes what comes, until it is told to stop and nothing is left to write.
+/// Writes queued events until it is stopped and the queue is empty.
 pub async fn write_events(
     events: Arc<dyn ClusterEvents>,
     mut coming: mpsc::Receiver<ClusterEvent>,

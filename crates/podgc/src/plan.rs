@@ -36,7 +36,7 @@ pub struct PodView<'a> {
     pub order: i64,
     /// Whether its deletion was asked for.
     pub deletion: Deletion,
-    /// Whether this controller deleted it and has not heard of it since.
+    /// Whether this controller deleted it and has received no event about it since.
     pub is_asked: bool,
 }
 

@@ -28,7 +28,7 @@ use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
 /// From the end of one cycle to the beginning of the next, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
-/// What the controller is told.
+/// The settings of the controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodGcSettings {
     /// From the end of one cycle to the beginning of the next.
@@ -41,16 +41,16 @@ pub struct PodGcSettings {
     pub max_deletion_percent: Option<f64>,
     /// How many deletions may be under way at a time.
     pub concurrency: usize,
-    /// Whether deletions are only told.
+    /// Whether deletions are only logged.
     pub dry_run: bool,
 }
 
 /// The outside, as far as the controller needs it.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Asked about nodes.
+    /// Reads nodes.
     pub nodes: Arc<dyn Nodes>,
-    /// Told to delete pods.
+    /// Deletes pods.
     pub pods: Arc<dyn PodWrites>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
@@ -92,8 +92,8 @@ impl PodGc {
         Self { settings, nodes: outside.nodes, cache, metrics, deletions, quarantine, start }
     }
 
-    /// Makes a cycle once all pods and nodes are known, and then one after the other, until it is told
-    /// to stop.
+    /// Runs cycles once all pods and nodes are listed, one after the other, until it is
+    /// stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         info!("waiting for all pods and nodes");
         // Biased, here and below: a stop comes once.
@@ -151,7 +151,7 @@ impl PodGc {
         }
     }
 
-    /// How many pods wait for each pass but the first, as far as can be told without asking.
+    /// How many pods wait for each pass but the first, as far as the cache shows.
     fn waiting(&self) -> [usize; 3] {
         let cache = self.cache.lock();
         let out = nodes_to_ask(cache.terminating(), |name| cache.node(name));

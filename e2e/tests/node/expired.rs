@@ -60,7 +60,7 @@ fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
 
     cut_off(&cluster, "--insert")?;
     let of_pods = "pods of this node";
-    cluster.node().wait_for_log(&[of_pods, "the API server tells no changes"])?;
+    cluster.node().wait_for_log(&[of_pods, "Watch failed, retrying"])?;
     cluster.api().delete_with_grace(&goes, 0)?;
     let made = cluster.make_pod("comes", &["sleep", "forever"])?;
     wait_forgotten(&cluster, &stays, &version(&made)?)?;

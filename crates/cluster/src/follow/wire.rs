@@ -64,7 +64,7 @@ pub(super) enum Taken {
     InitialEnd,
     /// The server has forgotten the version from which we want to go on.
     Forgotten,
-    /// It is older than what was heard before.
+    /// It is older than the events before.
     Older,
 }
 

@@ -46,12 +46,12 @@ struct Seen {
 }
 
 /// A text, after which a body may go on for ever.
-struct Told {
+struct ScriptedBody {
     text: Option<&'static str>,
     is_over: bool,
 }
 
-impl Body for Told {
+impl Body for ScriptedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -67,7 +67,7 @@ impl Body for Told {
     }
 }
 
-fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<Told> {
+fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<ScriptedBody> {
     let query = request.uri().query().unwrap_or_default();
     let is_watch = query.contains("watch=true");
     seen.send_modify(|seen| {
@@ -76,7 +76,7 @@ fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<T
     });
     let is_list = query.contains("sendInitialEvents=true");
     let text = if is_list { Some(END) } else { Some(LIST).filter(|_| !is_watch) };
-    Response::new(Told { text, is_over: !is_watch })
+    Response::new(ScriptedBody { text, is_over: !is_watch })
 }
 
 /// A server that hangs up on everybody while it is away.
@@ -92,11 +92,11 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, is_away) = (watch::Sender::new(Seen::default()), watch::Sender::new(false));
-        let (told, mut away, mut tasks) = (seen.clone(), is_away.subscribe(), JoinSet::new());
+        let (seen_by_task, mut away, mut tasks) = (seen.clone(), is_away.subscribe(), JoinSet::new());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                // Biased: who is away answers nobody.
+                // Biased: a server that is away answers no request.
                 let accepted = tokio::select! {
                     biased;
                     Ok(()) = away.changed() => {
@@ -107,13 +107,13 @@ impl Server {
                 };
                 let (stream, _) = accepted.unwrap();
                 if *away.borrow() {
-                    told.send_modify(|seen| seen.in_vain += 1);
+                    seen_by_task.send_modify(|seen| seen.in_vain += 1);
                     continue;
                 }
-                let told = told.clone();
+                let seen_by_task = seen_by_task.clone();
                 connections.spawn(async move {
                     let service = service_fn(move |request| {
-                        let answer = answer(&told, &request);
+                        let answer = answer(&seen_by_task, &request);
                         async move { Ok::<_, Infallible>(answer) }
                     });
                     let http = http1::Builder::new();
@@ -179,7 +179,7 @@ async fn a_server_that_is_away_for_hours_is_seldom_tried_and_then_each_feed_goes
     // Each waits for 30 s to a minute in the end, and for less before.
     let seconds = usize::try_from(AWAY.as_secs()).unwrap();
     assert!(tries <= FEEDS * (seconds / 30 + 15), "{tries}");
-    assert!(tries >= FEEDS * (seconds / 60), "nobody gave up: {tries}");
+    assert!(tries >= FEEDS * (seconds / 60), "no feed gave up: {tries}");
 
     let before = *server.seen.borrow();
     server.is_away.send_replace(false);

@@ -20,20 +20,20 @@ use tokio::time::{Instant, timeout};
 
 use crate::server::{Server, lines, ok, refused};
 
-/// Notes what is heard, in short.
+/// Records changes in short form.
 #[derive(Debug, Default)]
-struct Heard(watch::Sender<Vec<String>>);
+struct RecordingSink(watch::Sender<Vec<String>>);
 
-impl Heard {
+impl RecordingSink {
     fn note<T, K>(
         &self,
         change: Change<T, K>,
-        told: impl Fn(T) -> String,
+String, =>         describe: impl Fn(T) -> String, -> String,
         key: impl Fn(K) -> String,
     ) {
         let note = match change {
             Change::Restarted => "restarted".to_owned(),
-            Change::Applied(object) => format!("+{}", told(object)),
+            Change::Applied(object) => format!("+{}", describe(object)),
             Change::Gone(name) => format!("-{}", key(name)),
             Change::Unread(name) => format!("?{}", key(name)),
             Change::Complete => "complete".to_owned(),
@@ -42,28 +42,28 @@ impl Heard {
     }
 
     async fn all(&self, count: usize) -> Vec<String> {
-        let mut heard = self.0.subscribe();
-        let enough = timeout(Duration::from_secs(30), heard.wait_for(|all| all.len() >= count));
+        let mut changes = self.0.subscribe();
+        let enough = timeout(Duration::from_secs(30), changes.wait_for(|all| all.len() >= count));
         enough.await.unwrap_or_else(|_| panic!("only {:?}", self.0.borrow())).unwrap().clone()
     }
 }
 
-impl Sink<DataObject, ()> for Heard {
+impl Sink<DataObject, ()> for RecordingSink {
     fn hear(&self, change: Change<DataObject, ()>) {
-        let told = |object: DataObject| {
+        let describe = |object: DataObject| {
             let values = object
                 .data
                 .iter()
                 .map(|(key, value)| format!("{key}={}", String::from_utf8_lossy(value)));
             values.collect::<Vec<_>>().join(",")
         };
-        self.note(change, told, |()| String::new());
+        self.note(change, describe, |()| String::new());
     }
 }
 
-impl Sink<ServiceRecord, ServiceName> for Heard {
+impl Sink<ServiceRecord, ServiceName> for RecordingSink {
     fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
-        let told = |service: ServiceRecord| {
+        let describe = |service: ServiceRecord| {
             let ports = service
                 .ports
                 .iter()
@@ -71,17 +71,17 @@ impl Sink<ServiceRecord, ServiceName> for Heard {
             let ports: Vec<_> = ports.collect();
             format!("{} {} {}", service.name.name, service.cluster_ip, ports.join(","))
         };
-        self.note(change, told, |name| format!("{}/{}", name.namespace, name.name));
+        self.note(change, describe, |name| format!("{}/{}", name.namespace, name.name));
     }
 }
 
-impl Sink<RuntimeClassRecord, String> for Heard {
+impl Sink<RuntimeClassRecord, String> for RecordingSink {
     fn hear(&self, change: Change<RuntimeClassRecord, String>) {
         self.note(change, |class| format!("{} {}", class.name, class.handler), |name| name);
     }
 }
 
-impl Sink<TrustBundleRecord, String> for Heard {
+impl Sink<TrustBundleRecord, String> for RecordingSink {
     fn hear(&self, change: Change<TrustBundleRecord, String>) {
         let noted = |one: TrustBundleRecord| {
             format!("{} {} {:?} {:?}", one.name, one.signer, one.labels, one.certificates)
@@ -102,11 +102,11 @@ async fn one_object_is_followed_by_its_name_alone() {
         r#"{"type":"DELETED","object":{"kind":"Secret","metadata":{"name":"s","resourceVersion":"11"}}}"#,
     ]);
     let server = Server::start([stream]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let key = ObjectKey::secret("ns", "s");
     let all = tokio::select! {
-        () = cluster.follow_object(&key, &*heard) => unreachable!("it never ends"),
-        all = heard.all(5) => all,
+        () = cluster.follow_object(&key, &*sink) => unreachable!("it never ends"),
+        all = sink.all(5) => all,
     };
     assert_eq!(all, ["restarted", "+k=v1", "complete", "+k=v2", "-"]);
     let expected = "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name%3Ds&watch=true&\
@@ -168,10 +168,10 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
         r#"{"type":"DELETED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"10"}}}"#,
     ]);
     let server = Server::start([services]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_services(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_services(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     assert_eq!(all, ["restarted", "+s 10.0.0.1 a:1/TCP,:2/UDP", "complete", "-n/s"]);
     let classes = lines(&[
@@ -180,10 +180,10 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
         r#"{"type":"DELETED","object":{"metadata":{"name":"gvisor","resourceVersion":"10"}}}"#,
     ]);
     let server = Server::start([classes]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_runtime_classes(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_runtime_classes(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     assert_eq!(all, ["restarted", "+gvisor runsc", "complete", "-gvisor"]);
     assert!(server.paths(1).await[0].starts_with("/apis/node.k8s.io/v1/runtimeclasses?watch=true"));
@@ -297,10 +297,10 @@ async fn trust_bundles_are_followed_with_labels_and_certificates() {
         r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}}"#,
     ]);
     let server = Server::start([bundles]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_trust_bundles(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_trust_bundles(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     let added = r#"+a s/x {"k": "v"} "P\nE\nM""#;
     assert_eq!(all, ["restarted", added, "complete", "-a"]);

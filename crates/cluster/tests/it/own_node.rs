@@ -65,9 +65,9 @@ async fn a_lease_is_written_among_those_of_all_nodes() {
 }
 
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<String>>);
+struct RecordingSink(Mutex<Vec<String>>);
 
-impl Sink<Node, ()> for Heard {
+impl Sink<Node, ()> for RecordingSink {
     fn hear(&self, change: Change<Node, ()>) {
         self.0.lock().unwrap().push(match change {
             Change::Restarted => "restarted".to_owned(),
@@ -89,15 +89,15 @@ async fn one_node_alone_is_followed() {
     ]);
     let server = Server::start([script]).await;
     let cluster = server.cluster().await;
-    let heard = Heard::default();
+    let sink = RecordingSink::default();
     let paths = tokio::select! {
         biased;
-        () = cluster.follow_own_node("n", &heard) => unreachable!("it goes on for ever"),
+        () = cluster.follow_own_node("n", &sink) => unreachable!("it goes on for ever"),
         paths = server.paths(2) => paths,
     };
     assert!(
         paths[0].starts_with("/api/v1/nodes?fieldSelector=metadata.name%3Dn&watch=true"),
         "{paths:?}"
     );
-    assert_eq!(*heard.0.lock().unwrap(), ["restarted", "7", "complete", "gone"]);
+    assert_eq!(*sink.0.lock().unwrap(), ["restarted", "7", "complete", "gone"]);
 }

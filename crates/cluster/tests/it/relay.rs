@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Passes on what comes, until it is told to lose it.
+/// Forwards connections until a test drops them.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
@@ -35,7 +35,7 @@ impl Relay {
     async fn start(server: SocketAddr, is_proxy: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (told, heads) = watch::channel(Vec::new());
+        let (sender, heads) = watch::channel(Vec::new());
         let (ending, ended) = watch::channel(0);
         let (making, made) = watch::channel(0);
         let (losing, lost) = watch::channel(0);
@@ -45,11 +45,11 @@ impl Relay {
             while let Ok((mut client, _)) = listener.accept().await {
                 making.send_modify(|count| *count += 1);
                 let number = *making.borrow();
-                let (told, ending, mut lost) = (told.clone(), ending.clone(), lost.clone());
+                let (sender, ending, mut lost) = (sender.clone(), ending.clone(), lost.clone());
                 connections.spawn(async move {
                     if is_proxy {
                         let head = head(&mut client).await;
-                        told.send_modify(|all| all.push(head));
+                        sender.send_modify(|all| all.push(head));
                         client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
                     }
                     let mut server = TcpStream::connect(server).await.unwrap();

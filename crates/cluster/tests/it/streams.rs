@@ -116,21 +116,21 @@ fn answer(
 async fn start() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-    let (told, seen) = watch::channel(Seen::default());
+    let (seen_by_server, seen) = watch::channel(Seen::default());
     let (mut tasks, tls) = (JoinSet::new(), tls());
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            let (tls, told) = (tls.clone(), told.clone());
+            let (tls, seen_by_server) = (tls.clone(), seen_by_server.clone());
             connections.spawn(async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
                 // Of several that are made at the same time the client uses one.
                 let is_used = AtomicBool::new(false);
                 let service = service_fn(move |request| {
                     if !is_used.swap(true, Ordering::SeqCst) {
-                        told.send_modify(|seen| seen.connections += 1);
+                        seen_by_server.send_modify(|seen| seen.connections += 1);
                     }
-                    let answered = answer(&told, &request);
+                    let answered = answer(&seen_by_server, &request);
                     async move { Ok::<_, Infallible>(answered) }
                 });
                 let mut http = http2::Builder::new(TokioExecutor::new());

@@ -22,11 +22,11 @@ fn pod() -> PodName {
     PodName::new("ns", "a")
 }
 
-/// Counts how often all was told.
+/// Counts complete lists.
 #[derive(Debug, Default)]
-struct Told(watch::Sender<usize>);
+struct ListCounter(watch::Sender<usize>);
 
-impl Sink<PodRecord, Uid> for Told {
+impl Sink<PodRecord, Uid> for ListCounter {
     fn hear(&self, change: Change<PodRecord, Uid>) {
         if matches!(change, Change::Complete) {
             self.0.send_modify(|count| *count += 1);
@@ -41,7 +41,7 @@ async fn every_call_says_which_program_it_is_of() {
     let cluster = server.cluster().await;
     cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { cluster.follow_pods(&Told::default()).await });
+    tasks.spawn(async move { cluster.follow_pods(&ListCounter::default()).await });
     server.paths(2).await;
     for asked in server.asked() {
         assert_eq!(asked.user_agent, "test/1", "{asked:?}");
@@ -85,10 +85,10 @@ async fn a_feed_goes_on_with_the_new_token_after_the_old_one_was_refused() {
     let (file, user) = token();
     let cluster = by_kubeconfig(server.address(), "", &user).await;
     rotate(&file);
-    let told = Arc::new(Told::default());
-    let (sink, mut tasks) = (Arc::clone(&told), JoinSet::new());
+    let lists = Arc::new(ListCounter::default());
+    let (sink, mut tasks) = (Arc::clone(&lists), JoinSet::new());
     tasks.spawn(async move { cluster.follow_pods(&*sink).await });
-    drop(told.0.subscribe().wait_for(|count| *count == 1).await.unwrap());
+    drop(lists.0.subscribe().wait_for(|count| *count == 1).await.unwrap());
     assert_eq!(who(&server)[..2], ["Bearer one", "Bearer two"]);
 }
 
@@ -99,7 +99,7 @@ async fn a_server_is_reached_through_the_proxy_of_the_kubeconfig() {
     let at = server.address().strip_prefix("http://").unwrap().parse().unwrap();
     let proxy = Relay::proxy(at).await;
     let more = format!(", proxy-url: \"http://me:secret@{}\"", proxy.address);
-    // Nobody else knows this name.
+    // Only the proxy can resolve this name.
     let cluster = by_kubeconfig("http://api.invalid:6443", &more, "token: t").await;
     cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
     let heads = proxy.heads.borrow().clone();

@@ -116,7 +116,7 @@ async fn a_node_is_there_or_not_or_nobody_knows() {
 // behaviour: PGC-137
 #[tokio::test]
 async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_what() {
-    let strangers = [
+    let other_answers = [
         text(404, "<html>404 Not Found</html>"),
         text(404, "404 page not found"),
         text(404, r#"{"error":"no such route"}"#),
@@ -124,14 +124,14 @@ async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_wha
         missing("nodes", "n1"),
         missing("pods", "n"),
     ];
-    let asked = strangers.len();
-    let server = Server::start(strangers).await;
+    let asked = other_answers.len();
+    let server = Server::start(other_answers).await;
     let cluster = server.cluster().await;
-    for stranger in 0..asked {
+    for index in 0..asked {
         let answer = cluster.node("n").await;
         assert!(
             matches!(answer, Err(ApiError::Refused { code: 404, .. })),
-            "{stranger}: {answer:?}"
+            "{index}: {answer:?}"
         );
     }
     let server = Server::start([text(404, "404 page not found"), missing("pods", "a")]).await;

@@ -16,8 +16,8 @@ pub(super) struct Name {
     pub(super) terminated: u32,
     /// The node of this name, if it is there: whether it is ready, and whether it is out of service.
     pub(super) node: Option<(bool, bool)>,
-    /// Whether that node was told since all of them were last begun to be told.
-    pub(super) told: bool,
+    /// Whether the current list of nodes has contained the node so far.
+    pub(super) is_listed: bool,
 }
 
 /// Names by numbers.

@@ -17,7 +17,7 @@ impl Cache {
     /// A list of all pods begins. An earlier one that broke off is dropped.
     pub fn restart_pods(&mut self) {
         for slot in &self.by_uid {
-            self.slots[*slot as usize].told = false;
+            self.slots[*slot as usize].is_listed = false;
         }
         // Nothing reads the cache before its first list is complete, which goes to its place at once.
         self.relist = self.is_listed.then(Relist::new);
@@ -28,7 +28,7 @@ impl Cache {
         let relist = self.relist.take();
         let absent = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
         let absent: Vec<Uid> =
-            absent.filter(|slot| !slot.told).map(|slot| slot.uid.clone()).collect();
+            absent.filter(|slot| !slot.is_listed).map(|slot| slot.uid.clone()).collect();
         for uid in &absent {
             self.forget(uid);
         }
@@ -45,7 +45,7 @@ impl Cache {
         let Some(relist) = &mut self.relist else { return Some(record) };
         let listed = relist.get(&record.uid).map(|listed| listed.version);
         let known = known.map(|slot| {
-            self.slots[slot as usize].told = true;
+            self.slots[slot as usize].is_listed = true;
             self.slots[slot as usize].version
         });
         if [listed, known].into_iter().flatten().all(|before| is_newer(record.version, before)) {
@@ -60,7 +60,7 @@ impl Cache {
         let Some(relist) = &mut self.relist else { return false };
         relist.remove(uid);
         if let Some(slot) = slot {
-            self.slots[slot as usize].told = false;
+            self.slots[slot as usize].is_listed = false;
         }
         true
     }

@@ -5,7 +5,7 @@ use model::cluster::{Deletion, PodPhase, PodRecord, Uid, Version};
 /// The name of nothing.
 pub(super) const NO_NAME: u32 = u32::MAX;
 
-/// A time that nobody knows.
+/// An unknown time.
 const NO_TIME: i64 = i64::MIN;
 
 /// What is kept of a pod. Small: there are as many as pods in the cluster.
@@ -29,10 +29,10 @@ pub(super) struct Slot {
     /// Whether it failed by eviction.
     pub(super) evicted: bool,
     pub(super) excluded: bool,
-    /// Whether it was deleted and nothing was heard of it since.
+    /// Whether the controller deleted it and no event about it came since.
     pub(super) asked: bool,
-    /// Whether it was told since all of them were last begun to be told.
-    pub(super) told: bool,
+    /// Whether the current list of pods has contained the pod so far.
+    pub(super) is_listed: bool,
 }
 
 impl Default for Slot {
@@ -60,11 +60,11 @@ impl Slot {
             evicted: record.is_evicted && record.phase == PodPhase::Failed,
             excluded: record.is_excluded,
             asked: false,
-            told: true,
+            is_listed: true,
         }
     }
 
-    /// When it ended; when it was created if nobody knows.
+    /// When it ended; when it was created if that is unknown.
     pub(super) fn finished(&self) -> i64 {
         if self.finished == NO_TIME { self.created } else { self.finished }
     }

@@ -8,7 +8,7 @@ use model::cluster::{Lease, LeaseRecord};
 /// How an election is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionPolicy {
-    /// Who we are; nobody else is called so.
+    /// Our identity, which is unique.
     pub identity: String,
     /// For how long a lease is ours after we renewed it.
     pub lease_duration: Duration,
@@ -60,7 +60,7 @@ impl Elector {
         let since = self.seen.as_ref().map_or(now, |(_, since)| *since);
         let is_ours = held.holder == self.policy.identity;
         if !is_ours && !held.holder.is_empty() && since + held.duration > now {
-            // Whoever takes it from us while we think that we lead has taken it.
+            // If another process took it while we believed to lead, we have lost it.
             self.renewed = None;
             return Step::HeldBy(held.holder.clone());
         }

@@ -13,7 +13,7 @@ pub fn orphaned<'a>(
 ) -> Vec<Removal> {
     let going = pods.filter(|pod| !pod.node.is_empty() && !pod.is_spent());
     let going = going.filter_map(|pod| {
-        // Whole seconds are exact enough to be told.
+        // Whole seconds are exact enough for reports.
         let missing_for = Duration::from_secs(gone.get(pod.node)?.as_secs());
         Some(Removal { pod: pod.id, rule: Rule::NodeGone { missing_for } })
     });

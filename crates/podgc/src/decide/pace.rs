@@ -45,7 +45,7 @@ pub struct Pace {
     limit: usize,
     /// How many went well since the limit last changed.
     well: usize,
-    /// Until then complaints are about what was asked before the last one was heard.
+    /// Until then, "too many requests" answers belong to requests sent before the last such answer.
     paused_until: Duration,
     /// The same of failures.
     lowered_until: Duration,
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// The server failed. Nobody waits for it: a failure may be about one pod alone.
+    /// The server failed. Requests go on without a pause: the failure may concern one pod only.
     fn strained(&mut self, now: Duration) {
         self.well = 0;
         if now >= self.lowered_until {

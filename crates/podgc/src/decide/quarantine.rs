@@ -51,7 +51,7 @@ impl Quarantine {
         missing: impl Iterator<Item = &'a str>,
         now: Duration,
     ) -> BTreeMap<String, Due> {
-        // A name that nobody misses any more is forgotten, and with it its time.
+        // A name that is no longer missing is dropped with its time.
         let before = std::mem::take(&mut self.waiting);
         let mut due = BTreeMap::new();
         for name in missing {

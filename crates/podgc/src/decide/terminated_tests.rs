@@ -163,7 +163,7 @@ fn without_a_rule_nothing_is_chosen() {
     }
 }
 
-/// As many terminated pods as may stay, of which nobody has to look at more than the first that ended.
+/// As many terminated pods as may stay. The decision needs to read only the first that ended.
 struct Quiet;
 
 const ENDED_FIRST: PodView<'static> = PodView {
@@ -186,7 +186,7 @@ impl TerminatedPods for Quiet {
     }
 
     fn in_order(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
-        panic!("nobody is to go, and yet pods are looked at")
+        panic!("no pod is to go, and yet pods are read")
     }
 
     fn by_finish(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {

@@ -1,4 +1,4 @@
-//! Upstream's metrics of a queue: that of node names which pods have and nobody knows.
+//! Upstream's metrics of a queue: node names that pods have and the cache lacks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -79,7 +79,7 @@ async fn nor_is_one_that_would_be_marked_first() {
     world.cluster.create_pod(unscheduled("a"));
     world.settle().await;
     world.cluster.freeze(Feed::Pods, true);
-    // It got a node, and nobody here has heard of that.
+    // It got a node, and the cache does not have that change.
     world.cluster.update_pod("a", |pod| "n1".clone_into(&mut pod.node));
     world.cycle().await;
     assert_eq!(world.tried("unscheduled"), (1, 1));

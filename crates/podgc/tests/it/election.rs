@@ -80,15 +80,15 @@ async fn a_lease_that_is_given_back_is_taken_without_waiting() {
     let cluster = MemoryCluster::default();
     let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
     a.win().await;
-    // Events of one object are told apart by their time.
+    // Events of one object differ in their time.
     tokio::time::advance(SECOND).await;
     a.give_back().await;
     assert_eq!(holder(&cluster), "");
     tokio::time::advance(SECOND).await;
     timeout(SECOND, b.win()).await.unwrap();
     assert_eq!(holder(&cluster), "b");
-    let told: Vec<String> = cluster.events().into_iter().map(|event| event.message).collect();
-    assert_eq!(told, ["a became leader", "a stopped leading", "b became leader"]);
+    let messages: Vec<String> = cluster.events().into_iter().map(|event| event.message).collect();
+    assert_eq!(messages, ["a became leader", "a stopped leading", "b became leader"]);
 }
 
 // behaviour: PGC-69

@@ -26,7 +26,7 @@ fn world(deletions: u32) -> World {
     world
 }
 
-/// Writes what the controller tells until told to stop, and then to the end.
+/// Writes the controller's events until it is stopped, and then those that are left.
 fn writer(world: &mut World, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let (_, nothing) = mpsc::channel(1);
     let coming = std::mem::replace(&mut world.events, nothing);

@@ -111,8 +111,9 @@ async fn a_dry_run_only_tells() {
     assert_eq!(world.left(), ["a", "b", "c", "o"]);
     assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
     assert_eq!(world.cluster.asked(Ask::FailPod), [""; 0]);
-    let told = |reason| world.count("ferrolet_pod_gc_dry_run_deletions_total", "default", reason);
-    assert_eq!((told("terminated"), told("orphaned")), (2, 1), "once each");
+    let reported =
+        |reason| world.count("ferrolet_pod_gc_dry_run_deletions_total", "default", reason);
+    assert_eq!((reported("terminated"), reported("orphaned")), (2, 1), "once each");
     assert_eq!(world.tried("terminated"), (0, 0));
 }
 

@@ -145,40 +145,44 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
 /// What must hold of every removal.
 fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
-    let told = || format!("seed {seed}: {removed:?}");
+    let context = || format!("seed {seed}: {removed:?}");
     let asked = (&removed.asked.uid, removed.asked.version);
-    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", told());
-    assert!(pod.phase.is_final(), "marked as failed before: {}", told());
+    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", context());
+    assert!(pod.phase.is_final(), "marked as failed before: {}", context());
     match removed.verdict.rule {
         Rule::OVER_THRESHOLD => {
             let place = known.terminated.iter().position(|uid| *uid == pod.uid);
             let excess = known.terminated.len().saturating_sub(THRESHOLD);
-            assert!(place.is_some_and(|place| place < excess), "{place:?} of {excess}: {}", told());
+            assert!(
+                place.is_some_and(|place| place < excess),
+                "{place:?} of {excess}: {}",
+                context()
+            );
             let numbers = [("terminated", known.terminated.len()), ("allowed", THRESHOLD)];
             let position = ("position", place.map_or(0, |place| place + 1));
             for (name, expected) in numbers.into_iter().chain([position]) {
                 let expected = Input::Number(i64::try_from(expected).unwrap());
                 let input = removed.verdict.detail.0.iter().find(|(known, _)| *known == name);
-                assert_eq!(input.map(|(_, input)| input), Some(&expected), "{name}: {}", told());
+                assert_eq!(input.map(|(_, input)| input), Some(&expected), "{name}: {}", context());
             }
         }
         Rule::NODE_GONE => {
-            assert!(!pod.node.is_empty(), "{}", told());
-            assert!(removed.node.is_none(), "its node lives: {}", told());
+            assert!(!pod.node.is_empty(), "{}", context());
+            assert!(removed.node.is_none(), "its node lives: {}", context());
             let since = known.missing.get(&pod.node);
             let missing_for = since.map(|since| removed.at.duration_since(*since));
-            assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", told());
+            assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", context());
         }
         Rule::NODE_OUT_OF_SERVICE => {
             let node = removed.node.as_ref();
             let is_out = node.is_some_and(|node| !node.is_ready && node.is_out_of_service);
-            assert!(is_out, "its node is in service: {}", told());
-            assert!(pod.deletion != Deletion::None, "{}", told());
+            assert!(is_out, "its node is in service: {}", context());
+            assert!(pod.deletion != Deletion::None, "{}", context());
         }
         Rule::NEVER_SCHEDULED => {
-            assert!(pod.deletion != Deletion::None && pod.node.is_empty(), "{}", told());
+            assert!(pod.deletion != Deletion::None && pod.node.is_empty(), "{}", context());
         }
-        other => panic!("{other}: {}", told()),
+        other => panic!("{other}: {}", context()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Seeded histories of two processes that take turns: whatever goes wrong with the lease, nobody deletes
+//! Seeded histories of two processes that take turns: whatever goes wrong with the lease, no process deletes
 //! while somebody else has it, and the work is done in the end.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PROCESSES: [&str; 2] = ["a", "b"];
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A process, as the program is one: it waits for the lease and works until that is lost. Then it ends,
-/// and with it what is under way, and whoever supervises it starts it again.
+/// and with it what is under way, and its supervisor starts it again.
 async fn process(cluster: MemoryCluster, who: &'static str) {
     for life in 0.. {
         let election = election(&cluster, &format!("{who}-{life}"));
@@ -28,7 +28,7 @@ async fn process(cluster: MemoryCluster, who: &'static str) {
         tokio::select! {
             biased;
             () = election.keep() => {}
-            () = world.gc.run(world.stop.clone()) => unreachable!("nobody stops it"),
+            () = world.gc.run(world.stop.clone()) => unreachable!("it is not stopped"),
         }
         sleep(SECOND).await;
     }

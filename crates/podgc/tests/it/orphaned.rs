@@ -80,16 +80,16 @@ async fn nothing_happens_while_the_quarantine_runs() {
 // behaviour: PGC-24
 #[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_during_the_quarantine_keeps_its_pods() {
-    for heard in [true, false] {
+    for received in [true, false] {
         let mut world = bound().await;
         world.cluster.drop_node("n");
         world.cycles(SECOND * 20).await;
-        world.cluster.freeze(Feed::Nodes, !heard);
+        world.cluster.freeze(Feed::Nodes, !received);
         world.cluster.put_node(node("n"));
         tokio::time::sleep(SECOND * 20).await;
         world.cycles(SECOND * 80).await;
-        assert_eq!(world.left(), ["a"], "heard: {heard}");
-        assert_eq!(world.cluster.asked(Ask::Node).is_empty(), heard);
+        assert_eq!(world.left(), ["a"], "received: {received}");
+        assert_eq!(world.cluster.asked(Ask::Node).is_empty(), received);
     }
 }
 
@@ -171,7 +171,7 @@ async fn a_pod_already_deleted_by_force_is_marked_all_the_same() {
     world.cluster.create_pod(PodRecord { deletion: Deletion::Forced, ..pod });
     world.cluster.hold_pod("a", true);
     world.cycles(SECOND * 200).await;
-    assert_eq!(world.cluster.pod("a").unwrap().phase, Failed, "whoever holds it waits for its end");
+    assert_eq!(world.cluster.pod("a").unwrap().phase, Failed, "the finalizer waits for its end");
     assert_eq!(world.cluster.disruption("a").unwrap().reason, "DeletionByPodGC");
     assert_eq!(world.cluster.asked(Ask::FailPod).len(), 1);
 }

@@ -69,7 +69,7 @@ async fn pods_that_nobody_deleted_stay_on_a_node_out_of_service() {
     ];
     let world = world(out("n"), pods).await;
     assert_eq!(world.left().len(), 4);
-    assert_eq!(world.cluster.calls(), [], "and nobody is asked");
+    assert_eq!(world.cluster.calls(), [], "and the API server is not called");
 }
 
 // behaviour: PGC-17

@@ -134,12 +134,12 @@ async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
     }
     assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a", "default/b"]);
     assert_eq!(world.left(), ["a", "c"]);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     while let Ok(event) = world.events.try_recv() {
-        told.push((event.about.name, event.message.ends_with("; finalizers still hold it")));
+        events.push((event.about.name, event.message.ends_with("; finalizers still hold it")));
     }
-    told.sort();
-    assert_eq!(told, [("a".to_owned(), true), ("b".to_owned(), false)]);
+    events.sort();
+    assert_eq!(events, [("a".to_owned(), true), ("b".to_owned(), false)]);
     world.cluster.hold_pod("a", false);
     world.cycle().await;
     assert_eq!(world.left(), ["c"]);

@@ -45,7 +45,7 @@ pub(crate) struct Looking {
 }
 
 impl Looking {
-    /// Names of nodes that pods have and of which nothing was heard.
+    /// Names of nodes that pods have and the cache lacks.
     pub(crate) fn missing(&self) -> BTreeSet<String> {
         self.cache.lock().missing_nodes().map(str::to_owned).collect()
     }
@@ -60,7 +60,7 @@ impl Looking {
     }
 }
 
-/// Lets what happened be heard.
+/// Waits until the controller has received all changes.
 pub(crate) async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -117,7 +117,7 @@ impl World {
         Self { cluster, gc, registry, metrics, events, stop, cache, reported, _feeds: feeds }
     }
 
-    /// Lets what happened be heard.
+    /// Waits until the controller has received all changes.
     pub(crate) async fn settle(&self) {
         settle().await;
     }
