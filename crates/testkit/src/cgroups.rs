@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cgroups_in_memory_keep_the_contract() {
+    async fn memory_cgroups_pass_the_contract() {
         for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
             assert_eq!(assert_kept(&play_all(&MemoryCgroups::new(driver)).await), []);
         }

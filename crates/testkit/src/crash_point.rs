@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_read_as_it_is_written() {
+    fn crash_point_round_trips_through_text() {
         for moment in [Moment::Before(1), Moment::After(12)] {
             assert_eq!(moment.to_string().parse::<Moment>().unwrap(), moment);
         }

@@ -129,7 +129,7 @@ mod tests {
     use crate::runtime::RemoteImage;
 
     #[tokio::test]
-    async fn it_keeps_the_contract() {
+    async fn memory_adapter_passes_the_contract() {
         let disk = MemoryDisk::new("/images", 1000);
         disk.set_others(300);
         disks_contract(&disk, Path::new("/images/below"), Path::new("/nowhere")).await.unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn shared_layers_take_room_once_and_room_comes_back_late() {
+    async fn shared_layers_are_counted_once_and_freed_late() {
         let runtime = Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::new())));
         let one = RemoteImage::new("a").layers([("base", 100), ("a", 20)]);
         let two = RemoteImage::new("b").layers([("base", 100), ("b", 30)]);

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
+    DirectoryWatch, Entry, FileError, FileVersion, Found, DirectoryChange, HostFiles, Removed,
 };
 use model::verdict::Verdict;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -314,12 +314,12 @@ impl HostFiles for MemoryFiles {
 #[derive(Debug)]
 struct MemoryWatch {
     /// Closed by the tree when the directory goes.
-    changes: mpsc::UnboundedReceiver<Heard>,
+    changes: mpsc::UnboundedReceiver<DirectoryChange>,
 }
 
 #[async_trait]
 impl DirectoryWatch for MemoryWatch {
-    async fn heard(&mut self) -> Option<Heard> {
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
         let mut heard = self.changes.recv().await?;
         while let Ok(more) = self.changes.try_recv() {
             heard = heard.and(more);

@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use model::observed::ContainerStatus;
 use model::ports::files::FileError;
-use model::ports::last_words::LastWords;
+use model::ports::termination_message::TerminationMessageReader;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
 
 /// The texts of logs by path. Of requests only the number of lines from the end counts, and nothing
@@ -56,6 +56,6 @@ impl ContainerLogs for MemoryLogs {
 pub struct Silence;
 
 #[async_trait]
-impl LastWords for Silence {
+impl TerminationMessageReader for Silence {
     async fn add(&self, _: &mut ContainerStatus) {}
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_of_the_cri_is_known() {
+    fn every_cri_method_is_listed() {
         let services = [
             include_str!("../../proto/proto/runtime/v1/runtime_service.proto"),
             include_str!("../../proto/proto/runtime/v1/image_service.proto"),

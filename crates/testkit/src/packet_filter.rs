@@ -150,7 +150,7 @@ mod tests {
     use crate::contract::packet_filter::{FAMILIES, packet_filter_contract};
 
     #[tokio::test]
-    async fn it_keeps_the_contract() {
+    async fn memory_adapter_passes_the_contract() {
         let filter = MemoryPacketFilter::default();
         for family in FAMILIES {
             packet_filter_contract(&filter, family).await.unwrap();

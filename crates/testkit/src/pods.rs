@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pod_has_a_uid_made_of_its_name() {
+    fn pod_uid_is_derived_from_its_name() {
         let args = ["sleep", "forever"];
         let pod = pod("web").container("main", "ferrolet.test/workload:1", args).build();
         assert_eq!(pod.metadata.uid.as_deref(), Some("uid-of-web"));
     }
 
     #[test]
-    fn a_pod_is_what_its_builder_says() {
+    fn builder_sets_all_pod_fields() {
         let pod = pod("web")
             .namespace("shop")
             .label("app", "web")

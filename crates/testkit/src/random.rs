@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_always_gives_the_same_numbers() {
+    fn seed_yields_the_same_numbers() {
         let mut random = Random::new(1_234_567);
         let numbers = [random.number(), random.number(), random.number()];
         let known =
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count() {
+    fn choice_follows_the_weights() {
         let mut random = Random::new(1);
         let mut ones = 0;
         for _ in 0..1000 {

@@ -183,7 +183,7 @@ async fn a_case_that_is_left_out_is_noticed() {
     }
     let skipped = assert_kept(&reports);
     let expected =
-        [("a_pulled_image_is_there", "pull images"), ("a_removed_image_is_gone", "spare an image")];
+        [("pulled_image_is_present", "pull images"), ("removed_image_is_gone", "spare an image")];
     assert_eq!(skipped, expected);
 }
 

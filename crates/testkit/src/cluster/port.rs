@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_api_server_in_memory_keeps_the_contract() {
+    async fn memory_api_server_passes_the_contract() {
         assert_eq!(assert_kept(&play_all(&MemoryCluster::default()).await), []);
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn members_lists_and_what_is_taken_away_are_as_the_patch_says() {
+    fn patch_sets_removes_and_merges_members_and_lists() {
         let pod = json!({ "status": {
             "phase": "Pending", "reason": "Old", "podIPs": [{ "ip": "a" }],
             "conditions": [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_in_the_order_that_the_patch_says() {
+    fn patch_orders_lists() {
         let list = |types: &[&str]| -> Vec<Value> {
             types.iter().map(|name| json!({ "type": name, "status": "True" })).collect()
         };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_merged_and_other_lists_are_replaced() {
+    fn patch_merges_maps_and_replaces_atomic_lists() {
         let node = json!({
             "metadata": { "name": "n", "labels": { "a": "1", "b": "2" } },
             "status": {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_for_another_object_or_version_is_a_conflict() {
+    fn patch_for_another_uid_or_version_is_a_conflict() {
         let metadata = json!({ "name": "n", "uid": "u", "resourceVersion": "7" });
         let node: Node = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
         patched(&node, &json!({ "metadata": { "uid": "u", "resourceVersion": "7" } })).unwrap();

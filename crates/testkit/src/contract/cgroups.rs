@@ -36,14 +36,14 @@ pub struct Case {
 }
 
 cases! {
-    what_was_not_made_is_missing
-    a_cgroup_is_made_with_all_on_the_way_to_it
-    what_is_not_told_stays
-    what_was_written_is_had
-    what_is_not_there_cannot_be_limited
-    the_cgroups_in_one_are_told
-    a_cgroup_goes_with_all_that_is_in_it
-    nothing_else_is_removed
+    uncreated_cgroup_is_missing
+    cgroup_is_created_with_its_parents
+    unset_values_stay
+    written_values_are_in_effect
+    update_of_a_missing_cgroup_fails
+    child_cgroups_are_listed
+    cgroup_is_removed_with_its_processes_and_children
+    removal_of_other_subjects_is_refused
 }
 
 /// Plays all cases.
@@ -72,7 +72,7 @@ fn values() -> CgroupValues {
     }
 }
 
-async fn what_was_not_made_is_missing(world: &dyn World) -> Result<()> {
+async fn uncreated_cgroup_is_missing(world: &dyn World) -> Result<()> {
     let name = world.base().child("never")?;
     world.cgroups().check(&world.base()).await.context("the base is there")?;
     let missing = world.cgroups().check(&name).await;
@@ -82,7 +82,7 @@ async fn what_was_not_made_is_missing(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_cgroup_is_made_with_all_on_the_way_to_it(world: &dyn World) -> Result<()> {
+async fn cgroup_is_created_with_its_parents(world: &dyn World) -> Result<()> {
     let above = world.base().child("made")?;
     let name = above.child("pod1-2")?;
     for _ in 0..2 {
@@ -95,7 +95,7 @@ async fn a_cgroup_is_made_with_all_on_the_way_to_it(world: &dyn World) -> Result
     Ok(())
 }
 
-async fn what_is_not_told_stays(world: &dyn World) -> Result<()> {
+async fn unset_values_stay(world: &dyn World) -> Result<()> {
     let name = world.base().child("updated")?;
     world.cgroups().create(&name, &values()).await?;
     let some = CgroupValues {
@@ -113,7 +113,7 @@ async fn what_is_not_told_stays(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn what_was_written_is_had(world: &dyn World) -> Result<()> {
+async fn written_values_are_in_effect(world: &dyn World) -> Result<()> {
     let name = world.base().child("had")?;
     let cgroups = world.cgroups();
     let missing = cgroups.has(&name, &values()).await;
@@ -151,14 +151,14 @@ async fn what_was_written_is_had(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn what_is_not_there_cannot_be_limited(world: &dyn World) -> Result<()> {
+async fn update_of_a_missing_cgroup_fails(world: &dyn World) -> Result<()> {
     let name = world.base().child("nowhere")?;
     let refused = world.cgroups().update(&name, &values()).await;
     ensure!(matches!(refused, Err(CgroupError::Missing { .. })), "{refused:?}");
     Ok(())
 }
 
-async fn the_cgroups_in_one_are_told(world: &dyn World) -> Result<()> {
+async fn child_cgroups_are_listed(world: &dyn World) -> Result<()> {
     let base = world.base().child("parent")?;
     let children = [base.child("poda-b")?, base.child("podc")?];
     for child in &children {
@@ -173,7 +173,7 @@ async fn the_cgroups_in_one_are_told(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_cgroup_goes_with_all_that_is_in_it(world: &dyn World) -> Result<()> {
+async fn cgroup_is_removed_with_its_processes_and_children(world: &dyn World) -> Result<()> {
     let name = world.base().child("busy")?;
     let below = name.child("container")?;
     world.cgroups().create(&below, &CgroupValues::default()).await?;
@@ -186,7 +186,7 @@ async fn a_cgroup_goes_with_all_that_is_in_it(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_else_is_removed(world: &dyn World) -> Result<()> {
+async fn removal_of_other_subjects_is_refused(world: &dyn World) -> Result<()> {
     let image = removal(Subject::Image("image".to_owned()));
     let refused = world.cgroups().remove(&image).await;
     ensure!(matches!(refused, Err(CgroupError::NoCgroup(_))), "{refused:?}");

@@ -46,15 +46,15 @@ pub struct Case {
 }
 
 cases! {
-    a_pod_is_marked_and_has_another_version_then
-    a_pod_of_another_uid_is_not_marked
-    a_pod_goes_at_once
-    a_pod_of_another_uid_or_version_does_not_go
-    a_pod_with_a_finalizer_stays_and_is_another_version
-    what_is_not_there_is_not_found
-    a_node_is_there_or_not
-    a_lease_is_made_once_and_changed_from_what_was_seen
-    a_claim_and_its_volume_are_read
+    patched_pod_has_a_new_resource_version
+    pod_with_another_uid_is_not_patched
+    pod_is_deleted_at_once_with_grace_zero
+    pod_with_another_uid_or_version_is_not_deleted
+    pod_with_a_finalizer_stays_with_a_new_version
+    removed_pod_is_not_found
+    node_is_found_or_missing
+    lease_is_created_once_and_updated_from_its_last_version
+    claim_and_its_volume_are_read
 }
 
 /// Plays all cases.
@@ -80,7 +80,7 @@ fn another(pod: &PodTarget) -> PodTarget {
     PodTarget { uid: "00112233-4455-6677-8899-aabbccddeeff".into(), ..pod.clone() }
 }
 
-async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Result<()> {
+async fn patched_pod_has_a_new_resource_version(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("marked", false).await?;
     let version = fail(world, &pod).await?;
     ensure!(version > pod.version, "{version:?} after {:?}", pod.version);
@@ -94,7 +94,7 @@ async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Resu
     Ok(())
 }
 
-async fn a_pod_of_another_uid_is_not_marked(world: &dyn World) -> Result<()> {
+async fn pod_with_another_uid_is_not_patched(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("other-uid", false).await?;
     let refused = fail(world, &another(&pod)).await;
     ensure!(matches!(refused, Err(ApiError::Conflict(_))), "{refused:?}");
@@ -102,14 +102,14 @@ async fn a_pod_of_another_uid_is_not_marked(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_pod_goes_at_once(world: &dyn World) -> Result<()> {
+async fn pod_is_deleted_at_once_with_grace_zero(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("goes", false).await?;
     ensure!(remove(world, &pod).await? == PodRemoved::Gone, "it is gone");
     ensure!(world.phase("goes").await?.is_none(), "and cannot be seen");
     Ok(())
 }
 
-async fn a_pod_of_another_uid_or_version_does_not_go(world: &dyn World) -> Result<()> {
+async fn pod_with_another_uid_or_version_is_not_deleted(world: &dyn World) -> Result<()> {
     let first = world.make_pod("again", false).await?;
     let second = world.make_pod("again", false).await?;
     let newer = PodTarget { version: second.version, ..first.clone() };
@@ -122,7 +122,7 @@ async fn a_pod_of_another_uid_or_version_does_not_go(world: &dyn World) -> Resul
     Ok(())
 }
 
-async fn a_pod_with_a_finalizer_stays_and_is_another_version(world: &dyn World) -> Result<()> {
+async fn pod_with_a_finalizer_stays_with_a_new_version(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("held", true).await?;
     ensure!(remove(world, &pod).await? == PodRemoved::Held, "something holds it");
     ensure!(world.phase("held").await?.is_some(), "it is there");
@@ -131,7 +131,7 @@ async fn a_pod_with_a_finalizer_stays_and_is_another_version(world: &dyn World) 
     Ok(())
 }
 
-async fn what_is_not_there_is_not_found(world: &dyn World) -> Result<()> {
+async fn removed_pod_is_not_found(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("short-lived", false).await?;
     remove(world, &pod).await?;
     let marked = fail(world, &pod).await;
@@ -141,7 +141,7 @@ async fn what_is_not_there_is_not_found(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_node_is_there_or_not(world: &dyn World) -> Result<()> {
+async fn node_is_found_or_missing(world: &dyn World) -> Result<()> {
     ensure!(world.nodes().node("contract").await?.is_none(), "nobody made it yet");
     world.make_node("contract").await?;
     let node = world.nodes().node("contract").await?.context("it was made")?;
@@ -149,7 +149,7 @@ async fn a_node_is_there_or_not(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_lease_is_made_once_and_changed_from_what_was_seen(world: &dyn World) -> Result<()> {
+async fn lease_is_created_once_and_updated_from_its_last_version(world: &dyn World) -> Result<()> {
     let name = LeaseName { namespace: "kube-system".to_owned(), name: "contract".to_owned() };
     let leases = world.leases();
     let record = |holder: &str| LeaseRecord {
@@ -170,7 +170,7 @@ async fn a_lease_is_made_once_and_changed_from_what_was_seen(world: &dyn World) 
     Ok(())
 }
 
-async fn a_claim_and_its_volume_are_read(world: &dyn World) -> Result<()> {
+async fn claim_and_its_volume_are_read(world: &dyn World) -> Result<()> {
     let storage = world.storage();
     let name = world.make_claim("data").await?;
     let claim = storage.claim(&name).await?.context("the claim")?;

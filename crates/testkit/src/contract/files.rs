@@ -16,20 +16,20 @@ use model::verdict::Subject;
 use super::{Impossible, Play, Report};
 use crate::wanted::removal;
 use changes::{
-    a_file_is_read_with_its_version, a_look_tells_versions_apart, a_special_file_is_not_read,
-    a_watch_ends_when_its_directory_goes, all_who_listen_hear, entries_are_looked_at_in_order,
-    only_a_directory_is_watched, what_happens_in_a_directory_is_heard,
+    file_is_read_with_its_version, file_versions_differ_after_a_write, reading_a_special_file_fails,
+    watch_ends_when_its_directory_is_removed, every_watch_sees_the_changes, entries_are_inspected_in_order,
+    only_a_directory_is_watched, watch_reports_changes_in_a_directory,
 };
 use of_pods::{
-    a_file_is_made_empty_with_its_mode_and_only_once, a_file_is_not_made_outside_its_root,
-    a_log_is_removed_with_its_rotated_parts_and_no_other, no_link_is_followed_to_the_end_of_a_file,
-    one_rotated_file_is_removed_alone, the_directory_of_a_pod_is_removed_with_what_is_in_it,
-    the_end_of_a_file_is_read,
+    file_is_created_empty_with_its_mode_and_only_once, file_is_not_created_outside_its_root,
+    log_is_removed_with_its_rotated_files_only, no_link_is_followed_to_the_end_of_a_file,
+    one_rotated_file_is_removed_alone, pod_directory_is_removed_recursively,
+    end_of_a_file_is_read,
 };
 use written::{
-    a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
-    a_written_file_replaces_the_one_before, an_overwritten_file_stays_the_same_file,
-    nothing_but_a_file_is_replaced_or_removed, only_files_are_overwritten,
+    leftover_draft_does_not_prevent_a_write, written_file_is_private_to_the_agent, written_file_is_removed,
+    written_file_replaces_the_old_one, overwritten_file_stays_the_same_file,
+    only_files_are_replaced_or_removed, only_files_are_overwritten,
 };
 
 /// What a case needs beside the port. Made anew for every case.
@@ -84,48 +84,48 @@ pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
 }
 
 cases! {
-    a_path_is_a_file_or_a_directory
+    path_kind_is_file_or_directory
     links_are_followed
-    a_special_file_is_neither
-    what_is_missing_is_not_found
+    special_file_is_neither_file_nor_directory
+    missing_file_is_not_found
     names_are_listed_in_order
     only_a_directory_is_listed
-    a_file_is_read_whole
-    a_file_beyond_the_limit_is_not_read
-    a_directory_is_not_read
-    a_directory_is_made_with_its_parents
-    a_directory_that_exists_is_left_as_it_is
-    a_file_in_the_way_of_a_directory_is_an_error
-    a_directory_is_not_made_outside_its_root
-    a_directory_is_not_made_through_a_link_out_of_its_root
-    a_link_is_made_with_its_directory
-    a_link_that_is_there_is_replaced
-    without_a_file_there_is_no_link
-    a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to
-    a_link_is_removed_and_not_what_it_leads_to
-    what_is_not_there_is_removed_already
-    only_what_the_verdict_names_and_where_it_may_be_is_removed
-    a_special_file_is_not_read
-    a_look_tells_versions_apart
-    entries_are_looked_at_in_order
-    a_file_is_read_with_its_version
-    what_happens_in_a_directory_is_heard
-    all_who_listen_hear
-    a_watch_ends_when_its_directory_goes
+    file_is_read_whole
+    file_over_the_limit_is_not_read
+    reading_a_directory_fails
+    directory_is_created_with_its_parents
+    existing_directory_is_left_unchanged
+    file_at_the_path_of_a_new_directory_is_an_error
+    directory_is_not_created_outside_its_root
+    directory_is_not_created_through_a_link_out_of_its_root
+    link_is_created_with_its_directory
+    existing_link_is_replaced
+    link_to_a_missing_file_is_not_created
+    directory_is_removed_recursively_without_following_links
+    removing_a_link_keeps_its_target
+    removing_a_missing_path_succeeds
+    only_the_subject_of_the_verdict_is_removed
+    reading_a_special_file_fails
+    file_versions_differ_after_a_write
+    entries_are_inspected_in_order
+    file_is_read_with_its_version
+    watch_reports_changes_in_a_directory
+    every_watch_sees_the_changes
+    watch_ends_when_its_directory_is_removed
     only_a_directory_is_watched
-    a_written_file_is_for_the_agent_alone
-    a_written_file_replaces_the_one_before
-    a_draft_is_no_obstacle
-    nothing_but_a_file_is_replaced_or_removed
-    a_written_file_is_removed
-    a_file_is_made_empty_with_its_mode_and_only_once
-    a_file_is_not_made_outside_its_root
-    the_end_of_a_file_is_read
+    written_file_is_private_to_the_agent
+    written_file_replaces_the_old_one
+    leftover_draft_does_not_prevent_a_write
+    only_files_are_replaced_or_removed
+    written_file_is_removed
+    file_is_created_empty_with_its_mode_and_only_once
+    file_is_not_created_outside_its_root
+    end_of_a_file_is_read
     no_link_is_followed_to_the_end_of_a_file
-    a_log_is_removed_with_its_rotated_parts_and_no_other
+    log_is_removed_with_its_rotated_files_only
     one_rotated_file_is_removed_alone
-    the_directory_of_a_pod_is_removed_with_what_is_in_it
-    an_overwritten_file_stays_the_same_file
+    pod_directory_is_removed_recursively
+    overwritten_file_stays_the_same_file
     only_files_are_overwritten
 }
 
@@ -146,7 +146,7 @@ async fn kind_of(files: &dyn HostFiles, path: &Path) -> Result<FileKind, FileErr
     Ok(files.look(path).await?.kind)
 }
 
-async fn a_path_is_a_file_or_a_directory(world: &dyn World) -> Result<()> {
+async fn path_kind_is_file_or_directory(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let file = directory.join("file");
     world.write(&file, b"text");
@@ -172,14 +172,14 @@ async fn links_are_followed(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_special_file_is_neither(world: &dyn World) -> Result<()> {
+async fn special_file_is_neither_file_nor_directory(world: &dyn World) -> Result<()> {
     let path = world.directory().join("special");
     ensure!(world.special(&path), Impossible("make special files"));
     ensure!(kind_of(&*world.files(), &path).await? == FileKind::Special);
     Ok(())
 }
 
-async fn what_is_missing_is_not_found(world: &dyn World) -> Result<()> {
+async fn missing_file_is_not_found(world: &dyn World) -> Result<()> {
     let (files, missing) = (world.files(), world.directory().join("missing"));
     for kind in [
         refused(kind_of(&*files, &missing).await, &missing)?,
@@ -216,7 +216,7 @@ async fn only_a_directory_is_listed(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_file_is_read_whole(world: &dyn World) -> Result<()> {
+async fn file_is_read_whole(world: &dyn World) -> Result<()> {
     let (files, path) = (world.files(), world.directory().join("file"));
     for content in [&b""[..], b"text\n", &[0, 255, b'\r', b'\n']] {
         world.write(&path, content);
@@ -226,7 +226,7 @@ async fn a_file_is_read_whole(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_file_beyond_the_limit_is_not_read(world: &dyn World) -> Result<()> {
+async fn file_over_the_limit_is_not_read(world: &dyn World) -> Result<()> {
     let (files, path) = (world.files(), world.directory().join("file"));
     world.write(&path, b"12345");
     let kind = refused(files.read(&path, 4).await, &path)?;
@@ -235,14 +235,14 @@ async fn a_file_beyond_the_limit_is_not_read(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_directory_is_not_read(world: &dyn World) -> Result<()> {
+async fn reading_a_directory_fails(world: &dyn World) -> Result<()> {
     let directory = world.directory();
     let kind = refused(world.files().read(&directory, 10).await, &directory)?;
     ensure!(kind == ErrorKind::IsADirectory, "{kind}");
     Ok(())
 }
 
-async fn a_directory_is_made_with_its_parents(world: &dyn World) -> Result<()> {
+async fn directory_is_created_with_its_parents(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory().join("new/root"));
     // No bit of this mode is one that a usual umask takes away.
     files.create_directory(&root, Path::new("one/two/three"), 0o750).await?;
@@ -254,7 +254,7 @@ async fn a_directory_is_made_with_its_parents(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_directory_that_exists_is_left_as_it_is(world: &dyn World) -> Result<()> {
+async fn existing_directory_is_left_unchanged(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     let (here, path) = (Path::new("here"), root.join("here"));
     files.create_directory(&root, here, 0o750).await?;
@@ -266,7 +266,7 @@ async fn a_directory_that_exists_is_left_as_it_is(world: &dyn World) -> Result<(
     Ok(())
 }
 
-async fn a_file_in_the_way_of_a_directory_is_an_error(world: &dyn World) -> Result<()> {
+async fn file_at_the_path_of_a_new_directory_is_an_error(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     world.write(&root.join("file"), b"text");
     for below in ["file", "file/below"] {
@@ -277,7 +277,7 @@ async fn a_file_in_the_way_of_a_directory_is_an_error(world: &dyn World) -> Resu
     Ok(())
 }
 
-async fn a_directory_is_not_made_outside_its_root(world: &dyn World) -> Result<()> {
+async fn directory_is_not_created_outside_its_root(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let root = directory.join("root");
     files.create_directory(&root, Path::new("inside"), 0o755).await?;
@@ -290,7 +290,7 @@ async fn a_directory_is_not_made_outside_its_root(world: &dyn World) -> Result<(
     Ok(())
 }
 
-async fn a_directory_is_not_made_through_a_link_out_of_its_root(world: &dyn World) -> Result<()> {
+async fn directory_is_not_created_through_a_link_out_of_its_root(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let (root, outside) = (directory.join("root"), directory.join("outside"));
     for path in [&root, &outside] {
@@ -306,7 +306,7 @@ async fn a_directory_is_not_made_through_a_link_out_of_its_root(world: &dyn Worl
     Ok(())
 }
 
-async fn a_link_is_made_with_its_directory(world: &dyn World) -> Result<()> {
+async fn link_is_created_with_its_directory(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let (target, link) = (directory.join("file"), directory.join("links/link"));
     world.write(&target, b"text");
@@ -317,7 +317,7 @@ async fn a_link_is_made_with_its_directory(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_link_that_is_there_is_replaced(world: &dyn World) -> Result<()> {
+async fn existing_link_is_replaced(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let (old, new, link) = (directory.join("old"), directory.join("new"), directory.join("link"));
     world.write(&old, b"old");
@@ -334,14 +334,14 @@ async fn a_link_that_is_there_is_replaced(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn without_a_file_there_is_no_link(world: &dyn World) -> Result<()> {
+async fn link_to_a_missing_file_is_not_created(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.link(&directory.join("nothing"), &directory.join("link")).await?;
     ensure!(files.list(&directory).await?.is_empty());
     Ok(())
 }
 
-async fn a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to(
+async fn directory_is_removed_recursively_without_following_links(
     world: &dyn World,
 ) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
@@ -357,7 +357,7 @@ async fn a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_t
     Ok(())
 }
 
-async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result<()> {
+async fn removing_a_link_keeps_its_target(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     world.write(&root.join("file"), b"text");
     for (name, target) in [("link", "file"), ("dangling", "nothing")] {
@@ -369,7 +369,7 @@ async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result
     Ok(())
 }
 
-async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
+async fn removing_a_missing_path_succeeds(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     for root in [root.clone(), root.join("missing")] {
         for subject in [
@@ -384,7 +384,7 @@ async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn only_what_the_verdict_names_and_where_it_may_be_is_removed(
+async fn only_the_subject_of_the_verdict_is_removed(
     world: &dyn World,
 ) -> Result<()> {
     let (files, root) = (world.files(), world.directory());

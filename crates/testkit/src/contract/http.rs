@@ -47,23 +47,23 @@ pub async fn run<W: World>(mut new_world: impl AsyncFnMut() -> W) -> Vec<Report>
 }
 
 cases! {
-    a_page_is_got
-    every_status_is_an_answer
-    a_body_beyond_the_limit_is_refused
+    page_is_fetched
+    every_status_code_is_returned
+    response_body_over_the_limit_is_refused
     headers_are_sent
-    a_redirect_is_followed
-    a_circle_of_redirects_ends
+    redirect_is_followed
+    redirect_loop_ends
     silence_ends
-    an_answer_that_breaks_off_is_none
-    nobody_there_is_an_error
-    what_is_no_url_is_refused
+    truncated_response_is_an_error
+    unreachable_server_is_an_error
+    invalid_url_is_refused
 }
 
 fn get(url: String) -> Get {
     Get { url, headers: Headers::default(), limit: 1000, timeout: Duration::from_secs(10) }
 }
 
-async fn a_page_is_got(world: &dyn World) -> Result<()> {
+async fn page_is_fetched(world: &dyn World) -> Result<()> {
     for body in [&b"text\n"[..], b"", &[0, 255, b'\r', b'\n'], &[b'x'; 1000]] {
         world.put("page", Page::ok(body));
         let answer = world.http().get(&get(world.url("page"))).await?;
@@ -72,7 +72,7 @@ async fn a_page_is_got(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn every_status_is_an_answer(world: &dyn World) -> Result<()> {
+async fn every_status_code_is_returned(world: &dyn World) -> Result<()> {
     for status in [201, 304, 404, 500, 503] {
         let body = if status == 304 { "" } else { "sorry" };
         world.put("page", Page::Answer(status, body.into()));
@@ -82,7 +82,7 @@ async fn every_status_is_an_answer(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_body_beyond_the_limit_is_refused(world: &dyn World) -> Result<()> {
+async fn response_body_over_the_limit_is_refused(world: &dyn World) -> Result<()> {
     world.put("page", Page::ok(vec![b'x'; 1001]));
     match world.http().get(&get(world.url("page"))).await {
         Err(HttpError::TooLarge(1000)) => Ok(()),
@@ -102,7 +102,7 @@ async fn headers_are_sent(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_redirect_is_followed(world: &dyn World) -> Result<()> {
+async fn redirect_is_followed(world: &dyn World) -> Result<()> {
     world.put("old", Page::Redirect(world.url("new")));
     world.put("new", Page::ok("text"));
     let answer = world.http().get(&get(world.url("old"))).await?;
@@ -110,7 +110,7 @@ async fn a_redirect_is_followed(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_circle_of_redirects_ends(world: &dyn World) -> Result<()> {
+async fn redirect_loop_ends(world: &dyn World) -> Result<()> {
     world.put("one", Page::Redirect(world.url("other")));
     world.put("other", Page::Redirect(world.url("one")));
     match world.http().get(&get(world.url("one"))).await {
@@ -128,7 +128,7 @@ async fn silence_ends(world: &dyn World) -> Result<()> {
     }
 }
 
-async fn an_answer_that_breaks_off_is_none(world: &dyn World) -> Result<()> {
+async fn truncated_response_is_an_error(world: &dyn World) -> Result<()> {
     world.put("page", Page::CutOff);
     match world.http().get(&get(world.url("page"))).await {
         Err(HttpError::CutOff { .. }) => Ok(()),
@@ -136,14 +136,14 @@ async fn an_answer_that_breaks_off_is_none(world: &dyn World) -> Result<()> {
     }
 }
 
-async fn nobody_there_is_an_error(world: &dyn World) -> Result<()> {
+async fn unreachable_server_is_an_error(world: &dyn World) -> Result<()> {
     match world.http().get(&get(world.nowhere())).await {
         Err(HttpError::Failed { .. }) => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn what_is_no_url_is_refused(world: &dyn World) -> Result<()> {
+async fn invalid_url_is_refused(world: &dyn World) -> Result<()> {
     for url in ["", "page", "/page", "ftp://host/page"] {
         match world.http().get(&get(url.to_owned())).await {
             Err(HttpError::Url(_)) => {}

@@ -198,7 +198,7 @@ mod tests {
     use crate::cluster::node_api::MemoryNodeApi;
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_in_memory_keep_it() {
+    async fn memory_nodes_pass_the_contract() {
         let api = MemoryNodeApi::default();
         node_contract(&api, "n").await.unwrap();
         lease_contract(&api, "n").await.unwrap();

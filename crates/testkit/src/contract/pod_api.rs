@@ -224,7 +224,7 @@ mod tests {
     use crate::cluster::MemoryPods;
 
     #[tokio::test(start_paused = true)]
-    async fn pods_in_memory_keep_it() {
+    async fn memory_pods_pass_the_contract() {
         let pods = MemoryPods::default();
         pods.register_node("n");
         let (pods, namespace) = (&pods, "default");

@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "second: it rains: no umbrella")]
-    fn a_broken_case_is_named_with_its_cause() {
+    fn failed_case_is_reported_with_its_cause() {
         let error = anyhow!("no umbrella").context("it rains");
         assert_kept(&[Report::of("first", Ok(())), Report::of("second", Err(error))]);
     }
 
     #[test]
-    fn a_case_that_the_world_cannot_play_is_skipped() {
+    fn unsupported_case_is_skipped() {
         let skipped = assert_kept(&[Report::of("first", Err(Impossible("rain").into()))]);
         assert_eq!(skipped, [("first", "rain")]);
     }

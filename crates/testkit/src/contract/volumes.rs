@@ -97,7 +97,7 @@ pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
 cases! {
     directory_is_made_with_exactly_its_mode
     special_bits_of_a_directory_stay
-    place_that_leads_out_of_its_root_is_refused
+    mount_point_outside_its_root_is_refused
     directories_are_listed_without_files_and_links
     host_path_must_be_of_its_kind
     host_path_is_made_where_its_kind_says_so
@@ -179,7 +179,7 @@ async fn special_bits_of_a_directory_stay(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn place_that_leads_out_of_its_root_is_refused(world: &dyn World) -> Result<()> {
+async fn mount_point_outside_its_root_is_refused(world: &dyn World) -> Result<()> {
     let volumes = world.volumes();
     made(world, "outside/data").await?;
     made(world, "root").await?;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use model::ports::files::{FileKind, FileVersion, Found, Heard, Removed, draft_of};
+use model::ports::files::{FileKind, FileVersion, Found, DirectoryChange, Removed, draft_of};
 use model::rotated_log::is_rotated_name;
 use tokio::sync::mpsc;
 
@@ -59,7 +59,7 @@ pub(crate) struct Tree {
     pub(crate) is_full: bool,
     changes: u64,
     /// Who listens to which directory.
-    listeners: Vec<(PathBuf, mpsc::UnboundedSender<Heard>)>,
+    listeners: Vec<(PathBuf, mpsc::UnboundedSender<DirectoryChange>)>,
 }
 
 /// Where a walk begins, and whether it may leave that place.
@@ -168,7 +168,7 @@ impl Tree {
         if self.deaf {
             return;
         }
-        let heard = Heard::Names([name.to_owned()].into());
+        let heard = DirectoryChange::Names([name.to_owned()].into());
         self.listeners.retain(|(directory, listener)| {
             directory != parent || listener.send(heard.clone()).is_ok()
         });
@@ -178,7 +178,7 @@ impl Tree {
     pub(crate) fn listen(
         &mut self,
         directory: &Path,
-    ) -> Result<mpsc::UnboundedReceiver<Heard>, ErrorKind> {
+    ) -> Result<mpsc::UnboundedReceiver<DirectoryChange>, ErrorKind> {
         if let Some(kind) = self.no_watches {
             return Err(kind);
         }

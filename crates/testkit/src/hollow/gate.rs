@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_and_failures_are_read_as_they_are_written() {
+    fn delays_and_failures_are_parsed() {
         let delay = Delay { method: "ListContainers", by: Duration::from_millis(250) };
         assert_eq!(Delay::parse("ListContainers=250ms").unwrap(), delay);
         let rows = [
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_is_counted_delayed_and_failed_as_often_as_asked_for() {
+    async fn call_is_counted_delayed_and_failed_as_often_as_configured() {
         let gate = Gate::default();
         gate.fail(Failure::parse("Version=Aborted:2").unwrap());
         gate.delay(&Delay::parse("Version=3s").unwrap());

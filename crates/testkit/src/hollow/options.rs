@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn options_are_parsed() {
         let line = "--socket /run/x/cri.sock --pods 3 --containers 2 --image a --image=b \
                     --write-logs --delay Version=1s --fail Status=Internal:2 \
                     --image-user a=7 --image-user b=web --requests /tmp/r --counters /run/c --send-limit 99";
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_options_are_rejected() {
         let rows = [
             "",
             "--socket",

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn dead_pods_have_ended_and_so_have_all_instances_of_their_containers() {
+    async fn dead_pods_have_only_ended_containers() {
         let hollow = Hollow::new(crate::hollow::Settings {
             images: None,
             image_directory: "/images".into(),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_as_little_or_as_much_as_it_wants() {
+    fn population_file_fields_are_optional() {
         let text = r#"{"pods": [
             {"name": "web", "uid": "1", "containers": [
                 {"name": "main"},

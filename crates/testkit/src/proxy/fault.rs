@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_read_as_they_are_written() {
+    fn faults_are_parsed() {
         let plain = Fault {
             method: "PullImage",
             kind: Kind::Unavailable,

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_what_makes_no_sense_is_refused() {
+    fn options_are_parsed_and_invalid_ones_rejected() {
         let sockets = ["--socket", "/run/a", "--runtime", "/run/b"];
         let more = ["--control=/run/c", "--fault", "Version=hang times=2", "--fault=Status=late"];
         let options = parse(&[&sockets[..], &more].concat()).unwrap().unwrap();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_method_follow_one_another_and_leave_other_methods_alone() {
+    fn faults_of_a_method_apply_in_order_and_to_no_other_method() {
         let script = Script::default();
         for text in ["Version=hang skip=1 times=2", "Version=late", "Status=deadline times=all"] {
             script.add(Fault::parse(text).unwrap());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_nobody_knew_are_counted_together() {
+    fn unknown_methods_share_one_count() {
         let script = Script::default();
         kinds(&script, "ComeTomorrow", 2);
         kinds(&script, "OrTheDayAfter", 1);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_for_its_kind_its_pod_its_object_and_its_number_of_events() {
+    fn event_rule_matches_kind_pod_object_and_count() {
         use ContainerEventKind::{Started, Stopped};
         let mut faults = EventFaults::default();
         faults.add(EventRule::all(EventFault::Lose).kind(Stopped).pod("a").object("1").once());

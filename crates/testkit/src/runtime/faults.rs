@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_for_its_method_its_object_and_its_number_of_calls() {
+    fn fault_rule_matches_method_object_and_count() {
         let mut faults = Faults::default();
         faults.add(Rule::on(Method::StopContainer, Fault::hang()).object("a").once());
         faults.add(Rule::on(Method::StopContainer, Fault::error(Code::Internal)));

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_stands_for_a_full_one() {
+    fn short_image_name_is_expanded() {
         let rows = [
             ("busybox", "docker.io/library/busybox:latest"),
             ("team/app:2", "docker.io/team/app:2"),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_content_is_one_image_under_several_names() {
+    fn images_with_equal_content_are_one_image_with_several_names() {
         let mut images = Images::default();
         let one = images.pull(&RemoteImage::new("a.test/one:1").content("x"));
         let two = images.pull(&RemoteImage::new("a.test/two:1").content("x"));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_moves_to_the_image_that_was_pulled_last() {
+    fn tag_moves_to_the_last_pulled_image() {
         let mut images = Images::default();
         let old = images.pull(&RemoteImage::new("a.test/app:1"));
         let new = images.pull(&RemoteImage::new("a.test/app:1").content("changed"));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_says_what_runs_and_the_image_says_the_rest() {
+    fn container_command_overrides_the_image() {
         let mut images = Images::default();
         images.pull(&RemoteImage::new("a.test/app").cmd(["sleep", "1"]));
         let (_, image) = images.resolve("a.test/app").unwrap();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_workload_are_understood() {
+    fn workload_script_is_parsed() {
         let seconds = Duration::from_secs;
         let usage = Script::ends(Duration::ZERO, EXIT_USAGE);
         let rows = [
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn another_signal_than_sigterm_may_ask_it_to_end() {
+    fn custom_stop_signal_ends_the_process() {
         let rows = [
             ("SIGUSR1", "/workload trap USR1 --exit 5", on_term(exits(5, 0))),
             ("SIGUSR1", "/workload trap TERM --exit 5", on_term(OnTerm::Ignore)),

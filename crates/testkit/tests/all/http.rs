@@ -38,7 +38,7 @@ impl contract::http::World for Memory {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_web_in_memory_keeps_the_contract() {
+async fn memory_http_passes_the_contract() {
     let reports = contract::http::run(async || Memory::default()).await;
     assert_eq!(assert_kept(&reports), []);
 }

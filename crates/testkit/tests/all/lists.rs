@@ -28,7 +28,7 @@ async fn dead(runtime: &MemoryRuntime, name: &str, containers: u32, begin: bool)
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_then_by_sandbox() {
+async fn oversized_container_list_is_split_by_state_and_then_by_sandbox() {
     let runtime = Arc::new(runtime());
     let port = Runtime::new(Arc::clone(&runtime));
     for name in ["a", "b", "c"] {
@@ -54,7 +54,7 @@ async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn sandboxes_that_are_too_many_by_state_are_listed_by_what_containers_name() {
+async fn oversized_sandbox_list_is_split_by_ids_from_containers() {
     let runtime = Arc::new(runtime());
     let port = Runtime::new(Arc::clone(&runtime));
     for (name, begin) in [("a", true), ("b", true), ("c", false), ("d", false)] {

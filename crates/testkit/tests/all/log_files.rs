@@ -46,7 +46,7 @@ impl contract::log_files::World for Memory {
 }
 
 #[tokio::test]
-async fn log_files_in_memory_keep_the_contract() {
+async fn memory_log_files_pass_the_contract() {
     let reports = contract::log_files::run(Memory::default).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

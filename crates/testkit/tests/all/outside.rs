@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::setup::{IMAGE, pod, runtime, start, start_web};
 
 #[tokio::test(start_paused = true)]
-async fn a_container_may_run_out_of_memory_once() {
+async fn container_is_oom_killed_once() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "forever"]).await;
     assert!(runtime.oom_kill(&id));
@@ -24,7 +24,7 @@ async fn a_container_may_run_out_of_memory_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_death_is_seen_by_who_waits_for_the_end() {
+async fn waiting_stop_returns_when_the_container_dies() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["ignore", "TERM"]).await;
     let begun = Instant::now();
@@ -38,7 +38,7 @@ async fn a_death_is_seen_by_who_waits_for_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_container_is_unknown_until_it_is_stopped() {
+async fn lost_container_is_unknown_until_stopped() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "forever"]).await;
     assert!(runtime.lose_container(&id));
@@ -49,7 +49,7 @@ async fn a_lost_container_is_unknown_until_it_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_network_only_pods_on_the_hosts_start() {
+async fn only_host_network_pods_start_without_a_network() {
     let runtime = runtime();
     runtime.set_network_ready(false);
     assert!(runtime.status().await.unwrap().network_error().is_some());
@@ -60,7 +60,7 @@ async fn without_a_network_only_pods_on_the_hosts_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_takes_its_time() {
+async fn pull_takes_the_configured_time() {
     let runtime = runtime();
     let image = RemoteImage::new("ferrolet.test/big:1").size(5_000_000_000);
     runtime.publish(image.pull_takes(Duration::from_secs(90)));
@@ -77,7 +77,7 @@ async fn a_pull_takes_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_outlives_its_image() {
+async fn container_outlives_its_image() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "forever"]).await;
     let image = runtime.images().remove(0);
@@ -89,7 +89,7 @@ async fn a_container_outlives_its_image() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_may_direct_what_processes_do() {
+async fn test_can_replace_the_script_of_a_process() {
     let second = Duration::from_secs(1);
     let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()))
         .directed_by(move |container, _| Script::ends(second * container.attempt, 4));

@@ -105,7 +105,7 @@ impl Drop for Program {
 }
 
 #[test]
-fn it_says_when_it_is_ready_and_removes_its_sockets_when_it_is_told_to_end() {
+fn program_prints_readiness_and_removes_its_sockets_on_sigterm() {
     for signal in ["TERM", "INT"] {
         let mut program = Program::start(&["--pods", "3", "--containers", "2"]);
         let socket = program.socket();
@@ -119,7 +119,7 @@ fn it_says_when_it_is_ready_and_removes_its_sockets_when_it_is_told_to_end() {
 }
 
 #[test]
-fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs() {
+fn program_replaces_a_dead_socket_but_not_a_live_one() {
     let mut program = Program::start(&[]);
     let start_another = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hollow"));
@@ -143,7 +143,7 @@ fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs()
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_explained() {
+fn invalid_command_line_is_explained() {
     let output = Command::new(env!("CARGO_BIN_EXE_hollow")).args(["--pods", "3"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -37,7 +37,7 @@ async fn calls_are_counted_by_method_until_they_are_reset() {
 }
 
 #[tokio::test]
-async fn methods_are_delayed_and_fail_as_the_command_line_says() {
+async fn methods_are_delayed_and_fail_as_configured() {
     let program =
         Program::start(&["--delay", "Version=300ms", "--fail", "Status=ResourceExhausted:2"]);
     let mut client = program.runtime();
@@ -54,7 +54,7 @@ async fn methods_are_delayed_and_fail_as_the_command_line_says() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_while_its_call_is_delayed() {
+async fn name_is_reserved_while_its_call_is_delayed() {
     let program = Program::start(&["--delay", "RunPodSandbox=1h"]);
     let metadata = cri::PodSandboxMetadata { name: "web".into(), ..Default::default() };
     let config = cri::PodSandboxConfig { metadata: Some(metadata), ..Default::default() };
@@ -72,7 +72,7 @@ async fn a_name_is_taken_while_its_call_is_delayed() {
 }
 
 #[tokio::test]
-async fn methods_fail_and_work_again_while_it_runs() {
+async fn method_failures_can_be_set_and_cleared_at_run_time() {
     let program = Program::start(&[]);
     let mut client = program.runtime();
     assert_eq!(program.ask("fail Version=Aborted"), json!({"done": "fail Version=Aborted"}));
@@ -84,7 +84,7 @@ async fn methods_fail_and_work_again_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
+async fn killed_container_sends_an_event_and_has_its_exit_code() {
     let program = Program::start(&["--pods", "1"]);
     let mut client = program.runtime();
     let mut events =
@@ -106,7 +106,7 @@ async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_file_says_what_runs_from_the_start() {
+async fn population_file_sets_the_initial_pods() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pods.json");
     let text = r#"{"pods": [{"name": "web", "uid": "u1", "labels": {"app": "web"}, "containers": [

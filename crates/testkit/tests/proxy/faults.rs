@@ -17,7 +17,7 @@ async fn sandboxes(pair: &Pair) -> usize {
 }
 
 #[tokio::test]
-async fn a_refused_call_has_its_code_and_is_not_passed_on() {
+async fn refused_call_has_its_code_and_is_not_forwarded() {
     let rows = [
         ("unavailable", Code::Unavailable),
         ("not-found", Code::NotFound),
@@ -39,7 +39,7 @@ async fn a_refused_call_has_its_code_and_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn a_refusal_can_take_its_time() {
+async fn refusal_can_be_delayed() {
     let pair = Pair::start(&["Version=deadline after=500ms"]);
     let begun = tokio::time::Instant::now();
     pair.client().version(version()).await.unwrap_err();
@@ -47,7 +47,7 @@ async fn a_refusal_can_take_its_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_costs_others_nothing_and_is_passed_on_when_the_faults_are_cleared() {
+async fn hung_call_delays_no_other_and_is_forwarded_when_faults_are_cleared() {
     let pair = Pair::start(&["RunPodSandbox=hang times=2"]);
     let mut client = pair.client();
     timeout(BRIEFLY, client.run_pod_sandbox(sandbox("given-up"))).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn a_call_that_hangs_costs_others_nothing_and_is_passed_on_when_the_faults
 }
 
 #[tokio::test]
-async fn a_late_call_is_done_though_its_caller_has_gone() {
+async fn late_call_is_forwarded_although_its_caller_is_gone() {
     let pair = Pair::start(&["RunPodSandbox=late"]);
     // Longer than the agent waits, and than it says that it waits.
     pair.hollow.gate().delay(&testkit::hollow::Delay::parse("RunPodSandbox=1s").unwrap());
@@ -86,7 +86,7 @@ async fn a_late_call_is_done_though_its_caller_has_gone() {
 }
 
 #[tokio::test]
-async fn a_late_call_can_be_later_still_and_who_waits_for_it_hears_when_the_faults_are_cleared() {
+async fn late_call_is_answered_when_faults_are_cleared() {
     let pair = Pair::start(&["RunPodSandbox=late after=500ms"]);
     let begun = tokio::time::Instant::now();
     let mut client = pair.client();

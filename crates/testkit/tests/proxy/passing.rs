@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::pair::{LONG, Pair, client, sandbox, version};
 
 #[tokio::test]
-async fn answers_and_failures_pass_and_are_counted() {
+async fn answers_and_failures_are_forwarded_and_counted() {
     let pair = Pair::start(&[]);
     let mut client = pair.client();
     let answer = client.version(version()).await.unwrap().into_inner();
@@ -42,7 +42,7 @@ async fn answers_and_failures_pass_and_are_counted() {
 }
 
 #[tokio::test]
-async fn a_stream_passes_event_by_event() {
+async fn stream_is_forwarded_event_by_event() {
     let pair = Pair::start(&[]);
     let mut client = pair.client();
     let events = client.get_container_events(cri::GetEventsRequest {}).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_stream_passes_event_by_event() {
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_gives_up_is_cancelled_at_the_runtime_too() {
+async fn cancelled_call_is_cancelled_at_the_runtime() {
     let pair = Pair::start(&[]);
     let gate = pair.hollow.gate();
     gate.delay(&Delay::parse("RunPodSandbox=1s").unwrap());
@@ -75,7 +75,7 @@ async fn a_call_that_its_caller_gives_up_is_cancelled_at_the_runtime_too() {
 }
 
 #[tokio::test]
-async fn where_no_runtime_is_a_connection_breaks_and_where_no_proxy_is_none_is_made() {
+async fn connection_breaks_without_a_runtime_and_fails_without_a_proxy() {
     let mut pair = Pair::start(&[]);
     pair.client().version(version()).await.unwrap();
     let lonely = tempfile::tempdir().unwrap();

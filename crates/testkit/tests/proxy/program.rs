@@ -51,7 +51,7 @@ fn ask(directory: &Path, line: &str) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
+async fn faults_can_be_set_at_run_time_and_the_socket_is_removed() {
     let pair = Pair::start(&[]);
     let directory = tempfile::tempdir().unwrap();
     // A proxy before a proxy is one too.
@@ -90,7 +90,7 @@ async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_explained() {
+fn invalid_command_line_is_explained() {
     let program = || Command::new(env!("CARGO_BIN_EXE_cri-proxy"));
     let output = program().args(["--socket", "/nowhere"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use model::ports::files::{DirectoryWatch, FileKind, Heard};
+use model::ports::files::{DirectoryWatch, FileKind, DirectoryChange};
 use tokio::time::timeout;
 
 use super::{Impossible, World, refused};
@@ -15,7 +15,7 @@ use super::{Impossible, World, refused};
 /// The longest time in which something must be heard.
 const SOON: Duration = Duration::from_secs(5);
 
-pub(super) async fn a_special_file_is_not_read(world: &dyn World) -> Result<()> {
+pub(super) async fn reading_a_special_file_fails(world: &dyn World) -> Result<()> {
     let (files, path) = (world.files(), world.directory().join("special"));
     ensure!(world.special(&path), Impossible("make special files"));
     refused(timeout(SOON, files.read(&path, 10)).await?, &path)?;
@@ -23,7 +23,7 @@ pub(super) async fn a_special_file_is_not_read(world: &dyn World) -> Result<()> 
     Ok(())
 }
 
-pub(super) async fn a_look_tells_versions_apart(world: &dyn World) -> Result<()> {
+pub(super) async fn file_versions_differ_after_a_write(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let (path, new) = (directory.join("file"), directory.join("new"));
     world.write(&path, b"text");
@@ -58,7 +58,7 @@ pub(super) async fn a_look_tells_versions_apart(world: &dyn World) -> Result<()>
     Ok(())
 }
 
-pub(super) async fn entries_are_looked_at_in_order(world: &dyn World) -> Result<()> {
+pub(super) async fn entries_are_inspected_in_order(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     ensure!(files.entries(&directory).await?.is_empty());
     world.write(&directory.join("b"), b"text");
@@ -88,7 +88,7 @@ pub(super) async fn entries_are_looked_at_in_order(world: &dyn World) -> Result<
     Ok(())
 }
 
-pub(super) async fn a_file_is_read_with_its_version(world: &dyn World) -> Result<()> {
+pub(super) async fn file_is_read_with_its_version(world: &dyn World) -> Result<()> {
     let (files, path) = (world.files(), world.directory().join("file"));
     for content in [&b"12345"[..], b"", b"123"] {
         world.write(&path, content);
@@ -108,16 +108,16 @@ pub(super) async fn a_file_is_read_with_its_version(world: &dyn World) -> Result
 async fn hears(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
     let mut missing: BTreeSet<OsString> = names.iter().map(OsString::from).collect();
     while !missing.is_empty() {
-        match timeout(SOON, watch.heard()).await.with_context(|| format!("{missing:?}"))? {
-            Some(Heard::Names(heard)) => missing.retain(|name| !heard.contains(name)),
-            Some(Heard::Anything) => return Ok(()),
+        match timeout(SOON, watch.next_change()).await.with_context(|| format!("{missing:?}"))? {
+            Some(DirectoryChange::Names(heard)) => missing.retain(|name| !heard.contains(name)),
+            Some(DirectoryChange::Anything) => return Ok(()),
             None => bail!("the end instead of {missing:?}"),
         }
     }
     Ok(())
 }
 
-pub(super) async fn what_happens_in_a_directory_is_heard(world: &dyn World) -> Result<()> {
+pub(super) async fn watch_reports_changes_in_a_directory(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     world.write(&directory.join("old"), b"text");
     let mut watch = files.watch(&directory).await?;
@@ -135,7 +135,7 @@ pub(super) async fn what_happens_in_a_directory_is_heard(world: &dyn World) -> R
     hears(&mut *watch, &["below"]).await
 }
 
-pub(super) async fn all_who_listen_hear(world: &dyn World) -> Result<()> {
+pub(super) async fn every_watch_sees_the_changes(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.create_directory(&directory, Path::new("below"), 0o755).await?;
     let below = directory.join("below");
@@ -158,7 +158,7 @@ pub(super) async fn all_who_listen_hear(world: &dyn World) -> Result<()> {
     hears(&mut **stays, &["another"]).await
 }
 
-pub(super) async fn a_watch_ends_when_its_directory_goes(world: &dyn World) -> Result<()> {
+pub(super) async fn watch_ends_when_its_directory_is_removed(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     for name in ["removed", "moved"] {
         files.create_directory(&directory, Path::new(name), 0o755).await?;
@@ -169,7 +169,7 @@ pub(super) async fn a_watch_ends_when_its_directory_goes(world: &dyn World) -> R
         } else {
             world.rename(&path, &directory.join("elsewhere"));
         }
-        let end = async { while watch.heard().await.is_some() {} };
+        let end = async { while watch.next_change().await.is_some() {} };
         timeout(SOON, end).await.with_context(|| format!("no end of what was {name}"))?;
         // What takes its place is watched like any other.
         files.create_directory(&directory, Path::new(name), 0o755).await?;

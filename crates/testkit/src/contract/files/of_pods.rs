@@ -9,7 +9,7 @@ use model::verdict::Subject;
 use super::{World, refused};
 use crate::wanted::removal;
 
-pub(super) async fn a_file_is_made_empty_with_its_mode_and_only_once(
+pub(super) async fn file_is_created_empty_with_its_mode_and_only_once(
     world: &dyn World,
 ) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
@@ -26,7 +26,7 @@ pub(super) async fn a_file_is_made_empty_with_its_mode_and_only_once(
     Ok(())
 }
 
-pub(super) async fn a_file_is_not_made_outside_its_root(world: &dyn World) -> Result<()> {
+pub(super) async fn file_is_not_created_outside_its_root(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.create_directory(&directory, Path::new("outside"), 0o755).await?;
     files.create_directory(&directory, Path::new("root"), 0o755).await?;
@@ -40,7 +40,7 @@ pub(super) async fn a_file_is_not_made_outside_its_root(world: &dyn World) -> Re
     Ok(())
 }
 
-pub(super) async fn the_end_of_a_file_is_read(world: &dyn World) -> Result<()> {
+pub(super) async fn end_of_a_file_is_read(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     let below = Path::new("file");
     world.write(&root.join(below), b"0123456789");
@@ -68,7 +68,7 @@ pub(super) async fn no_link_is_followed_to_the_end_of_a_file(world: &dyn World) 
     Ok(())
 }
 
-pub(super) async fn a_log_is_removed_with_its_rotated_parts_and_no_other(
+pub(super) async fn log_is_removed_with_its_rotated_files_only(
     world: &dyn World,
 ) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
@@ -114,7 +114,7 @@ pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Resu
     Ok(())
 }
 
-pub(super) async fn the_directory_of_a_pod_is_removed_with_what_is_in_it(
+pub(super) async fn pod_directory_is_removed_recursively(
     world: &dyn World,
 ) -> Result<()> {
     let (files, root) = (world.files(), world.directory());

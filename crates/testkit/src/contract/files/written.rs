@@ -7,7 +7,7 @@ use model::ports::files::{draft_of, is_draft};
 
 use super::{World, refused};
 
-pub(super) async fn a_written_file_is_for_the_agent_alone(world: &dyn World) -> Result<()> {
+pub(super) async fn written_file_is_private_to_the_agent(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.write_durably(&directory.join("state/deep/file"), b"text").await?;
     for (path, expected) in [("state", 0o700), ("state/deep", 0o700), ("state/deep/file", 0o600)] {
@@ -17,7 +17,7 @@ pub(super) async fn a_written_file_is_for_the_agent_alone(world: &dyn World) -> 
     Ok(())
 }
 
-pub(super) async fn a_written_file_replaces_the_one_before(world: &dyn World) -> Result<()> {
+pub(super) async fn written_file_replaces_the_old_one(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let path = directory.join("file");
     for content in [&b"first and long"[..], b"second", b""] {
@@ -34,7 +34,7 @@ pub(super) async fn a_written_file_replaces_the_one_before(world: &dyn World) ->
     Ok(())
 }
 
-pub(super) async fn a_draft_is_no_obstacle(world: &dyn World) -> Result<()> {
+pub(super) async fn leftover_draft_does_not_prevent_a_write(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let draft = draft_of("file");
     ensure!(is_draft(&draft) && !is_draft("file"), "{draft}");
@@ -47,7 +47,7 @@ pub(super) async fn a_draft_is_no_obstacle(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn nothing_but_a_file_is_replaced_or_removed(world: &dyn World) -> Result<()> {
+pub(super) async fn only_files_are_replaced_or_removed(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.create_directory(&directory, Path::new("place/below"), 0o755).await?;
     let path = directory.join("place");
@@ -60,7 +60,7 @@ pub(super) async fn nothing_but_a_file_is_replaced_or_removed(world: &dyn World)
     Ok(())
 }
 
-pub(super) async fn a_written_file_is_removed(world: &dyn World) -> Result<()> {
+pub(super) async fn written_file_is_removed(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.write_durably(&directory.join("one"), b"1").await?;
     files.write_durably(&directory.join("two"), b"2").await?;
@@ -71,7 +71,7 @@ pub(super) async fn a_written_file_is_removed(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn an_overwritten_file_stays_the_same_file(world: &dyn World) -> Result<()> {
+pub(super) async fn overwritten_file_stays_the_same_file(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     let path = directory.join("hosts");
     files.overwrite(&path, b"first and long", 0o644).await?;

@@ -7,7 +7,7 @@ use model::wanted::LinuxResources;
 
 use super::bench::{Bench, not_found, unknown_id};
 
-pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     // Long enough to be seen running, and for a runtime that notes the start after the fact.
     let config = bench.container_config(&pod, &["crash-after", "2s", "3"]);
@@ -32,7 +32,7 @@ pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_
     Ok(())
 }
 
-pub(super) async fn a_container_that_ends_with_0_has_completed(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exit_code_0_has_reason_completed(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "0"]).await?;
     let status = bench.exited(&id).await?;
@@ -41,7 +41,7 @@ pub(super) async fn a_container_that_ends_with_0_has_completed(bench: &Bench<'_>
     Ok(())
 }
 
-pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_status_returns_its_config(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.attempt = 7;
@@ -65,7 +65,7 @@ pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_
     Ok(())
 }
 
-pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_status_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
     let image =
         bench.runtime.images.image_status(&bench.world.image()).await?.context("no image")?;
     let pod = bench.pod().await?;
@@ -83,7 +83,7 @@ pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result
     Ok(())
 }
 
-pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn killed_container_has_exited(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     bench.kill(ObjectId::Container(id.clone())).await?;
@@ -93,13 +93,13 @@ pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<(
     Ok(())
 }
 
-pub(super) async fn an_unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
     let id: ContainerId = unknown_id();
     not_found(bench.runtime.containers.container_status(&id).await)?;
     not_found(bench.runtime.containers.start_container(&id).await)
 }
 
-pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn resources_are_updated_in_a_running_container(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.resources = LinuxResources {
@@ -148,7 +148,7 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
     not_found(runtime.sandboxes.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }
 
-pub(super) async fn a_container_says_whom_it_runs_as_and_what_ends_it(
+pub(super) async fn container_status_has_user_and_stop_signal(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;

@@ -41,7 +41,7 @@ fn sandbox(pod: &Pod) -> ObjectId {
     ObjectId::Sandbox(pod.sandbox.clone())
 }
 
-pub(super) async fn the_start_and_the_end_of_a_container_are_told_with_its_pod(
+pub(super) async fn container_start_and_exit_events_carry_the_pod(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -58,7 +58,7 @@ pub(super) async fn the_start_and_the_end_of_a_container_are_told_with_its_pod(
     told(&mut events, &pod, &[(container(&id), Deleted)]).await
 }
 
-pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unexpected_exit_sends_an_event(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut events = bench.runtime.info.container_events().await?;
@@ -68,7 +68,7 @@ pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> 
     told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await
 }
 
-pub(super) async fn a_sandbox_is_told_from_its_start_to_its_end(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn sandbox_sends_events_from_creation_to_removal(bench: &Bench<'_>) -> Result<()> {
     let mut events = bench.runtime.info.container_events().await?;
     let pod = bench.pod().await?;
     told(&mut events, &pod, &[(sandbox(&pod), Created), (sandbox(&pod), Started)]).await?;
@@ -79,7 +79,7 @@ pub(super) async fn a_sandbox_is_told_from_its_start_to_its_end(bench: &Bench<'_
     told(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
 }
 
-pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn containers_removed_with_their_sandbox_send_events(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut events = bench.runtime.info.container_events().await?;
@@ -94,7 +94,7 @@ pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) 
     told(&mut events, &pod, &expected).await
 }
 
-pub(super) async fn everybody_who_listens_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn every_stream_receives_every_event(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut one = bench.runtime.info.container_events().await?;
     let mut two = bench.runtime.info.container_events().await?;

@@ -8,7 +8,7 @@ use super::bench::{Bench, done_or_gone, refused};
 use crate::contract::Impossible;
 use crate::wanted::removal;
 
-pub(super) async fn an_image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.image();
     let image = bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     ensure!(!image.id.is_empty() && image.size > 0, "{image:?}");
@@ -20,14 +20,14 @@ pub(super) async fn an_image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Re
     Ok(())
 }
 
-pub(super) async fn an_absent_image_is_nothing(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn missing_image_has_no_status(bench: &Bench<'_>) -> Result<()> {
     let absent = bench.world.absent_image();
     let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
     done_or_gone(bench.runtime.images.remove_image(&removal(Subject::Image(absent))).await)
 }
 
-pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn missing_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
     let absent = bench.world.absent_image();
     refused(bench.runtime.images.pull_image(&absent, None, None).await)?;
     let found = bench.runtime.images.image_status(&absent).await?;
@@ -35,7 +35,7 @@ pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Resul
     Ok(())
 }
 
-pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn pulled_image_is_present(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.pullable_image().context(Impossible("pull images"))?;
     let reference = bench.runtime.images.pull_image(&name, None, None).await?;
     let by_name =
@@ -47,7 +47,7 @@ pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
     let name = bench.world.disposable_image().await.context(Impossible("spare an image"))?;
     let image =
         bench.runtime.images.image_status(&name).await?.context("not there to begin with")?;
@@ -62,7 +62,7 @@ pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
     done_or_gone(bench.runtime.images.remove_image(&verdict).await)
 }
 
-pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_list_has_the_image_id(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let container = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&container).await?;
@@ -80,7 +80,7 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
     Ok(())
 }
 
-pub(super) async fn the_file_system_of_images_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn image_file_system_is_reported(bench: &Bench<'_>) -> Result<()> {
     let found = bench.runtime.images.image_fs_info().await?;
     let first = found.first().context("none is told")?;
     ensure!(first.mount_point.is_absolute(), "{first:?}");

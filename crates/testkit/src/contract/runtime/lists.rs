@@ -93,7 +93,7 @@ fn of_pod(pod: &Pod) -> ContainerFilter {
 }
 
 /// Whose a container is, is written on it alone: without labels it is nobody's, whatever sandbox it is in.
-pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_without_labels_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let labelled = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
@@ -105,7 +105,7 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
 
     let all = bench.runtime.containers.list_containers(&ContainerFilter::default()).await?;
     let bare = all.iter().find(|one| one.id == id).context("it is among all")?;
-    ensure!(bare.pod_uid.is_nobodys() && bare.pod == PodName::new("", ""), "{bare:?}");
+    ensure!(bare.pod_uid.is_empty() && bare.pod == PodName::new("", ""), "{bare:?}");
     ensure!((&*bare.name, bare.attempt, &bare.sandbox_id) == ("bare", 7, &pod.sandbox), "{bare:?}");
 
     let nobodys = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
@@ -120,22 +120,22 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
 }
 
 /// Whose a sandbox is, is told when it is made; without a uid it is nobody's, whatever its labels say.
-pub(super) async fn a_sandbox_without_uid_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn sandbox_without_uid_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let config = SandboxConfig { pod_uid: "".into(), ..bench.sandbox_config() };
     let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
     let pod = Pod { config, sandbox };
     let nobodys = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
     let listed = bench.runtime.sandboxes.list_pod_sandboxes(&nobodys).await?;
-    ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_nobodys()), "{listed:?}");
+    ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_empty()), "{listed:?}");
     let found = listed.iter().find(|sandbox| sandbox.id == pod.sandbox);
     let found = found.context("it is among those of no pod")?;
     ensure!(found.pod == pod.config.pod, "{found:?}");
     let status = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
-    ensure!(status.pod_uid.is_nobodys() && status.pod == pod.config.pod, "{status:?}");
+    ensure!(status.pod_uid.is_empty() && status.pod == pod.config.pod, "{status:?}");
     Ok(())
 }
 
-pub(super) async fn what_does_not_exist_is_not_listed(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unknown_objects_are_not_listed(bench: &Bench<'_>) -> Result<()> {
     let uid: PodUid = bench.world.unused_pod().1;
     for filter in [
         SandboxFilter { id: Some(unknown_id()), ..SandboxFilter::default() },

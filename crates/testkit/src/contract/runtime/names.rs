@@ -12,7 +12,7 @@ use crate::wanted;
 
 type Made<T> = Result<T, RuntimeError>;
 
-pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
+pub(super) async fn sandbox_name_is_reserved_until_it_is_removed(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -26,7 +26,7 @@ pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
     Ok(())
 }
 
-pub(super) async fn of_two_calls_at_once_for_one_name_one_makes_it(
+pub(super) async fn one_of_two_concurrent_creations_of_a_name_succeeds(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let config = bench.sandbox_config();
@@ -68,7 +68,7 @@ pub(super) async fn another_attempt_is_another_sandbox(bench: &Bench<'_>) -> Res
     Ok(())
 }
 
-pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
+pub(super) async fn container_name_is_reserved_until_it_is_removed(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -88,7 +88,7 @@ pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
     Ok(())
 }
 
-pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
+pub(super) async fn container_name_stays_reserved_in_the_next_sandbox(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -102,7 +102,7 @@ pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
     reserved(bench.runtime.containers.create_container(&next.sandbox, &config, &next.config).await)
 }
 
-pub(super) async fn a_failed_creation_frees_the_name(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn failed_creation_releases_the_name(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let good = bench.container_config(&pod, &["sleep", "forever"]);
     let mut bad = good.clone();

@@ -6,7 +6,7 @@ use model::observed::ContainerState;
 
 use super::bench::{Bench, not_found, refused, unknown_id};
 
-pub(super) async fn a_container_starts_once(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_starts_only_once(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let error = refused(bench.runtime.containers.start_container(&id).await)?;
@@ -16,7 +16,7 @@ pub(super) async fn a_container_starts_once(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn an_exited_container_does_not_start_again(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exited_container_does_not_start_again(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "4"]).await?;
     let before = bench.exited(&id).await?;
@@ -26,7 +26,7 @@ pub(super) async fn an_exited_container_does_not_start_again(bench: &Bench<'_>) 
     Ok(())
 }
 
-pub(super) async fn a_container_does_not_start_in_a_stopped_sandbox(
+pub(super) async fn container_does_not_start_in_a_stopped_sandbox(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -36,7 +36,7 @@ pub(super) async fn a_container_does_not_start_in_a_stopped_sandbox(
     has_start_error(bench, &id).await
 }
 
-pub(super) async fn a_program_that_is_missing_does_not_start(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_with_a_missing_program_does_not_start(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &[]);
     config.command = vec!["/no-such-program".into()];
@@ -55,13 +55,13 @@ async fn has_start_error(bench: &Bench<'_>, id: &ContainerId) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn a_container_needs_a_sandbox(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_without_a_sandbox(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
     not_found(bench.runtime.containers.create_container(&unknown_id(), &config, &pod.config).await)
 }
 
-pub(super) async fn a_container_needs_a_sandbox_that_is_ready(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_in_a_sandbox_that_is_not_ready(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
@@ -74,7 +74,7 @@ pub(super) async fn a_container_needs_a_sandbox_that_is_ready(bench: &Bench<'_>)
     Ok(())
 }
 
-pub(super) async fn a_container_needs_an_image(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_without_its_image(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.image_ref = bench.world.absent_image();

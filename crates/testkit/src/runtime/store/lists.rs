@@ -91,7 +91,7 @@ impl Store {
     ) -> impl Iterator<Item = &'a SandboxRecord> {
         let all: Box<dyn Iterator<Item = &SandboxRecord>> = match filter {
             SandboxFilter { id: Some(id), .. } => Box::new(self.sandboxes.get(id).into_iter()),
-            SandboxFilter { pod_uid: Some(uid), .. } if !uid.is_nobodys() => {
+            SandboxFilter { pod_uid: Some(uid), .. } if !uid.is_empty() => {
                 let ids = self.sandboxes_by_pod.of(uid.as_str());
                 Box::new(ids.filter_map(|id| self.sandboxes.get(id)))
             }
@@ -101,7 +101,7 @@ impl Store {
             filter.state.is_none_or(|state| state == record.state)
                 && match &filter.pod_uid {
                     // Labels are all that the runtime chooses by; whose a sandbox is, it knows besides.
-                    Some(uid) if uid.is_nobodys() => record.config.pod_uid.is_nobodys(),
+                    Some(uid) if uid.is_empty() => record.config.pod_uid.is_empty(),
                     uid => is_of_pod(&record.config.labels, uid.as_ref()),
                 }
         })
