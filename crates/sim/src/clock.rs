@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_noted_before_the_clock_was_set_keeps_its_time() {
+    async fn timestamp_from_before_a_clock_step_is_kept() {
         let steady = VirtualClock::new();
         let clock = NodeClock::new(steady.clone());
         let before = steady.now();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_was_set_back_once_showed_more() {
+    async fn latest_wall_time_survives_a_clock_step_back() {
         let steady = VirtualClock::new();
         let clock = NodeClock::new(steady.clone());
         let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_grows_by_what_the_clock_was_set_back_and_not_by_more_than_is_waited_for() {
+    async fn wait_grows_by_the_clock_step_back_up_to_its_own_length() {
         let clock = NodeClock::new(VirtualClock::new());
         let set_back = || clock.set_back(Duration::from_mins(5)).as_secs();
         assert_eq!(set_back(), 0);

@@ -8,7 +8,7 @@ use crate::plan::{Action, Extras, Hook, Policy, RestartRule};
 use crate::settled::tests::{container, instance, pod, snapshot};
 
 #[test]
-fn only_ended_containers_may_be_started_by_a_new_agent() {
+fn new_agent_may_start_only_containers_that_ended() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
     let new = |name| Event::Container(Arc::new(instance(name, 1, Created)), None);
@@ -31,7 +31,7 @@ fn only_ended_containers_may_be_started_by_a_new_agent() {
 }
 
 #[test]
-fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
+fn expired_pod_may_restart_after_a_clock_step_back() {
     let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
     let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
@@ -48,7 +48,7 @@ fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
 }
 
 #[test]
-fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
+fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
     let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
@@ -85,7 +85,7 @@ fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
 }
 
 #[test]
-fn a_new_agent_that_removes_what_should_stay_is_found() {
+fn finds_new_agent_that_removes_needed_objects() {
     let containers = vec![instance("a", 0, Running), instance("b", 0, Exited)];
     let before = snapshot(containers.clone(), &[true]);
     let running = snapshot(vec![containers[0].clone(), instance("b", 0, Running)], &[true]);
@@ -133,7 +133,7 @@ fn found(before: &Snapshot, events: Vec<Event>, wanted: &Wanted) -> bool {
 }
 
 #[test]
-fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
+fn finds_new_agent_that_resizes_stops_or_pulls() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let pull =
         |image: &str, is_there| Event::PullAsked(ImagePull { image: image.to_owned(), is_there });
@@ -172,7 +172,7 @@ fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
 }
 
 #[test]
-fn a_new_agent_may_end_sidecars_only_of_pods_that_have_ended() {
+fn new_agent_may_stop_sidecars_only_of_ended_pods() {
     let containers =
         [instance("i", 0, Running), instance("a", 0, Running), instance("b", 0, Exited)];
     let before = snapshot(containers.to_vec(), &[true]);
@@ -195,7 +195,7 @@ fn a_new_agent_may_end_sidecars_only_of_pods_that_have_ended() {
 }
 
 #[test]
-fn a_new_agent_that_changes_cgroups_is_found() {
+fn finds_new_agent_that_changes_cgroups() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let write = |pod: Option<&str>, changes| {
         let (call, pod) = ("update".to_owned(), pod.map(Into::into));

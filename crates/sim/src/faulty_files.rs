@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::intercept::{Args, Call, FileCall, Intercepted, Interceptor, Kind};
-use model::ports::files::{DirectoryWatch, Entry, FileError, Heard, HostFiles};
+use model::ports::files::{DirectoryWatch, Entry, FileError, DirectoryChange, HostFiles};
 use podspec::Origin;
 
 use crate::faulty::{Attempt, faulty};
@@ -133,9 +133,9 @@ struct FaultyWatch {
 
 #[async_trait]
 impl DirectoryWatch for FaultyWatch {
-    async fn heard(&mut self) -> Option<Heard> {
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
         loop {
-            let heard = self.watch.heard().await?;
+            let heard = self.watch.next_change().await?;
             if self.outside.fault(Asked::FileHint).is_none() {
                 return Some(heard);
             }

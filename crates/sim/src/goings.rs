@@ -59,7 +59,7 @@ mod tests {
     use crate::settled::tests::pod;
 
     #[test]
-    fn an_agent_hears_that_a_pod_is_gone_by_looking_where_it_was() {
+    fn pod_removal_is_known_once_its_source_was_read_again() {
         let wanted = |on_page| {
             Event::Wanted("u".into(), Arc::new(PodPlan { on_page, ..pod(Policy::Always) }))
         };

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_read_with_what_they_stand_for() {
+    fn seed_file_is_parsed_with_plan_kinds_and_comments() {
         let text = "# Of 7 seeds:\n1  # 2\n\n30 plain  # plain as it was\n4  # plain\n";
         let read: Vec<_> = plans(text).map(|plan| (plan.seed, plan.plain)).collect();
         assert_eq!(read, [(1, false), (30, true), (4, false)]);

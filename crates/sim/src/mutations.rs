@@ -42,10 +42,10 @@ pub const MUTATIONS: &[Mutation] = &[
         find: "self.work.push(Box::pin(async move {
             let pods = inspect::list(&runtime, known.as_ref()).await;
 ",
-        replace: "let stamps = self.stamps.clone();
+        replace: "let seq = self.seq.clone();
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&runtime, known.as_ref()).await;
-            let at = at.max(stamps.next());
+            let at = at.max(seq.next());
 ",
     },
     Mutation {
@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutation_finds_its_place() {
+    fn every_mutation_matches_its_file_once() {
         for mutation in MUTATIONS.iter().chain(gc::GC).chain(pod_gc::POD_GC) {
             let (_, text) = mutation.mutated(&source_tree()).unwrap();
             assert!(text.contains(mutation.replace), "{}", mutation.name);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_can_be_chosen_by_their_files_and_names() {
+    fn mutations_are_selected_by_file_and_name() {
         let count = |text: &str| gc::GC.iter().filter(|one| one.is_about(text)).count();
         assert_eq!((count("crates/gc/src/decide.rs"), count("crates/podgc/")), (1, 0));
         assert_eq!(count(gc::GC[0].name), 1);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_set_contain_every_mutation_once() {
+    fn shares_contain_every_mutation_once() {
         let share = |text: &str| select("pods", "", text.parse().unwrap());
         let shares = [share("1/3"), share("2/3"), share("3/3")];
         let mut names: Vec<_> = shares.iter().flatten().map(|(_, one)| one.name).collect();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutation_changes_a_copy_and_is_undone() {
+    fn mutation_is_applied_to_a_copy_and_reverted() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         let write = |path: &str, text: &str| {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_outlives_the_end_of_all_is_due() {
+    fn containers_alive_after_a_pod_restart_are_due() {
         let lost = || seen(instance("b", 0, Unknown), Running);
         let elsewhere =
             || seen(Instance { sandbox: "t".into(), ..instance("c", 0, Running) }, Created);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_late_robs_a_pod() {
+    fn only_late_removals_are_exempt() {
         let plan = Plan::new(1).steps.into_iter().find_map(|step| match step.what {
             What::Write(pod) => Some(Arc::new(pod)),
             _ => None,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_that_takes_the_last_instance_leaves_nothing_to_know() {
+    fn cap_that_removes_the_last_instance_exempts_its_pod() {
         let newer = || {
             let Event::Container(one, _) = exited() else { panic!("it is a container") };
             let one = Instance { id: "d".into(), attempt: 1, ..(*one).clone() };

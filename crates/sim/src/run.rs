@@ -303,7 +303,7 @@ mod tests {
     use crate::settled::tests::pod;
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_is_never_over_keeps_a_node_from_being_settled() {
+    async fn unfinished_call_prevents_a_settled_node() {
         let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
         let mut node = Node::new(&nothing);
         assert_eq!(settle(&mut node, Duration::ZERO).await, Ok(Duration::ZERO));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_has_less_time_when_nothing_goes_wrong_any_more() {
+    async fn node_must_settle_sooner_after_the_last_fault() {
         let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
         for (goes_wrong, patience) in [(false, CALM_PATIENCE), (true, PATIENCE)] {
             let mut node = Node::new(&nothing);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_in_which_too_little_happened_shows_nothing() {
+    fn history_with_too_few_events_is_rejected() {
         let report = |pods, errors, kills| Report {
             seed: 1,
             pods,

@@ -63,7 +63,7 @@ fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
 }
 
 #[test]
-fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
+fn pod_is_settled_when_all_containers_run_wait_or_ended_for_good() {
     let both = |state| vec![instance("a", 0, state), instance("b", 0, state)];
     let stale = Instance { finished: Some(Duration::ZERO), ..instance("b", 0, Exited) };
     let other = Instance { definition: "x".to_owned(), ..instance("b", 0, Running) };
@@ -114,7 +114,7 @@ fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
 }
 
 #[test]
-fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
+fn ended_pod_stays_until_the_grace_of_its_sidecars() {
     let sidecar = || ContainerPlan { sidecar: true, ..container("i") };
     let finished = (
         PodPlan { init: vec![sidecar()], ..pod(Policy::Never) },
@@ -147,7 +147,7 @@ fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
 }
 
 #[test]
-fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
+fn sidecars_stay_stopped_when_an_init_container_failed_for_good() {
     let sidecar = ContainerPlan { sidecar: true, ..container("i") };
     let mut failing = container("j");
     let rule = RestartRule { policy: Policy::Never, action: Action::Restart(137) };
@@ -164,7 +164,7 @@ fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
 }
 
 #[test]
-fn sidecars_run_as_long_as_others_do() {
+fn sidecars_run_as_long_as_regular_containers() {
     let sidecar = ContainerPlan { sidecar: true, ..container("i") };
     let plan = |policy| PodPlan { init: vec![sidecar.clone()], ..pod(policy) };
     let old = |one: Instance| Instance { finished: Some(Duration::ZERO), ..one };
@@ -204,7 +204,7 @@ fn sidecars_run_as_long_as_others_do() {
 }
 
 #[test]
-fn a_container_waits_no_longer_than_it_must() {
+fn container_does_not_wait_longer_than_its_back_off() {
     let mut seen = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     seen.start_by.insert("b0".into(), seen.at);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
@@ -215,7 +215,7 @@ fn a_container_waits_no_longer_than_it_must() {
 }
 
 #[test]
-fn nothing_outlives_the_end_of_all_but_for_its_grace() {
+fn containers_end_within_their_grace_when_the_whole_pod_restarts() {
     let both = vec![instance("a", 1, Running), instance("b", 0, Running)];
     let mut seen = snapshot(both, &[true]);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
@@ -227,7 +227,7 @@ fn nothing_outlives_the_end_of_all_but_for_its_grace() {
 }
 
 #[test]
-fn of_what_nobody_wants_nothing_must_be_left() {
+fn orphaned_pod_leaves_nothing() {
     assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);
     assert!(unsettled(&dead, &Wanted::new()).is_some());
@@ -237,7 +237,7 @@ fn of_what_nobody_wants_nothing_must_be_left() {
 }
 
 #[test]
-fn a_pod_has_ended_some_time_after_its_deadline() {
+fn pod_has_ended_some_time_after_its_deadline() {
     let live = snapshot(vec![instance("a", 0, Running)], &[true]);
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
     assert_eq!(problem(&live, until(900)), None, "its time is up, and it is about to end");
@@ -248,7 +248,7 @@ fn a_pod_has_ended_some_time_after_its_deadline() {
 }
 
 #[test]
-fn a_pod_runs_until_its_deadline() {
+fn pod_runs_until_its_deadline() {
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
     let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
     assert_eq!(problem(&snapshot(all.clone(), &[true]), until(1100)), None);
@@ -264,7 +264,7 @@ fn a_pod_runs_until_its_deadline() {
 }
 
 #[test]
-fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
+fn pod_with_late_removals_may_have_finished_or_run() {
     let mut gone = snapshot(vec![], &[false]);
     assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
     gone.robbed.insert("u".into());
@@ -284,7 +284,7 @@ fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
 }
 
 #[test]
-fn a_pod_that_has_lost_its_sandbox_gets_no_other_when_caps_took_all_that_ran() {
+fn pod_without_sandbox_stays_so_when_caps_removed_its_containers() {
     let mut gone = snapshot(vec![], &[false]);
     assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
     gone.capped = [("u".into(), "a".into()), ("u".into(), "b".into())].into();
@@ -297,7 +297,7 @@ fn a_pod_that_has_lost_its_sandbox_gets_no_other_when_caps_took_all_that_ran() {
 }
 
 #[test]
-fn a_clock_that_was_set_moves_a_deadline() {
+fn clock_step_moves_the_deadline() {
     let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
     let mut live = snapshot(all, &[true]);
@@ -324,7 +324,7 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
 }
 
 #[test]
-fn init_containers_that_a_cap_took_may_fail_the_next_time() {
+fn init_containers_removed_by_a_cap_may_fail_the_next_time() {
     let pod = || PodPlan { init: vec![container("i")], ..pod(Policy::Always) };
     let long_ago = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
     let failed = |created| Instance { created, exit_code: 1, ..instance("i", 0, Exited) };
@@ -344,7 +344,7 @@ fn init_containers_that_a_cap_took_may_fail_the_next_time() {
 }
 
 #[test]
-fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
+fn init_container_has_run_when_a_later_one_is_in_the_sandbox() {
     let failed = |sandbox: &str| Instance {
         sandbox: sandbox.into(),
         exit_code: 1,
@@ -369,7 +369,7 @@ fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
 }
 
 #[test]
-fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
+fn pod_has_its_cgroup_and_containers_have_their_resources() {
     let running = || snapshot(vec![instance("a", 0, Running), instance("b", 0, Running)], &[true]);
     let wants = |keeps_uid| PodPlan { keeps_uid, revision: 2, ..pod(Policy::Always) };
     let mut astray = running();
@@ -393,7 +393,7 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
 }
 
 #[test]
-fn a_rule_of_a_container_counts_before_the_policy_of_its_pod() {
+fn container_restart_rule_overrides_the_pod_policy() {
     let ruled = |policy, rule| {
         let mut pod = pod(policy);
         for container in &mut pod.containers {

@@ -60,7 +60,7 @@ mod tests {
     use crate::plan::What;
 
     #[test]
-    fn what_does_not_matter_is_left_out() {
+    fn shrinking_leaves_out_irrelevant_actions() {
         let step = |second| Step { at: Duration::from_secs(second), what: What::RestartAgent };
         let steps: Vec<Step> = (0..40).map(step).collect();
         let has = |steps: &[Step], second| steps.iter().any(|step| step.at.as_secs() == second);

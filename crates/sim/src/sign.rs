@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_who_wait_hear_of_it_in_the_order_in_which_they_came() {
+    async fn waiters_are_woken_in_their_order() {
         let (sign, heard) = (Arc::new(Sign::default()), Arc::new(Mutex::new(Vec::new())));
         let mut waiting = tokio::task::JoinSet::new();
         for number in 0..50 {

@@ -83,7 +83,7 @@ mod tests {
     use crate::settled::tests::instance;
 
     #[test]
-    fn a_status_that_changes_without_the_pod_is_found() {
+    fn finds_status_change_without_a_pod_change() {
         let all = |a: &str, b: &str| -> Told {
             [("a".into(), a.to_owned()), ("u".into(), b.to_owned())].into()
         };

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_kept_and_all_count() {
+    fn trace_keeps_the_last_lines_and_counts_all() {
         let mut trace = Trace::default();
         for number in 0..KEPT + 3 {
             trace.add(Duration::from_millis(61_005), format!("line {number}"));

@@ -69,7 +69,7 @@ mod tests {
     use crate::plan::{FETCHED, KEPT, PINNED};
 
     #[tokio::test(start_paused = true)]
-    async fn what_keeps_an_image_is_known_when_it_is_to_go() {
+    async fn image_removal_records_what_keeps_the_image() {
         let outside = Arc::new(Outside::new());
         let id = |name: &str| {
             let images = outside.runtime.images();

@@ -27,17 +27,17 @@ fn all_go_well(plans: &[Plan]) {
 }
 
 #[test]
-fn no_invariant_breaks_in_histories_with_fixed_seeds() {
+fn invariants_hold_for_fixed_seeds() {
     all_go_well(&(1..=HISTORIES).map(Plan::new).collect::<Vec<_>>());
 }
 
 #[test]
-fn no_invariant_breaks_again_where_it_once_did() {
+fn invariants_hold_for_regression_seeds() {
     all_go_well(&sim::plans(sim::REGRESSIONS).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_run_that_has_no_time_for_all_histories_says_so_and_fails() {
+fn run_without_time_for_all_histories_fails() {
     let sim = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -55,7 +55,7 @@ fn a_run_that_has_no_time_for_all_histories_says_so_and_fails() {
 }
 
 #[test]
-fn a_history_that_breaks_an_invariant_shows_its_plan_its_faults_and_how_to_see_it_again() {
+fn broken_invariant_prints_plan_faults_and_the_command_to_repeat_it() {
     let mut plan = Plan::plain(2);
     for step in &mut plan.steps {
         if let What::Write(pod) = &mut step.what {
@@ -74,7 +74,7 @@ fn a_history_that_breaks_an_invariant_shows_its_plan_its_faults_and_how_to_see_i
 }
 
 #[test]
-fn the_same_seed_gives_the_same_history() {
+fn same_seed_yields_the_same_history() {
     for seed in [1, 2, 3] {
         let once = run(&Plan::new(seed)).unwrap();
         let again = run(&Plan::new(seed)).unwrap();

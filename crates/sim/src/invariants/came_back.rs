@@ -72,7 +72,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn a_removal_of_what_is_left_of_a_pod_that_came_back_is_found() {
+    fn finds_removal_of_objects_of_a_pod_that_came_back() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let again = || wanted(Policy::Never);
         let gone = || Event::Unwanted("u".into());

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_goes_within_the_cap_of_each_is_found() {
+    fn finds_removal_within_the_per_container_cap() {
         let right =
             |cap, events: &[Event]| is_right(policy(cap, None), events, "per-container-cap", 60);
         assert!(right(Some(0), &[dead("a", 3)]));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_goes_within_the_cap_of_the_node_is_found() {
+    fn finds_removal_within_the_node_cap() {
         let right = |cap, events: &[Event], rule| is_right(policy(None, cap), events, rule, 60);
         let all = [dead("a", 3), dead("b", 5), dead("c", 1)];
         assert!(right(Some(1), &all, NODE_OLDEST));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_goes_by_the_cap_of_the_node_too_young_is_found() {
+    fn finds_removal_by_the_node_cap_before_min_age() {
         let events = [dead("a", 3), dead("b", 5)];
         let least =
             |age_by| ContainerPolicy { min_age: seconds(60), age_by, ..policy(None, Some(1)) };

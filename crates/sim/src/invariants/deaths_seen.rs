@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn unseen_death_is_found_after_65_seconds() {
+    fn finds_death_unobserved_for_65_seconds() {
         let death = || (10, container("a", 0, Exited, Running));
         let seen = |second| (second, Event::Told("a0".into(), false));
         let any = |second| (second, Event::ClockJumped);

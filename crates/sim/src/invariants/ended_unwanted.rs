@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_becomes_of_a_pod_that_was_ended_is_found() {
+    fn finds_any_work_for_an_ended_orphan() {
         let start = || Event::StartAsked("x0".into());
         assert_eq!(broken(ended().into_iter().chain([ask()])), None, "to be sure");
         for deed in [make(None), make(Some("x")), start()] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_stopped_to_end_the_pod_ends_it() {
+    fn only_stopping_the_current_sandbox_ends_the_pod() {
         let made = |events: Vec<Event>| broken(events.into_iter().chain([make(None)]));
         assert_eq!(made(vec![again(), sandbox("s", Ready), ask(), told()]), None, "it is wanted");
         let dead = vec![again(), sandbox("s", Ready), sandbox("s", NotReady), gone()];
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_came_back_while_it_ended_starts_over() {
+    fn returned_pod_starts_over() {
         let first = vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), told()];
         assert_eq!(broken(first.iter().cloned().chain([make(None)])), None);
         // It has started over, and ends for good.

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_that_gets_more_than_the_others_left_is_found() {
+    fn finds_sidecar_grace_longer_than_what_the_others_left() {
         let runs = |name| container(name, 0, Running, Created);
         let gone = || Event::Unwanted("u".into());
         let ends = |at| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grace_that_grows_is_found_unless_a_new_agent_knows_of_no_end() {
+    fn finds_growing_grace_unless_a_new_agent_has_no_record_of_the_stop() {
         let runs = || container("a", 0, Running, Created);
         let (gone, restart) = (|| Event::Unwanted("u".into()), || Event::AgentStarted(2));
         let grows = |between: Vec<Event>| {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_gets_what_its_hook_took_is_found() {
+    fn finds_grace_that_includes_the_time_of_the_pre_stop_hook() {
         let mut hooked = (*pod(Policy::Always)).clone();
         hooked.containers[0].extras.pre_stop = Some(Hook::Sleep(12));
         let hooked = || Event::Wanted("u".into(), Arc::new(hooked.clone()));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_is_asked_to_end_before_its_hook_has_run_is_found() {
+    fn finds_stop_before_the_pre_stop_hook() {
         let again = || Event::AgentStarted(2);
         let rows = [
             (vec![stop()], true),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_made_within_the_grace() {
+    fn http_hook_request_is_made_within_the_grace() {
         let requests = |at| [(at, Event::PodWebAsked), (90, stop())];
         assert!(found(ends_with(Hook::Http), [(90, stop())]));
         assert!(found(ends_with(Hook::Http), requests(58)));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_start_over_there_is_no_hook() {
+    fn no_pre_stop_hook_when_the_whole_pod_restarts() {
         let starts_over = |pod: &mut PodPlan| {
             ends_with(HOOK)(pod);
             let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_runs_on_after_its_hook_failed_is_found() {
+    fn finds_container_running_after_its_post_start_hook_failed() {
         let ended = |code| Event::CommandEnded("a0".into(), command(FAILS), code);
         let exited = || container("a", 0, Exited, Running);
         let later = || (82, Event::ClockJumped);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_whose_hook_does_not_run_after_its_start_is_found() {
+    fn finds_missing_post_start_hook() {
         let started = || (50, Event::Started("a0".into()));
         let later = || (61, Event::ClockJumped);
         let rows = [

@@ -74,7 +74,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn the_removal_of_an_image_that_is_kept_for_a_pod_is_found() {
+    fn finds_removal_of_an_image_that_a_pod_keeps() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let rows = [
             (vec![read()], true, 600, true),

@@ -183,7 +183,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn an_agent_keeps_the_order_of_pods_that_it_was_told_of() {
+    fn finds_init_order_broken_for_a_known_pod() {
         let gone = || Event::Unwanted("u".into());
         let again = || wanted(Policy::Always);
         let read = || Event::OriginRead(pod(Policy::Always).origin());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_the_end_by_which_all_start_over_need_not_know_of_it() {
+    fn lost_end_excuses_an_agent_from_restarting_the_whole_pod() {
         let removed = |id: &str, rule| Event::RemoveAsked(Removed::Container(id.into()), rule);
         let over = || removed("i0", START_OVER);
         let capped = |id| removed(id, "node-cap-oldest");

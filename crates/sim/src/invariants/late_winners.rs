@@ -116,7 +116,7 @@ mod tests {
     use crate::invariants::tests::{broken, container, with};
 
     #[test]
-    fn making_another_one_beside_what_waits_is_found() {
+    fn finds_second_instance_beside_a_created_one() {
         let sentence = Some(
             "what was made and never started is started or removed before another one is made",
         );

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_what_is_wanted_as_it_was_is_found() {
+    fn finds_stop_of_an_unchanged_wanted_pod() {
         let ends = |between| found(wanted(Policy::Always), between, "a0");
         assert!(ends(vec![]) && ends(vec![Event::AgentStarted(2)]));
         for why in [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_may_have_reasons_of_its_own() {
+    fn stop_is_allowed_for_the_pods_own_reasons() {
         let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
         for (first, expected) in [
             (version(|pod| pod.deadline = Some(30)), false),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_goes_when_nothing_else_runs() {
+    fn sidecar_may_stop_when_nothing_else_runs() {
         let ends = |between| found(wanted(Policy::Never), between, "side0");
         assert!(ends(vec![]) && !ends(vec![container("a", 0, Exited, Running)]));
         let lasting = vec![container("a", 0, Exited, Running)];

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_does_not_advance_is_found() {
+    fn finds_attempt_number_that_does_not_advance() {
         let again = |number| {
             let again = container("a", number, Running, Created);
             with(again, |one| (one.id, one.started) = ("again".into(), Some(seconds(99))))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_which_there_is_a_log_is_found_when_no_instance_is_left() {
+    fn finds_attempt_number_of_an_existing_log_without_instances() {
         let logs = |highest| Event::LogsLeft("/logs/a".into(), highest);
         let unread = |path: &str| Event::Unread(path.into());
         let make =

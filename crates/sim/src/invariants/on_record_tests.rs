@@ -40,7 +40,7 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
 }
 
 #[test]
-fn a_removal_without_an_entry_is_found() {
+fn finds_removal_without_a_journal_entry() {
     use Step::{Began, Died, Ended, Failed, Gone, Later, Noted, Settled, Started, Written};
     let old = Written("old");
     let rows: &[(&[Step], bool)] = &[

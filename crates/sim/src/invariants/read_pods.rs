@@ -63,7 +63,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn an_agent_knows_the_pods_that_it_has_read_of_while_they_were_wanted() {
+    fn agent_knows_pods_that_it_read_while_they_were_wanted() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let other = || Event::OriginRead(podspec::Origin::File(PodPlan::path_of("other")));
         let again = || wanted(Policy::Never);

@@ -129,7 +129,7 @@ mod tests {
     use crate::plan::{Hook, Policy};
 
     #[test]
-    fn a_sandbox_that_is_stopped_with_what_runs_in_it_is_found() {
+    fn finds_sandbox_stopped_with_running_containers() {
         let sentence = Some("a sandbox is stopped after all that runs in it was asked to end");
         let told = |runs| Event::Told("x0".into(), runs);
         let asked = || Event::StopAsked("x0".into(), seconds(2));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_first_seen_to_run_when_its_pod_ends_is_nobodys_fault() {
+    fn container_first_observed_running_while_its_pod_ends_is_excused() {
         let told = || Event::Told("x0".into(), true);
         let other_ends = || Event::StopAsked("a0".into(), seconds(30));
         let other_starts = || Event::StartAsked("a0".into());

@@ -66,7 +66,7 @@ mod tests {
     use crate::plan::{Action, Policy};
 
     #[test]
-    fn a_pod_starts_over_from_the_end_of_one_until_another_one_is_made() {
+    fn pod_restarts_from_the_end_of_one_container_until_the_next_is_created() {
         let wanted = || {
             let mut pod = (*pod(Policy::Always)).clone();
             let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };

@@ -37,7 +37,7 @@ fn ran(policy: Policy, end: impl IntoIterator<Item = Event>) -> Vec<Event> {
 }
 
 #[test]
-fn making_something_for_a_pod_that_has_finished_is_found() {
+fn finds_work_for_a_finished_pod() {
     let ended = || container("a", 0, Exited, Running);
     let failed = || with(ended(), |one| one.exit_code = 1);
     let rows = [
@@ -68,7 +68,7 @@ fn making_something_for_a_pod_that_has_finished_is_found() {
 }
 
 #[test]
-fn making_something_for_a_pod_whose_init_container_failed_is_found() {
+fn finds_work_for_a_pod_with_a_failed_init_container() {
     let failed = |code| with(container("i", 0, Exited, Running), |one| one.exit_code = code);
     let again = |code| RestartRule { policy: Policy::Never, action: Action::Restart(code) };
     for (policy, rule, code, expected) in [
@@ -89,7 +89,7 @@ fn making_something_for_a_pod_whose_init_container_failed_is_found() {
 }
 
 #[test]
-fn a_pod_that_has_not_terminated_or_is_wanted_anew_is_synced() {
+fn unterminated_or_returned_pod_may_be_synced() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]);
     let again = || vec![Event::Unwanted("u".into()), wanted(Policy::Never), make(None)];
     assert_eq!(broken(ended().into_iter().chain([make(None)])), None, "its sandbox has not ended");
@@ -100,7 +100,7 @@ fn a_pod_that_has_not_terminated_or_is_wanted_anew_is_synced() {
 }
 
 #[test]
-fn a_pod_of_whose_end_a_cap_leaves_nothing_may_run_again_with_another_agent() {
+fn pod_whose_end_a_cap_removed_may_run_again_with_a_new_agent() {
     let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
     let (capped, other) = (|| goes("node-cap-oldest"), || Event::AgentStarted(2));
     let rows = [
@@ -118,7 +118,7 @@ fn a_pod_of_whose_end_a_cap_leaves_nothing_may_run_again_with_another_agent() {
 }
 
 #[test]
-fn ending_a_pod_again_that_has_terminated_is_found() {
+fn finds_second_termination_of_a_pod() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
     assert_eq!(broken(ended().chain(stopped()).chain([ask()])), SENTENCE);
     let excuses = [
@@ -157,7 +157,7 @@ fn ending_a_pod_again_that_has_terminated_is_found() {
 }
 
 #[test]
-fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found() {
+fn finds_work_for_an_orphan_that_is_being_removed() {
     let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
     let wait = |seconds| std::iter::repeat_n(Event::ClockJumped, seconds);
     for (seconds, rule, expected) in [
@@ -179,7 +179,7 @@ fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found()
 }
 
 #[test]
-fn whoever_gets_a_sandbox_while_another_one_ends_has_both_ended() {
+fn late_sandbox_must_be_stopped_too_before_the_pod_has_terminated() {
     let ended = || container("a", 0, Exited, Running);
     let numbered = |id: &str, number| Event::Numbered(id.into(), number);
     let late = |ready| sandbox("late", ready);

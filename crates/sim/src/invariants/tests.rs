@@ -123,7 +123,7 @@ pub(super) fn a_while() -> impl Iterator<Item = Event> + Clone {
 }
 
 #[test]
-fn two_live_containers_of_a_name_are_found() {
+fn finds_two_live_containers_of_one_name() {
     let sentence = Some("at most one container of a pod's name lives");
     let rows = [
         (vec![container("a", 0, Running, Created), container("a", 1, Running, Created)], sentence),
@@ -144,7 +144,7 @@ fn two_live_containers_of_a_name_are_found() {
 }
 
 #[test]
-fn a_pod_beside_its_earlier_self_is_found() {
+fn finds_pod_running_beside_its_earlier_instance() {
     let other = || Event::Wanted("other".into(), pod(Policy::Always));
     let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
     let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
@@ -160,7 +160,7 @@ fn a_pod_beside_its_earlier_self_is_found() {
 }
 
 #[test]
-fn a_container_before_its_init_containers_is_found() {
+fn finds_container_started_before_its_init_containers() {
     let sentence = Some(IN_ORDER);
     let start = || container("a", 0, Running, Created);
     let [init, side] = initialized();
@@ -179,7 +179,7 @@ fn a_container_before_its_init_containers_is_found() {
 }
 
 #[test]
-fn a_container_that_starts_over_before_its_init_containers_is_found() {
+fn finds_container_restarted_before_its_init_containers() {
     let remove = |name: &str, rule| {
         let id = format!("{name}0");
         let gone = with(container(name, 0, Exited, Exited), |one| one.state = None);
@@ -207,7 +207,7 @@ fn a_container_that_starts_over_before_its_init_containers_is_found() {
 }
 
 #[test]
-fn a_sidecar_that_ends_before_the_others_is_found() {
+fn finds_sidecar_stopped_before_the_other_containers() {
     let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
         let first = [wanted(Policy::Always)].into_iter().chain(initialized());
@@ -230,7 +230,7 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
 }
 
 #[test]
-fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier() {
+fn sidecar_may_stop_when_an_earlier_grace_is_over() {
     let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
     let events = [wanted(Policy::Always)]
         .into_iter()
@@ -245,7 +245,7 @@ fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier(
 }
 
 #[test]
-fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
+fn finds_sidecar_stopped_out_of_order_with_grace_left() {
     let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
     let ended = |name: &str| container(name, 0, Exited, Running);
     let two = {
@@ -279,7 +279,7 @@ fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
 }
 
 #[test]
-fn removing_what_runs_is_found() {
+fn finds_removal_of_a_running_container() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
     let runs = || [container("x", 0, Running, Created)];
     let told = |runs| Event::Told("x0".into(), runs);
@@ -302,7 +302,7 @@ fn removing_what_runs_is_found() {
 }
 
 #[test]
-fn a_container_that_ended_for_good_and_starts_again_is_found() {
+fn finds_restart_of_a_container_that_ended_for_good() {
     let sentence = Some("a container that ended for good never starts again");
     let failed = |event| with(event, |one| one.exit_code = 1);
     let ended = || container("a", 0, Exited, Running);
@@ -331,7 +331,7 @@ fn a_container_that_ended_for_good_and_starts_again_is_found() {
 }
 
 #[test]
-fn a_start_long_after_the_pod_was_wanted_is_found() {
+fn finds_start_long_after_the_pod_was_removed() {
     let mut invariant = unwanted::UnwantedStayDead::default();
     let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
     read(0, container("a", 0, Created, Created)).unwrap();
@@ -347,7 +347,7 @@ fn a_start_long_after_the_pod_was_wanted_is_found() {
 }
 
 #[test]
-fn a_grace_that_grows_is_found() {
+fn finds_growing_grace() {
     let sentence = Some(
         "the grace of a container is at most its pod's, less what came before its turn, and only shrinks",
     );
@@ -380,7 +380,7 @@ fn a_grace_that_grows_is_found() {
 }
 
 #[test]
-fn a_restart_without_a_wait_is_found() {
+fn finds_restart_without_back_off() {
     let life = |number: u32, started: u64| {
         let starts = container("a", number, Running, Created);
         let ends = container("a", number, Exited, Running);
@@ -430,7 +430,7 @@ fn a_restart_without_a_wait_is_found() {
 }
 
 #[test]
-fn asking_for_what_is_known_to_be_there_is_found() {
+fn finds_creation_of_an_object_known_to_exist() {
     let maker =
         |name: Option<&str>| Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 0 };
     let made = |name| Event::Made(maker(name), Ok("id".to_owned()));
@@ -457,7 +457,7 @@ fn asking_for_what_is_known_to_be_there_is_found() {
 }
 
 #[test]
-fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
+fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
     let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
     let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
     let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
@@ -490,7 +490,7 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
 }
 
 #[test]
-fn the_removal_of_an_image_that_must_stay_is_found() {
+fn finds_removal_of_a_kept_image() {
     let sentence = Some("no image goes that is used, pinned or being pulled");
     let plain = || ImageRemoval { id: "i".to_owned(), ..ImageRemoval::default() };
     let rows = [
@@ -506,7 +506,7 @@ fn the_removal_of_an_image_that_must_stay_is_found() {
 }
 
 #[test]
-fn the_removal_of_logs_of_a_pod_that_is_wanted_is_found() {
+fn finds_removal_of_logs_of_a_wanted_pod() {
     let late = 600;
     let rows = [
         // When, what, by which rule; whether it may be.

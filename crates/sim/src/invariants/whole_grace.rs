@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_gets_less_than_its_pod_says_is_found() {
+    fn finds_grace_shorter_than_the_pod_spec() {
         let gone = || Event::Unwanted("u".into());
         let again = || Event::AgentStarted(2);
         let short = |between: Vec<Event>| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_start_over_there_is_no_grace() {
+    fn no_grace_when_the_whole_pod_restarts() {
         let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
         let starts_over = || version(|pod| pod.init[1].extras.rule = Some(rule));
         let ended = |code| with(container("side", 0, Exited, Running), |one| one.exit_code = code);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hook_took_is_no_part_of_it() {
+    fn time_of_the_pre_stop_hook_is_subtracted() {
         let hooked = |hook| version(move |pod| pod.containers[0].extras.pre_stop = Some(hook));
         let short_by = |began, hook, grace| {
             let first = [(1, hooked(hook)), (1, read()), (2, runs("a")), began];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sidecar_waited_is_no_part_of_it() {
+    fn waiting_time_of_a_sidecar_is_subtracted() {
         let short = |first: Event, grace| {
             let events = [first, read(), runs("a"), runs("side")].map(|event| (1, event));
             let end = [(90, acts("a0")), (100, stop("side0", grace))];

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_waits_for_what_it_is_meant_for() {
+    fn fault_waits_for_its_target() {
         let mut store = Store::default();
         let on = |on, skip, fault| Rule { on, skip, fault };
         store.waiting.push(on(Target::Method(Method::StopContainer), 1, Fault::Hang));

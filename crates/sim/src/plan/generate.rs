@@ -482,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_has_one_plan() {
+    fn seed_yields_one_plan() {
         for seed in 0..20 {
             let (one, two) = (Plan::new(seed), Plan::new(seed));
             assert_eq!(format!("{:?}", one.steps), format!("{:?}", two.steps));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_later_changes_nothing_where_it_is_not() {
+    fn plain_plans_are_not_changed_by_later_actions() {
         let steps = |plan: &Plan| format!("{:?}", plan.steps);
         let all: Vec<(Plan, Plan)> =
             (0..200).map(|seed| (Plan::plain(seed), Plan::new(seed))).collect();
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_told_to_collect_in_many_ways() {
+    fn plans_vary_gc_settings() {
         let told: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
         let has = |what: &dyn Fn(&Collecting) -> bool| told.iter().any(what);
         assert!(has(&|told| told.containers.per_container == Some(0)));
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_have_all_that_containers_can_have() {
+    fn plans_cover_all_container_features() {
         let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
         let written =
             plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn every_plan_has_five_pods_and_a_dying_agent() {
+    fn plan_has_five_pods_and_a_dying_agent() {
         for seed in 0..200 {
             let plan = Plan::new(seed);
             let pods = plan.steps.iter().filter_map(|step| match &step.what {

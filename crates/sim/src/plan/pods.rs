@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_what_else_containers_have() {
+    fn manifest_has_the_planned_container_features() {
         let extras = Extras {
             post_start: Some(Hook::Http),
             pre_stop: Some(Hook::Exec(Duration::from_secs(1), 2)),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_when_init_containers_and_others_start_again() {
+    fn manifest_has_the_planned_restart_policies() {
         let mut plan = pod(1, false);
         let rule = |action| Some(RestartRule { policy: Policy::Never, action });
         plan.init[0].extras.rule = rule(Action::Restart(1));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_what_containers_ask_for_and_how_they_get_it() {
+    fn manifest_has_the_planned_resources_and_resize_policies() {
         let told = |plan: &PodPlan| {
             let origin = Origin::File(PodPlan::path_of("p0"));
             let read = read_manifest(plan.manifest().as_bytes(), &origin, NODE).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_is_a_new_pod_unless_it_says_otherwise() {
+    fn new_version_has_a_new_uid_unless_resized_in_place() {
         assert_ne!(pod(1, false).uid(), pod(2, false).uid());
         assert_eq!(pod(1, true).uid(), pod(2, true).uid());
         assert_ne!(pod(1, true).mark(), pod(2, true).mark());

@@ -53,7 +53,7 @@ mod tests {
     use crate::settled::tests::instance;
 
     #[test]
-    fn a_container_has_the_grace_of_who_asked_it_to_end_once() {
+    fn container_has_the_grace_of_the_first_stop() {
         let record = |at, event| Record { at: Duration::from_secs(at), event };
         let asked =
             |at, grace| record(at, Event::StopAsked("c".into(), Duration::from_secs(grace)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lives_and_was_asked_to_end_is_on_its_way() {
+    fn live_container_that_was_stopped_is_ending() {
         let mut endings = Endings::default();
         let event = Event::StopAsked("x0".into(), Duration::from_mins(1));
         endings.read(&[Record { at: Duration::ZERO, event }]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_lets_wait_what_ended_under_it() {
+    fn agent_waits_before_it_restarts_what_ended_under_it() {
         let rows = [
             (vec![400], 500),
             (vec![300, 400], 500),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_waits_for_the_others_of_its_pod() {
+    fn container_waits_for_the_others_of_its_pod() {
         let sidecar = |program| ContainerPlan { sidecar: true, program, ..container("i") };
         let with = |program| PodPlan { init: vec![sidecar(program)], ..pod(Policy::Always) };
         assert_eq!(by(with(Program::Forever), &[510]), Some(520 + 30 + 30));

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn more_dead_containers_than_a_cap_says_are_found() {
+    fn finds_more_dead_containers_than_the_cap() {
         let rows = [
             // Dead instances of each, how long ago, the caps, what is found.
             ([1, 1], 600, (Some(1), None), None),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_young_is_left_and_counts_for_no_cap() {
+    fn young_containers_are_kept_and_count_for_no_cap() {
         let mut seen = with_dead([0, 2], 600);
         seen.policy.min_age = Duration::from_mins(3);
         assert!(unsettled(&seen, &wanted()).is_some());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_and_links_that_pods_left_are_found() {
+    fn finds_leftover_logs_and_links() {
         let mut seen = with_dead([0, 0], 600);
         seen.logs.insert("u".into());
         assert_eq!(unsettled(&seen, &wanted()), None);
