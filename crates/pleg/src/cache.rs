@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tokio::sync::oneshot;
 
 /// What looking at a pod gave: its status, or why that could not be read.
@@ -30,7 +30,7 @@ struct Shared {
     /// Counts changes of entries, and of which pods may live.
     version: u64,
     /// When the last relist of everything began.
-    relisted: Option<Stamp>,
+    relisted: Option<Seq>,
     /// Pods about which it says nothing.
     passed_over: BTreeSet<PodUid>,
     /// Pods of which something may live, as the lists show them: known even of a pod whose status
@@ -44,7 +44,7 @@ struct Shared {
 struct Entry {
     observation: Observation,
     /// When the look began that gave the observation, or that found it unchanged.
-    observed: Stamp,
+    observed: Seq,
 }
 
 impl Entry {
@@ -60,14 +60,14 @@ impl Entry {
 
 #[derive(Debug)]
 struct Waiter {
-    after: Stamp,
+    after: Seq,
     answer: oneshot::Sender<Observation>,
 }
 
 impl Shared {
     /// The pod's observation, if it was made after `after`. A pod that was never seen is known to be
     /// absent once everything was listed.
-    fn fresh(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+    fn fresh(&self, uid: &PodUid, after: Seq) -> Option<Observation> {
         let entry = self.entries.get(uid);
         let by_entry = entry.is_some_and(|entry| entry.observed > after);
         let by_relist =
@@ -153,12 +153,12 @@ impl Reader {
     }
 
     /// What a look at the pod showed that began after `after`, if there was one.
-    pub fn known_since(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+    pub fn known_since(&self, uid: &PodUid, after: Seq) -> Option<Observation> {
         lock(&self.shared).fresh(uid, after)
     }
 
     /// What a look at the pod showed that began after `after`; waits for one if need be.
-    pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
+    pub async fn newer_than(&self, uid: &PodUid, after: Seq) -> Observation {
         let receiver = {
             let mut shared = lock(&self.shared);
             if let Some(observation) = shared.fresh(uid, after) {
@@ -188,7 +188,7 @@ impl Writer {
     /// A list shows that something of the pod may live, under this name, or that nothing does. What is
     /// nobody's is no pod's life: who ends pods that nobody wants must not find it.
     pub(crate) fn listed(&self, uid: &PodUid, live: Option<&PodName>) {
-        let live = live.filter(|_| !uid.is_nobodys());
+        let live = live.filter(|_| !uid.is_empty());
         let mut shared = lock(&self.shared);
         if shared.live.get(uid) == live {
             return;
@@ -202,7 +202,7 @@ impl Writer {
     }
 
     /// What a look at the pod showed that began at `at`.
-    pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
+    pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Seq) {
         let mut shared = lock(&self.shared);
         shared.version += 1;
         shared.set(uid, Entry { observation, observed: at });
@@ -212,12 +212,12 @@ impl Writer {
     /// The runtime has nothing of the pod any more, at `at`. That is kept until a relist says the same:
     /// somebody may wait for just this news, or ask for it in a while, and the relist that would tell
     /// them may be far away.
-    pub(crate) fn forget(&self, uid: &PodUid, at: Stamp) {
+    pub(crate) fn forget(&self, uid: &PodUid, at: Seq) {
         self.store(uid, Ok(Arc::new(PodStatus::empty(uid.clone()))), at);
     }
 
     /// A look at this pod alone, begun at `at`, showed nothing new.
-    pub(crate) fn unchanged(&self, uid: &PodUid, at: Stamp) {
+    pub(crate) fn unchanged(&self, uid: &PodUid, at: Seq) {
         let mut shared = lock(&self.shared);
         let observation = shared.observation(uid);
         shared.set(uid, Entry { observation, observed: at });
@@ -225,7 +225,7 @@ impl Writer {
     }
 
     /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
-    pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
+    pub(crate) fn relisted(&self, at: Seq, passed_over: BTreeSet<PodUid>) {
         let mut shared = lock(&self.shared);
         let forgot =
             shared.forget_absent(|uid, entry| passed_over.contains(uid) || entry.observed > at);

@@ -11,7 +11,7 @@ use model::lists;
 use model::observed::{
     Container, ContainerStatus, PodStatus, RuntimePod, Sandbox, SandboxStatus, pods_by_uid,
 };
-use model::ports::last_words::LastWords;
+use model::ports::termination_message::TerminationMessageReader;
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
 use crate::decide::{close, known_container, known_sandbox, pod_status};
@@ -60,11 +60,11 @@ pub(crate) struct Before {
 /// there will do.
 pub(crate) async fn status(
     runtime: &Runtime,
-    words: &dyn LastWords,
+    words: &dyn TerminationMessageReader,
     pod: RuntimePod,
     before: &Before,
 ) -> Result<PodStatus, RuntimeError> {
-    if pod.uid.is_nobodys() {
+    if pod.uid.is_empty() {
         return Ok(PodStatus { older: pod.containers, ..PodStatus::empty(pod.uid) });
     }
     let old = before.status.as_deref().filter(|_| before.holds);
@@ -113,7 +113,7 @@ pub(crate) async fn status(
 
 async fn container(
     runtime: &Runtime,
-    words: &dyn LastWords,
+    words: &dyn TerminationMessageReader,
     listed: &Container,
     old: Option<&PodStatus>,
 ) -> Result<ContainerStatus, RuntimeError> {

@@ -62,7 +62,7 @@ mod tests {
     use super::Marks;
 
     #[test]
-    fn marks_made_before_and_while_waiting_are_taken_once_and_merged_by_pod() {
+    fn marks_are_merged_by_pod_and_taken_once() {
         let marks = Marks::default();
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         marks.mark(&a, [1]);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_can_be_marked_without_news() {
+    fn pod_can_be_marked_without_items() {
         let marks: Marks<u8> = Marks::default();
         marks.mark(&"a".into(), []);
         assert_eq!(assert_ready!(task::spawn(marks.take()).poll()).len(), 1);

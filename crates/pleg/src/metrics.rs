@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_counted_by_their_changes() {
+    fn gauges_follow_changes_of_pods() {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
         let one = Counts { running: true, containers: [0, 2, 1, 0] };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_takes_them_once() {
+    fn registering_metrics_twice_fails() {
         let registry = Registry::new();
         Metrics::new(&registry).unwrap();
         assert!(Metrics::new(&registry).is_err());

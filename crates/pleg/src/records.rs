@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::observed::PodStatus;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tokio::time::Instant;
 
 use crate::decide::PodRecord;
@@ -18,7 +18,7 @@ use crate::metrics::Counts;
 pub(crate) struct Record {
     pub(crate) seen: PodRecord,
     /// When the look began that it was seen in.
-    pub(crate) at: Stamp,
+    pub(crate) at: Seq,
     /// The status could not be read: read it again even if no state changed.
     pub(crate) reinspect: bool,
     /// When it may be read again after it could not be, and how long it waits after the next failure.
@@ -36,7 +36,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Busy {
     /// When the look began.
-    pub(crate) since: Stamp,
+    pub(crate) since: Seq,
     /// Whether something newer was heard of meanwhile: look again afterwards.
     pub(crate) again: bool,
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_records_say_together_follows_every_change() {
+    fn fingerprint_follows_every_change_of_a_record() {
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let steps: [&dyn Fn(&mut Records); 8] = [
             &|records| records.of(&a).seen = seen(&[("1", ObjectState::Running)]),
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_gone_are_forgotten_unless_they_stay() {
+    fn gone_pods_are_removed_unless_the_filter_keeps_them() {
         let mut records = Records::default();
-        records.of(&"gone".into()).at = Stamp::START;
+        records.of(&"gone".into()).at = Seq::START;
         records.of(&"late".into());
         records.of(&"there".into()).seen = seen(&[("1", ObjectState::Running)]);
         records.forget_gone(|uid, _| uid.as_str() == "late");

@@ -17,17 +17,17 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use model::acts::Acts;
+use model::in_flight::InFlight;
 use model::fingerprint::Fingerprint;
 use model::ids::{ObjectId, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::observed::RuntimePod;
 use model::panics::{CaughtPanic, PanicGuard};
 use model::ports::clock::WallClock;
-use model::ports::last_words::LastWords;
+use model::ports::termination_message::TerminationMessageReader;
 use model::ports::runtime::{ContainerEventKind, Runtime, RuntimeError};
-use model::stamp::{Stamp, Stamps};
-use model::trouble::Trouble;
+use model::seq::{Seq, SeqCounter};
+use model::log_throttle::LogThrottle;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -86,8 +86,8 @@ pub struct Pleg {
     pub events: Marks<LifecycleEvent>,
     /// Pods to look at now; with a word, also at what a list does not show.
     pub requests: Marks<()>,
-    /// Whoever acts on a pod, and looks at it afterwards, says so here.
-    pub acts: Acts,
+    /// Pods that a worker acts on now; it inspects them afterwards.
+    pub in_flight: InFlight,
     /// Whether the runtime is still being listed.
     pub health: Health,
 }
@@ -98,9 +98,9 @@ pub struct PlegParts {
     /// The runtime to look at.
     pub runtime: Runtime,
     /// What ended containers left behind.
-    pub last_words: Arc<dyn LastWords>,
+    pub termination_messages: Arc<dyn TerminationMessageReader>,
     /// Orders looks and actions.
-    pub stamps: Stamps,
+    pub seq: SeqCounter,
     /// The time of day, for metrics.
     pub clock: Arc<dyn WallClock>,
     /// What is counted and timed.
@@ -111,12 +111,12 @@ pub struct PlegParts {
 
 /// Makes the relist task of a runtime.
 pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
-    let PlegParts { runtime, last_words, stamps, clock, metrics, panics } = parts;
+    let PlegParts { runtime, termination_messages, seq, clock, metrics, panics } = parts;
     let (writer, reader) = cache();
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
     let requests = Marks::default();
-    let acts = Acts::default();
+    let in_flight = InFlight::default();
     let health = Health { relisted: receiver, threshold: settings.relist_threshold };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
@@ -126,13 +126,13 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         metrics,
         panics,
         runtime,
-        last_words,
-        stamps,
+        termination_messages,
+        seq,
         settings,
         writer,
         events: events.clone(),
         requests: requests.clone(),
-        acts: acts.clone(),
+        in_flight: in_flight.clone(),
         relisted,
         records: Records::default(),
         stale: BTreeSet::new(),
@@ -146,24 +146,24 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         opened: Instant::now(),
         list_again: false,
         began: Instant::now(),
-        trouble: Trouble::default(),
+        throttle: LogThrottle::default(),
     };
-    Pleg { task, cache: reader, events, requests, acts, health }
+    Pleg { task, cache: reader, events, requests, in_flight, health }
 }
 
 /// The task's state; nobody else touches it.
 pub struct Relist {
     runtime: Runtime,
-    last_words: Arc<dyn LastWords>,
-    stamps: Stamps,
+    termination_messages: Arc<dyn TerminationMessageReader>,
+    seq: SeqCounter,
     settings: Settings,
     writer: Writer,
     /// Written here, taken by the sync loop.
     events: Marks<LifecycleEvent>,
     /// Written by whoever wants a pod looked at, taken here.
     requests: Marks<()>,
-    /// Told by whoever acts on pods, read here.
-    acts: Acts,
+    /// Pods that a worker acts on; the workers write it.
+    in_flight: InFlight,
     /// When the last successful relist began; closed when the task ends.
     relisted: watch::Sender<Option<Instant>>,
     /// Bounds the inspections under way.
@@ -199,7 +199,7 @@ pub struct Relist {
     /// When the task was made: from then on the times of `stream` count.
     began: Instant,
     /// With listing the runtime.
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl std::fmt::Debug for Relist {
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Relist {
 enum Done {
     Listed {
         began: Instant,
-        at: Stamp,
+        at: Seq,
         /// What the records said when it began.
         known: Option<Fingerprint>,
         /// `None` when the runtime has just that.
@@ -221,14 +221,14 @@ enum Done {
     Looked {
         uid: PodUid,
         began: Instant,
-        at: Stamp,
+        at: Seq,
         pod: Result<Option<RuntimePod>, RuntimeError>,
     },
     Inspected(Inspected),
     /// It panicked.
     Panicked {
         uid: PodUid,
-        at: Stamp,
+        at: Seq,
         panic: CaughtPanic,
     },
     /// The wait after a look that failed is over.
@@ -250,7 +250,7 @@ enum Listed {
 
 /// How a list differs from the record of a pod.
 struct Difference {
-    at: Stamp,
+    at: Seq,
     seen: PodRecord,
     events: Vec<LifecycleEvent>,
 }
@@ -258,7 +258,7 @@ struct Difference {
 /// An inspection that ended, and the look that it was made for.
 struct Inspected {
     uid: PodUid,
-    at: Stamp,
+    at: Seq,
     seen: PodRecord,
     counts: Counts,
     events: Vec<LifecycleEvent>,
@@ -320,7 +320,7 @@ impl Relist {
         self.next = None;
         let runtime = self.runtime.clone();
         // Taken before the first call: what happens during the listing may or may not be in it.
-        let (at, began) = (self.stamps.next(), Instant::now());
+        let (at, began) = (self.seq.next(), Instant::now());
         // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
         // shows less than changed.
         let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
@@ -349,7 +349,7 @@ impl Relist {
             busy.again = true;
             return;
         }
-        let at = self.stamps.next();
+        let at = self.seq.next();
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
         let runtime = self.runtime.clone();
         let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
@@ -392,12 +392,12 @@ impl Relist {
         }
     }
 
-    fn listed(&mut self, began: Instant, at: Stamp, pods: Result<Listed, RuntimeError>) {
+    fn listed(&mut self, began: Instant, at: Seq, pods: Result<Listed, RuntimeError>) {
         // Hints say nothing of the time before a list that succeeds.
         let listed = matches!(pods, Ok(Listed::Pods(_) | Listed::AsKnown));
         match pods {
             Ok(pods) => {
-                if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
+                if let Some(lasted) = self.throttle.recovered(Instant::now().into_std()) {
                     info!(after = ?lasted, "the runtime answers again");
                 }
                 match pods {
@@ -408,7 +408,7 @@ impl Relist {
             }
             // Said rarely: a runtime that is down is asked every second.
             Err(error) => {
-                if self.trouble.failed(Instant::now().into_std()) {
+                if self.throttle.failed(Instant::now().into_std()) {
                     warn!(%error, "cannot list the pods of the runtime; trying again");
                 }
             }
@@ -433,7 +433,7 @@ impl Relist {
     }
 
     /// Everything was listed: `pods`, or just what is known.
-    fn relisted(&mut self, began: Instant, at: Stamp, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
+    fn relisted(&mut self, began: Instant, at: Seq, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
         // What began before this list may show less than it does.
         for busy in self.busy.values_mut() {
             busy.again |= busy.since < at;
@@ -451,7 +451,7 @@ impl Relist {
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }
 
-    fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
+    fn reconcile_all(&mut self, at: Seq, mut pods: BTreeMap<PodUid, RuntimePod>) {
         let known: BTreeSet<PodUid> = self.records.uids().chain(pods.keys()).cloned().collect();
         let announced = !self.has_baseline || !self.hints.flow();
         for uid in known {
@@ -469,14 +469,14 @@ impl Relist {
 
     /// That something of a pod may live is known from the list even while a look at it hangs, which would
     /// tell more: whoever waits for the end of an earlier self must not miss it.
-    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) {
+    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Seq) {
         let newer = self.records.get(uid).is_some_and(|record| record.at > at);
         if let Some(pod) = pod.filter(|pod| !newer && pod.may_be_alive()) {
             self.writer.listed(uid, Some(&pod.pod));
         }
     }
 
-    fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
+    fn looked(&mut self, uid: PodUid, at: Seq, pod: Result<Option<RuntimePod>, RuntimeError>) {
         match pod {
             Ok(pod) => match self.reconcile_guarded(&uid, pod, at, true) {
                 Reconciled::Inspecting => return,
@@ -494,7 +494,7 @@ impl Relist {
     }
 
     /// Compares a pod with its record and starts an inspection if it differs.
-    fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Stamp) -> Reconciled {
+    fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Seq) -> Reconciled {
         let record = self.records.of(uid);
         if record.at > at {
             return Reconciled::Unchanged;
@@ -532,7 +532,7 @@ impl Relist {
     fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
         let Difference { at, seen, events } = difference;
         let runtime = self.runtime.clone();
-        let words = Arc::clone(&self.last_words);
+        let words = Arc::clone(&self.termination_messages);
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
         let counts = Counts::from(&pod);

@@ -25,7 +25,7 @@ use crate::health::Unhealthy;
 
 // behaviour: PLEG-20
 #[tokio::test(start_paused = true)]
-async fn the_first_relist_reports_what_runs_and_what_is_dead_and_the_next_ones_nothing() {
+async fn first_relist_reports_running_and_dead_containers_and_later_ones_nothing() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let (job, done) = run(&runtime, "job", &["exit", "0"]).await;
@@ -44,7 +44,7 @@ async fn the_first_relist_reports_what_runs_and_what_is_dead_and_the_next_ones_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_dies_and_is_removed() {
+async fn container_death_and_removal_are_reported() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.kill_container(&main, 7);
     assert_eq!(node.hear("web").await, [Died(container(&main))]);
@@ -61,9 +61,9 @@ async fn a_container_dies_and_is_removed() {
 
 // behaviour: PLEG-21
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_vanishes_died_is_removed_and_leaves_nothing_behind() {
+async fn vanished_pod_yields_died_and_removed_and_leaves_no_entry() {
     let Watched { runtime, mut node, web, main } = web().await;
-    let action = node.stamps.next();
+    let action = node.seq.next();
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
     let (main, web) = (container(&main), sandbox(&web));
     let events = [Died(main.clone()), Removed(main), Died(web.clone()), Removed(web)];
@@ -76,13 +76,13 @@ async fn a_pod_that_vanishes_died_is_removed_and_leaves_nothing_behind() {
 
 // behaviour: PLEG-22
 #[tokio::test(start_paused = true)]
-async fn a_status_that_cannot_be_read_is_an_error_without_an_event_until_it_can() {
+async fn failed_status_read_is_an_error_without_events_until_it_succeeds() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::ContainerStatus, fault).once());
     let mut node = Node::watching(&runtime);
-    let error = node.newer_than("web", Stamp::START).await.unwrap_err();
+    let error = node.newer_than("web", Seq::START).await.unwrap_err();
     assert_eq!((error.code, error.object.as_str()), (Code::Unavailable, main.as_str()));
     assert_eq!(node.cache.get(&uid("web")), Err(error));
     node.hear_nothing_for(Duration::from_millis(900)).await;
@@ -92,7 +92,7 @@ async fn a_status_that_cannot_be_read_is_an_error_without_an_event_until_it_can(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_reported_however_long_the_status_could_not_be_read() {
+async fn change_is_reported_after_repeated_status_failures() {
     let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)).times(4));
     runtime.kill_container(&main, 1);
@@ -105,7 +105,7 @@ async fn a_change_is_reported_however_long_the_status_could_not_be_read() {
 
 // behaviour: PLEG-23
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_read_again_without_a_change_gives_one_pod_sync() {
+async fn recovered_status_without_a_change_yields_one_pod_sync() {
     let Watched { runtime, mut node, web, .. } = web().await;
     let config = wanted::container(&pod("web"), "extra", node::IMAGE, FOREVER);
     let extra = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
@@ -119,21 +119,21 @@ async fn a_status_that_is_read_again_without_a_change_gives_one_pod_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_of_a_pod_that_vanished_goes_with_it() {
+async fn cached_error_is_removed_with_its_pod() {
     let runtime = runtime();
     let (web, _) = run(&runtime, "web", FOREVER).await;
     runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)));
     let mut node = Node::watching(&runtime);
-    node.newer_than("web", Stamp::START).await.unwrap_err();
+    node.newer_than("web", Seq::START).await.unwrap_err();
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web))).await.unwrap();
-    let status = node.newer_than("web", node.stamps.next()).await;
+    let status = node.newer_than("web", node.seq.next()).await;
     assert_eq!(status, Ok(Arc::new(PodStatus::empty(uid("web")))));
     // Whoever got the error need not wait for the next resync to try again.
     assert_eq!(node.hear("web").await, [PodSync]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_vanishes_between_list_and_inspection_is_left_out() {
+async fn container_removed_between_list_and_inspection_is_left_out() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::delay(millis(500))).once());
@@ -149,14 +149,14 @@ async fn what_vanishes_between_list_and_inspection_is_left_out() {
 
 // behaviour: PLEG-32
 #[tokio::test(start_paused = true)]
-async fn what_the_runtime_lists_and_denies_is_read_once_more_before_it_is_believed() {
+async fn not_found_for_a_listed_object_is_confirmed_by_a_second_read() {
     for method in [Method::ContainerStatus, Method::PodSandboxStatus] {
         for (times, believed) in [(1, true), (2, false)] {
             let runtime = runtime();
             run(&runtime, "web", FOREVER).await;
             runtime.inject(Rule::on(method, Fault::error(Code::NotFound)).times(times));
             let mut node = Node::watching(&runtime);
-            node.newer_than("web", Stamp::START).await.unwrap_err();
+            node.newer_than("web", Seq::START).await.unwrap_err();
             node.hear("web").await;
             assert_eq!(node.elapsed(), seconds(1));
             let status = node.cache.get(&uid("web")).unwrap();
@@ -168,7 +168,7 @@ async fn what_the_runtime_lists_and_denies_is_read_once_more_before_it_is_believ
 
 // behaviour: PLEG-25
 #[tokio::test(start_paused = true)]
-async fn a_dead_pod_keeps_its_address_even_if_its_status_could_not_be_read_at_once() {
+async fn dead_pod_keeps_its_ips_when_its_status_read_failed_first() {
     let runtime = runtime();
     let (web, _) = run(&runtime, "web", FOREVER).await;
     let (shop, _) = run(&runtime, "shop", FOREVER).await;
@@ -220,7 +220,7 @@ async fn health_decays_while_the_runtime_cannot_be_listed_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_task_ends_when_told_to_whatever_is_under_way() {
+async fn task_stops_when_cancelled_with_work_in_progress() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()));

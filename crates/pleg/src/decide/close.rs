@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_those_that_ended_the_newest_two_of_each_name_and_all_others_are_looked_at() {
+    fn newest_two_exited_per_name_and_all_others_are_inspected() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let listed = [
             ("a", Created),

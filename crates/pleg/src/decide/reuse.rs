@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_read_again_when_its_state_changed_or_is_not_settled() {
+    fn container_status_is_reused_unless_its_state_changed_or_is_not_final() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
             (Running, Running, true),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_is_read_again_when_its_state_changed_or_it_lacks_an_address() {
+    fn sandbox_status_is_reused_unless_its_state_changed_or_it_has_no_ip() {
         use SandboxState::{NotReady, Ready};
         let address = "10.0.0.1".parse().unwrap();
         let rows = [

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_survive_the_death_of_the_sandbox_and_nothing_else() {
+    fn only_pod_ips_are_kept_when_the_sandbox_dies() {
         use SandboxState::{NotReady, Ready};
         let rows = [
             ("live, with address", vec![sandbox(Ready, &["10.0.0.2"])], vec!["10.0.0.2"]),

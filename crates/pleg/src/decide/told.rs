@@ -48,7 +48,7 @@ mod tests {
 
     // behaviour: PLEG-41, PLEG-52
     #[test]
-    fn while_somebody_acts_on_a_pod_only_that_something_has_ended_is_looked_at_at_once() {
+    fn only_stop_events_trigger_an_immediate_inspection_while_the_pod_is_in_flight() {
         let rows = [
             (Created, [Look::Soon; 4]),
             (Started, [Look::Soon; 4]),
@@ -65,7 +65,7 @@ mod tests {
 
     // behaviour: PLEG-52
     #[test]
-    fn what_was_told_is_seen_when_the_state_says_it() {
+    fn event_is_observed_when_the_recorded_state_reflects_it() {
         let rows = [
             (Created, [false, true, true, true]),
             (Started, [false, false, true, true]),

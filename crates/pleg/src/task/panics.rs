@@ -5,7 +5,7 @@ use model::ids::{PodName, PodUid};
 use model::observed::RuntimePod;
 use model::panics::{CaughtPanic, PanicStep, PanicSubject};
 use model::ports::runtime::{Code, RuntimeError};
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -17,7 +17,7 @@ impl Relist {
         &self,
         uid: PodUid,
         name: Option<PodName>,
-        at: Stamp,
+        at: Seq,
         work: impl Future<Output = Done> + Send + 'static,
     ) {
         let guard = self.panics.clone();
@@ -30,7 +30,7 @@ impl Relist {
     }
 
     /// The work for a pod panicked: like a status that could not be read.
-    pub(super) fn panicked(&mut self, uid: &PodUid, at: Stamp, panic: &CaughtPanic) {
+    pub(super) fn panicked(&mut self, uid: &PodUid, at: Seq, panic: &CaughtPanic) {
         self.records.of(uid).panicked = true;
         let error = RuntimeError {
             method: "ContainerStatus",
@@ -42,7 +42,7 @@ impl Relist {
     }
 
     /// The status of a pod could not be read; it is read again after a wait that doubles.
-    pub(super) fn unreadable(&mut self, uid: &PodUid, error: RuntimeError, at: Stamp) {
+    pub(super) fn unreadable(&mut self, uid: &PodUid, error: RuntimeError, at: Seq) {
         warn!(%uid, %error, "cannot read the status of a pod");
         let record = self.records.of(uid);
         record.reinspect = true;
@@ -58,7 +58,7 @@ impl Relist {
         &mut self,
         uid: &PodUid,
         pod: Option<RuntimePod>,
-        at: Stamp,
+        at: Seq,
         announced: bool,
     ) -> Reconciled {
         if self.waits_after_panic(uid) {

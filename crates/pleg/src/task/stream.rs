@@ -2,7 +2,7 @@
 
 use model::ids::PodUid;
 use model::observed::RuntimePod;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tracing::warn;
 
 use super::{Done, Relist};
@@ -36,7 +36,7 @@ impl Relist {
     }
 
     /// Whether a list shows a change of a pod that no event was received for.
-    pub(super) fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) -> bool {
+    pub(super) fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Seq) -> bool {
         let seen = pod.map(PodRecord::from).unwrap_or_default();
         let known = self.records.get(uid);
         // Of one whose status could not be read, the record does not advance: its changes are found again and again.

@@ -12,7 +12,7 @@ impl Relist {
     pub(super) fn hear(&mut self, event: ContainerEvent) {
         let ContainerEvent { pod_uid: uid, object, kind } = event;
         debug!(%uid, object = object.as_str(), ?kind, "Runtime event");
-        if uid.is_nobodys() {
+        if uid.is_empty() {
             // The runtime did not say which pod it is; several such events share a relist.
             self.relist_within(self.settings.relist_period);
             return;
@@ -20,7 +20,7 @@ impl Relist {
         if self.is_seen(&uid, &object, kind) {
             return;
         }
-        if when_to_look(kind, self.state(&uid, &object), self.acts.are_under_way(&uid)) == Look::Now
+        if when_to_look(kind, self.state(&uid, &object), self.in_flight.contains(&uid)) == Look::Now
         {
             self.look_at(uid);
             return;

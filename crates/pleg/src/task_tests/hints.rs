@@ -21,7 +21,7 @@ const LISTS: [Method; 2] = [Method::ListPodSandbox, Method::ListContainers];
 
 // behaviour: PLEG-41
 #[tokio::test(start_paused = true)]
-async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
+async fn container_death_event_is_handled_at_once_with_three_filtered_calls() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
@@ -41,13 +41,13 @@ async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_begins_or_goes_while_somebody_acts_is_looked_at_within_a_second_and_once() {
+async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_second() {
     let runtime = runtime();
     let mut node = Node::with(&runtime, Settings::default());
     let soon = |node: &Node, time: Duration| (time..time + millis(50)).contains(&node.elapsed());
     node.at(seconds(10)).await;
     runtime.forget_calls();
-    let act = node.acts.begin(&uid("web"));
+    let act = node.in_flight.begin(&uid("web"));
     let (web, main) = run(&runtime, "web", FOREVER).await;
     assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
@@ -71,17 +71,17 @@ async fn what_begins_or_goes_while_somebody_acts_is_looked_at_within_a_second_an
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_is_told_costs_nothing_if_whoever_did_it_has_looked() {
+async fn event_costs_no_call_when_the_actor_has_already_inspected() {
     let runtime = runtime();
     let node = Node::with(&runtime, Settings::default());
     node.at(seconds(10)).await;
     runtime.forget_calls();
-    let act = node.acts.begin(&uid("web"));
+    let act = node.in_flight.begin(&uid("web"));
     run(&runtime, "web", FOREVER).await;
     // The hints arrive.
     node.at(seconds(10) + millis(1)).await;
     drop(act);
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.look_at("web");
     assert_eq!(node.newer_than("web", action).await.unwrap().containers.len(), 1);
     assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
@@ -91,13 +91,13 @@ async fn what_is_told_costs_nothing_if_whoever_did_it_has_looked() {
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_is_told_during_a_look_is_not_taken_for_seen() {
+async fn event_during_an_inspection_does_not_count_as_observed() {
     let looks: [fn(&mut Relist); 2] = [|task| task.look_at(uid("web")), Relist::start_relist];
     for look in looks {
         let runtime = runtime();
-        let (stamps, registry) = Default::default();
-        let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
-        let _act = task.acts.begin(&uid("web"));
+        let (seq, registry) = Default::default();
+        let mut task = relist_of(&runtime, Settings::default(), &seq, &registry).task;
+        let _act = task.in_flight.begin(&uid("web"));
         let gone = || ContainerEvent {
             pod_uid: uid("web"),
             object: ObjectId::Container("gone".into()),
@@ -114,7 +114,7 @@ async fn what_is_told_during_a_look_is_not_taken_for_seen() {
 
 // behaviour: PLEG-40, PLEG-44
 #[tokio::test(start_paused = true)]
-async fn a_thousand_quiet_pods_cost_two_calls_a_minute() {
+async fn thousand_idle_pods_cost_two_calls_a_minute() {
     let runtime = runtime();
     for pod in 0..1000 {
         run(&runtime, &format!("pod-{pod}"), FOREVER).await;
@@ -183,8 +183,8 @@ async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
 #[tokio::test(start_paused = true)]
 async fn event_without_a_pod_wakes_the_relist() {
     let runtime = runtime();
-    let (stamps, registry) = Default::default();
-    let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
+    let (seq, registry) = Default::default();
+    let mut task = relist_of(&runtime, Settings::default(), &seq, &registry).task;
     task.next = Some(Instant::now() + seconds(60));
     let object = ObjectId::Container("c1".into());
     let kind = ContainerEventKind::Stopped;
@@ -233,7 +233,7 @@ async fn hung_runtime_with_an_open_stream_is_unhealthy_after_three_minutes() {
 
 // behaviour: PLEG-28, PLEG-50
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_other() {
+async fn failing_runtime_on_an_idle_node_is_unhealthy_after_three_minutes() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
@@ -252,7 +252,7 @@ async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_oth
 
 // behaviour: PLEG-42
 #[tokio::test(start_paused = true)]
-async fn without_the_stream_the_runtime_is_listed_every_second_again() {
+async fn relist_runs_every_second_when_the_stream_ends() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
@@ -277,7 +277,7 @@ async fn without_the_stream_the_runtime_is_listed_every_second_again() {
 
 // behaviour: PLEG-47
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_is_tried_again_within_a_second_although_the_stream_is_open() {
+async fn failed_list_is_retried_within_a_second_with_the_stream_open() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let fault = Fault::error(Code::DeadlineExceeded).after(seconds(2));
@@ -293,7 +293,7 @@ async fn a_list_that_failed_is_tried_again_within_a_second_although_the_stream_i
 
 // behaviour: PLEG-43
 #[tokio::test(start_paused = true)]
-async fn what_a_lost_hint_would_have_said_is_seen_by_the_next_relist() {
+async fn next_relist_finds_the_change_of_a_lost_event() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
@@ -307,7 +307,7 @@ async fn what_a_lost_hint_would_have_said_is_seen_by_the_next_relist() {
 
 // behaviour: PLEG-29
 #[tokio::test(start_paused = true)]
-async fn events_wait_for_their_reader_and_the_relist_does_not() {
+async fn relist_does_not_wait_for_the_reader_of_events() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
@@ -322,7 +322,7 @@ async fn events_wait_for_their_reader_and_the_relist_does_not() {
 
 // behaviour: PLEG-45
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_not_wanted_is_not_opened() {
+async fn stream_is_not_opened_when_disabled() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
@@ -333,14 +333,14 @@ async fn a_stream_that_is_not_wanted_is_not_opened() {
 
 // behaviour: PLEG-31
 #[tokio::test(start_paused = true)]
-async fn what_is_done_is_counted_under_upstreams_names() {
+async fn metrics_have_upstream_names() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
     node.hear("web").await;
     node.at(seconds(70)).await;
     node.look_at("web");
-    node.newer_than("web", node.stamps.next()).await.unwrap();
+    node.newer_than("web", node.seq.next()).await.unwrap();
     runtime.end_event_streams(None);
     node.at(seconds(80)).await;
     let text = prometheus::TextEncoder::new().encode_to_string(&node.registry.gather()).unwrap();

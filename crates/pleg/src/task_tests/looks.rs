@@ -5,7 +5,7 @@ use model::ids::{ContainerId, PodUid};
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
 use model::observed::{ContainerState, PodStatus};
 use model::ports::runtime::{Code, ContainerService, SandboxService};
-use model::stamp::Stamp;
+use model::seq::Seq;
 use model::verdict::Subject;
 use model::wanted::LinuxResources;
 use testkit::runtime::{Call, Fault, MemoryRuntime, Method, Rule};
@@ -44,7 +44,7 @@ fn state(observation: &Observation) -> ContainerState {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_shows_a_change_before_the_next_relist_at_the_price_of_one_pod() {
+async fn single_pod_relist_reports_a_change_before_the_next_full_relist() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     for number in 0..20 {
@@ -69,31 +69,31 @@ async fn a_look_shows_a_change_before_the_next_relist_at_the_price_of_one_pod() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_shows_nothing_new_satisfies_who_waits_and_costs_two_calls() {
+async fn unchanged_single_pod_relist_wakes_the_waiter_with_two_calls() {
     let Watched { runtime, node, .. } = web().await;
     node.at(millis(300)).await;
     runtime.forget_calls();
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.look_at("web");
     node.look_at("web");
     assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Running);
     assert_eq!(node.elapsed(), millis(300));
     assert_eq!(runtime.calls().len(), 2);
     node.look_at("nobody");
-    let nobody = node.newer_than("nobody", node.stamps.next()).await;
+    let nobody = node.newer_than("nobody", node.seq.next()).await;
     assert_eq!(*nobody.unwrap(), PodStatus::empty(uid("nobody")));
 }
 
 // behaviour: PLEG-33
 #[tokio::test(start_paused = true)]
-async fn that_a_pod_is_absent_is_known_to_who_asks_after_the_look_and_long_before_the_next_relist()
+async fn absent_pod_is_known_after_a_single_pod_relist()
 {
     let runtime = runtime();
     let minutely = Settings { relist_period: seconds(60), hints: false, ..Settings::default() };
     let node = Node::with(&runtime, minutely);
-    node.newer_than("web", Stamp::START).await.unwrap();
+    node.newer_than("web", Seq::START).await.unwrap();
     // As after a sandbox that could not be made.
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.look_at("web");
     node.at(seconds(12)).await;
     let status = node.newer_than("web", action).await;
@@ -103,12 +103,12 @@ async fn that_a_pod_is_absent_is_known_to_who_asks_after_the_look_and_long_befor
 
 // behaviour: PLEG-26
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_began_before_an_action_is_not_newer_than_it() {
+async fn relist_that_began_before_an_action_is_not_newer() {
     let Watched { runtime, node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.kill_container(&main, 1);
-    let action = node.stamps.next();
+    let action = node.seq.next();
     assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Exited);
     // From the end of the late one, which began at 1 s and ended at 1.5 s.
     assert_eq!(node.elapsed(), millis(2500));
@@ -116,7 +116,7 @@ async fn a_relist_that_began_before_an_action_is_not_newer_than_it() {
 
 // behaviour: PLEG-24
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_a_look_overtook_does_not_roll_the_pod_back() {
+async fn overtaken_relist_does_not_roll_the_pod_back() {
     let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
@@ -129,7 +129,7 @@ async fn a_relist_that_a_look_overtook_does_not_roll_the_pod_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_a_look_overtook_does_not_bring_a_pod_back() {
+async fn overtaken_relist_does_not_bring_a_removed_pod_back() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
@@ -145,7 +145,7 @@ async fn a_relist_that_a_look_overtook_does_not_bring_a_pod_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
+async fn relist_that_skips_a_pod_does_not_refresh_it() {
     let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(500)).await;
     // The look sees the container run, and has not answered when the relist of 1 s comes.
@@ -153,14 +153,14 @@ async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
     node.look_at("web");
     node.at(millis(600)).await;
     runtime.kill_container(&main, 1);
-    let action = node.stamps.next();
+    let action = node.seq.next();
     assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Exited);
     // The relist had it looked at again, as soon as the first look was over.
     assert_eq!(node.elapsed(), millis(1500));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
+async fn inspection_has_the_time_of_its_list() {
     let Watched { runtime, node, web, main } = web().await;
     node.at(millis(500)).await;
     let extra = start(&runtime, &web, "web", "extra", &["exit", "0"]).await;
@@ -169,13 +169,13 @@ async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
     node.look_at("web");
     node.at(millis(600)).await;
     runtime.kill_container(&main, 1);
-    let status = node.newer_than("web", node.stamps.next()).await.unwrap();
+    let status = node.newer_than("web", node.seq.next()).await.unwrap();
     assert_eq!(status.latest("main").unwrap().state, ContainerState::Exited);
     assert_eq!(node.elapsed(), millis(1500));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
+async fn request_for_a_busy_pod_leads_to_a_second_inspection() {
     let Watched { runtime, mut node, web, main } = web().await;
     node.at(millis(100)).await;
     runtime.kill_container(&main, 1);
@@ -190,38 +190,38 @@ async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_fails_leaves_the_pod_to_the_next_relist() {
+async fn failed_single_pod_relist_leaves_the_pod_to_the_next_relist() {
     let Watched { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
     runtime.kill_container(&main, 1);
     node.look_at("web");
-    assert_eq!(state(&node.newer_than("web", node.stamps.next()).await), ContainerState::Exited);
+    assert_eq!(state(&node.newer_than("web", node.seq.next()).await), ContainerState::Exited);
     assert_eq!(node.elapsed(), seconds(1));
     assert_eq!(node.hear("web").await, [Died(container(&main))]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_fails_after_a_relist_passed_over_the_pod_makes_nothing_fresh() {
+async fn failed_single_pod_relist_after_a_skipping_relist_refreshes_nothing() {
     let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(900)).await;
     let fault = Fault::error(Code::Unavailable).after(millis(300));
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
     runtime.kill_container(&main, 1);
     node.look_at("web");
-    assert_eq!(state(&node.newer_than("web", node.stamps.next()).await), ContainerState::Exited);
+    assert_eq!(state(&node.newer_than("web", node.seq.next()).await), ContainerState::Exited);
     assert_eq!(node.elapsed(), millis(1200));
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_who_waits_gets_what_is_new_enough_for_them_and_who_gave_up_nothing() {
+async fn each_waiter_gets_a_status_that_is_new_enough() {
     let Watched { runtime, node, main, .. } = web().await;
     let id = uid("web");
-    let early = node.stamps.next();
+    let early = node.seq.next();
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
-    let late = node.stamps.next();
+    let late = node.seq.next();
     runtime.kill_container(&main, 1);
     {
         let mut gave_up = task::spawn(node.cache.newer_than(&id, late));
@@ -238,7 +238,7 @@ async fn each_who_waits_gets_what_is_new_enough_for_them_and_who_gave_up_nothing
 
 // behaviour: PLEG-49
 #[tokio::test(start_paused = true)]
-async fn of_very_many_dead_instances_the_newest_are_looked_at_closely() {
+async fn only_the_newest_of_many_dead_instances_are_inspected() {
     let Watched { runtime, mut node, web, main } = web().await;
     let mut dead = Vec::new();
     for attempt in 1..=20 {
@@ -280,7 +280,7 @@ async fn of_very_many_dead_instances_the_newest_are_looked_at_closely() {
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
+async fn containers_without_a_pod_uid_are_not_inspected_and_are_no_live_pod() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.forget_calls();
     let mut config = wanted::container(&pod("web"), "bare", IMAGE, FOREVER);
@@ -294,7 +294,7 @@ async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
     assert_eq!(node.cache.live(&nobody), None);
     assert_eq!(node.cache.all_live().keys().cloned().collect::<Vec<_>>(), [uid("web")]);
     // A look shows it as a list does.
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.requests.mark(&nobody, []);
     let again = node.cache.newer_than(&nobody, action).await.unwrap();
     assert_eq!(again, status);
@@ -309,20 +309,20 @@ async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
 
 // behaviour: PLEG-51
 #[tokio::test(start_paused = true)]
-async fn what_a_list_does_not_show_is_read_again_when_somebody_says_so() {
+async fn stale_request_rereads_a_status_that_the_list_shows_unchanged() {
     let Watched { runtime, node, main, .. } = web().await;
     let limit = |observation: Observation| memory_limit(&observation);
     node.at(millis(300)).await;
     let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
     runtime.update_container_resources(&main, &resources).await.unwrap();
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.look_at("web");
     assert_eq!(limit(node.newer_than("web", action).await), None, "its state is as it was");
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.requests.mark(&uid("web"), [()]);
     assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
     runtime.forget_calls();
-    let action = node.stamps.next();
+    let action = node.seq.next();
     node.look_at("web");
     assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
     assert_eq!(runtime.calls().len(), 2, "once is enough");
@@ -336,7 +336,7 @@ fn memory_limit(observation: &Observation) -> Option<i64> {
 
 // behaviour: PLEG-51
 #[tokio::test(start_paused = true)]
-async fn a_look_that_fails_leaves_what_a_list_does_not_show_to_the_next_relist() {
+async fn stale_pod_is_reread_by_the_next_relist_when_the_read_fails() {
     let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(300)).await;
     let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
@@ -359,11 +359,11 @@ async fn finish_one(task: &mut Relist) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_a_pod_is_to_be_read_is_forgotten_with_the_pod() {
+async fn stale_mark_is_removed_with_its_pod() {
     let runtime = runtime();
     let settings = Settings { hints: false, ..Settings::default() };
-    let (stamps, registry) = Default::default();
-    let mut task = relist_of(&runtime, settings, &stamps, &registry).task;
+    let (seq, registry) = Default::default();
+    let mut task = relist_of(&runtime, settings, &seq, &registry).task;
     let fault = Fault::error(Code::Unavailable);
     let broken = Rule::on(Method::ListContainers, fault).object(uid("not-listed").as_str());
     runtime.inject(broken.once());

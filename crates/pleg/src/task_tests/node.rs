@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::acts::Acts;
+use model::in_flight::InFlight;
 use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
 use model::ports::runtime::{ContainerService, Runtime, SandboxService};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use model::wanted::SandboxConfig;
 use testkit::clock::VirtualClock;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
@@ -27,10 +27,10 @@ pub(super) const FOREVER: &[&str] = &["sleep", "forever"];
 const MINUTE: Duration = Duration::from_mins(1);
 
 pub(super) struct Node {
-    pub(super) stamps: Stamps,
+    pub(super) seq: SeqCounter,
     pub(super) cache: Reader,
     pub(super) requests: Marks<()>,
-    pub(super) acts: Acts,
+    pub(super) in_flight: InFlight,
     pub(super) health: Health,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
@@ -47,14 +47,14 @@ impl Node {
     }
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
-        let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
-        let pleg = relist_of(runtime, settings, &stamps, &registry);
-        let Pleg { task, cache, events, requests, acts, health } = pleg;
+        let (seq, registry) = (SeqCounter::default(), prometheus::Registry::new());
+        let pleg = relist_of(runtime, settings, &seq, &registry);
+        let Pleg { task, cache, events, requests, in_flight, health } = pleg;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));
         let (heard, start) = (BTreeMap::new(), Instant::now());
-        Self { stamps, cache, requests, acts, health, stop, tasks, registry, events, heard, start }
+        Self { seq, cache, requests, in_flight, health, stop, tasks, registry, events, heard, start }
     }
 
     /// The next events of a pod.
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    pub(super) async fn newer_than(&self, pod: &str, after: Stamp) -> Observation {
+    pub(super) async fn newer_than(&self, pod: &str, after: Seq) -> Observation {
         let status = timeout(MINUTE, self.cache.newer_than(&uid(pod), after)).await;
         status.unwrap_or_else(|_| panic!("nothing new of {pod}"))
     }
@@ -109,13 +109,13 @@ impl Node {
 pub(super) fn relist_of(
     runtime: &Arc<MemoryRuntime>,
     settings: Settings,
-    stamps: &Stamps,
+    seq: &SeqCounter,
     registry: &prometheus::Registry,
 ) -> Pleg {
     let parts = PlegParts {
         runtime: Runtime::new(Arc::clone(runtime)),
-        last_words: Arc::new(testkit::logs::Silence),
-        stamps: stamps.clone(),
+        termination_messages: Arc::new(testkit::logs::Silence),
+        seq: seq.clone(),
         clock: Arc::new(VirtualClock::new()),
         metrics: Metrics::new(registry).unwrap(),
         panics: PanicGuard::default(),

@@ -13,7 +13,7 @@ fn reads(runtime: &MemoryRuntime, id: &str) -> usize {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_reading_one_status_keeps_no_other_from_being_read() {
+async fn panic_in_one_status_read_does_not_stop_other_pods() {
     for hints in [false, true] {
         let runtime = runtime();
         let (_, web) = run(&runtime, "web", FOREVER).await;
@@ -22,7 +22,7 @@ async fn panic_in_reading_one_status_keeps_no_other_from_being_read() {
         for pod in ["web", "other"] {
             node.hear(pod).await;
         }
-        let before = node.stamps.next();
+        let before = node.seq.next();
         let rule = Rule::on(Method::ContainerStatus, Fault::panic()).object(web.as_str());
         runtime.inject(rule);
         runtime.forget_calls();
@@ -42,17 +42,17 @@ async fn panic_in_reading_one_status_keeps_no_other_from_being_read() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_a_look_at_one_pod_is_a_status_that_cannot_be_read() {
+async fn panic_in_a_single_pod_relist_is_a_failed_status_read() {
     let runtime = runtime();
     let (_, web) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::watching(&runtime);
     node.hear("web").await;
-    let before = node.stamps.next();
+    let before = node.seq.next();
     let rule = Rule::on(Method::ListContainers, Fault::panic()).object(uid("web").as_str());
     runtime.inject(rule.once());
     node.look_at("web");
     node.newer_than("web", before).await.unwrap_err();
-    let after = node.stamps.next();
+    let after = node.seq.next();
     runtime.kill_container(&web, 1);
     assert_eq!(node.hear("web").await, [Died(container(&web))]);
     node.newer_than("web", after).await.unwrap();

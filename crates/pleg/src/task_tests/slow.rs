@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::lifecycle::LifecycleEvent::{Died, Started};
 use model::ports::runtime::Code;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ fn relists(runtime: &MemoryRuntime) -> usize {
 
 // behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_hangs_delays_nobody() {
+async fn hung_pod_does_not_delay_others() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
@@ -32,9 +32,9 @@ async fn a_pod_that_hangs_delays_nobody() {
     runtime.kill_container(&main, 1);
     assert_eq!(node.hear("web").await, [Died(container(&main))]);
     assert_eq!(node.elapsed(), seconds(4));
-    node.newer_than("web", node.stamps.next()).await.unwrap();
+    node.newer_than("web", node.seq.next()).await.unwrap();
     assert_eq!(node.elapsed(), seconds(5));
-    let error = node.newer_than("stuck", Stamp::START).await.unwrap_err();
+    let error = node.newer_than("stuck", Seq::START).await.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded);
     assert_eq!(node.elapsed(), seconds(10));
     assert_eq!(node.cache.get(&uid("stuck")), Err(error));
@@ -50,19 +50,19 @@ async fn a_pod_that_hangs_delays_nobody() {
 
 // behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came() {
+async fn late_waiter_for_a_hung_pod_gets_an_error() {
     let runtime = runtime();
     let (_, lost) = run(&runtime, "stuck", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
     let node = Node::watching(&runtime);
     node.at(seconds(4)).await;
-    let error = node.newer_than("stuck", node.stamps.next()).await.unwrap_err();
+    let error = node.newer_than("stuck", node.seq.next()).await.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded);
     assert!(node.elapsed() <= seconds(20), "{:?}", node.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_hangs_is_given_up() {
+async fn hung_single_pod_relist_times_out() {
     let Watched { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Rule::on(Method::ListPodSandbox, Fault::hang());
@@ -75,7 +75,7 @@ async fn a_look_that_hangs_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inspections_are_bounded() {
+async fn parallel_inspections_are_limited() {
     let runtime = runtime();
     for name in ["a", "b", "c"] {
         run(&runtime, name, FOREVER).await;
@@ -92,7 +92,7 @@ async fn inspections_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one_deadline() {
+async fn more_hung_pods_than_inspection_slots_delay_others_by_one_deadline() {
     let runtime = runtime();
     for pod in 0..20 {
         let (_, lost) = run(&runtime, &format!("stuck-{pod}"), FOREVER).await;
@@ -109,7 +109,7 @@ async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one
 
 // behaviour: PLEG-30
 #[tokio::test(start_paused = true)]
-async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
+async fn live_pods_include_those_with_unreadable_status() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
@@ -130,7 +130,7 @@ async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
 
 // behaviour: PLEG-30
 #[tokio::test(start_paused = true)]
-async fn which_pods_live_is_known_from_the_first_list_even_while_a_look_at_one_hangs() {
+async fn live_pods_are_known_from_the_first_list_while_one_inspection_hangs() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     run(&runtime, "stuck", FOREVER).await;
