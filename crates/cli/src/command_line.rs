@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_makes_sense_to_clap() {
+    fn command_line_passes_the_assertions_of_clap() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn the_kubelets_flags_are_found_behind_run_and_behind_its_name() {
+    fn kubelet_flags_are_parsed_after_run_and_after_the_program_name() {
         let rows = [
             ("ferrolet run --a -h", Some("--a -h")),
             ("/usr/bin/kubelet --a run", Some("--a run")),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_understood() {
+    fn every_command_is_parsed() {
         for line in [
             "get pods",
             "get po -A -o wide --watch",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_use_is_refused_with_the_code_for_it() {
+    fn usage_error_has_its_exit_code() {
         for line in [
             "",
             "get",

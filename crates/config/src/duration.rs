@@ -199,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn durations_are_read_and_written_as_go_does() {
+    fn durations_are_parsed_and_formatted_as_in_go() {
         for (text, nanos, written) in [
             ("0", 0, "0s"),
             ("0s", 0, "0s"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_durations_are_refused() {
         for text in [
             "",
             "-",
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_duration_waits_for_nothing() {
+    fn negative_duration_is_zero_wait_time() {
         assert_eq!(GoDuration::from_secs(-1).to_std(), Duration::ZERO);
         assert_eq!(GoDuration::from_secs(2).to_std(), Duration::from_secs(2));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(nanos: i64) {
+        fn formatted_duration_parses_to_the_same_value(nanos: i64) {
             let duration = GoDuration::from_nanos(nanos);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }

@@ -86,7 +86,7 @@ mod tests {
     use crate::GoDuration;
 
     #[test]
-    fn images_come_from_the_runtime_unless_said_otherwise() {
+    fn image_endpoint_defaults_to_the_runtime_endpoint() {
         let mut config = KubeletConfiguration::default();
         assert_eq!(config.image_endpoint(), "unix:///run/containerd/containerd.sock");
         config.image_service_endpoint = "unix:///run/images.sock".to_owned();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_certificate_makes_its_own() {
+    fn server_without_certificate_generates_one() {
         let settled = |cert: &str, bootstrap| {
             let mut config = KubeletConfiguration {
                 tls_cert_file: cert.to_owned(),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_also_bounds_the_first() {
+    fn maximum_back_off_also_limits_the_initial_one() {
         for (reduced, period, initial, max) in [
             (false, None, 10, 300),
             (false, Some(300), 10, 300),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_count_from_the_directory_of_the_file() {
+    fn relative_paths_are_resolved_against_the_file_directory() {
         for (given, expected) in [
             ("", ""),
             ("/etc/manifests", "/etc/manifests"),

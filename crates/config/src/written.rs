@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_to_say_something_is_the_source() {
+    fn source_of_a_field_is_the_last_file_that_sets_it() {
         let mut written = Written::default();
         for (path, text) in [
             ("/main", r#"{"a": {"b": 1, "c": [{"d": 1}]}, "h": {"x.y": "1", "x.z": "2"}}"#),

@@ -80,7 +80,7 @@ mod tests {
 
     // behaviour: CGR-25, CFG-8
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_does_not_answer_is_asked_three_times() {
+    async fn runtime_config_is_requested_three_times_without_an_answer() {
         let busy = || refused(Code::Unavailable);
         let systemd = || Ok(Some(CgroupDriver::Systemd));
         let named = || Ok(DriverAnswer::Named(CgroupDriver::Systemd));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_named_makes_cgroups_for_sure() {
+    fn cgroup_driver_is_certain_only_when_the_runtime_names_one() {
         for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
             assert_eq!(DriverAnswer::Named(driver).named(), Some(driver));
         }

@@ -112,7 +112,7 @@ mod tests {
 
     // behaviour: CGR-30
     #[tokio::test(start_paused = true)]
-    async fn what_changes_a_cgroup_is_timed_and_the_version_told() {
+    async fn cgroup_operations_are_timed_and_the_version_is_reported() {
         let (registry, name) = (Registry::new(), CgroupName::parse("/kubepods").unwrap());
         let inner = Arc::new(MemoryCgroups::new(CgroupDriver::Cgroupfs));
         let cgroups = TimedCgroups::new(Arc::clone(&inner) as _, &registry).unwrap();

@@ -249,7 +249,7 @@ mod tests {
 
     // behaviour: GC-105
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_tells_its_version_and_hangs_on_a_list_is_not_waited_for() {
+    async fn plan_fails_early_when_the_runtime_hangs_on_a_list() {
         let rows = [
             (Method::ListPodSandbox, "its sandboxes (ListPodSandbox)"),
             (Method::ListContainers, "its containers (ListContainers)"),
@@ -271,7 +271,7 @@ mod tests {
 
     // behaviour: IMG-61
     #[test]
-    fn a_disk_of_images_that_cannot_be_measured_is_a_problem_of_the_plan() {
+    fn unmeasurable_image_disk_is_a_problem_of_the_plan() {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
         let images = PassReport { error, ..PassReport::default() };
@@ -282,22 +282,22 @@ mod tests {
 
     // behaviour: IMG-67
     #[test]
-    fn that_all_that_may_go_is_not_enough_is_a_warning_of_the_plan_and_no_problem() {
+    fn insufficient_free_space_is_a_warning_of_the_plan() {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let not_enough = Some("Insufficient free disk space".to_owned());
         let images = PassReport { not_enough, ..PassReport::default() };
         let (_, warnings, problems) = planned(&containers, &images);
-        let told = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
-        assert_eq!(told, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
+        let reported = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
+        assert_eq!(reported, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
         assert!(problems.is_empty());
     }
 
     #[test]
-    fn a_limit_that_is_not_set_is_null() {
+    fn unset_limit_is_null() {
         let unlimited = ContainerPolicy { per_container: None, ..ContainerPolicy::default() };
-        let told = serde_json::to_string(&policy(&unlimited, &Policy::default())).unwrap();
+        let reported = serde_json::to_string(&policy(&unlimited, &Policy::default())).unwrap();
         assert_eq!(
-            told,
+            reported,
             r#"{"minimumContainerAge":"0s","minimumImageAge":"2m0s","maximumImageAge":null,"maximumDeadContainersPerContainer":null,"maximumDeadContainers":null,"containerAgeBy":"created","imageHighThresholdPercent":85,"imageLowThresholdPercent":80}"#
         );
     }

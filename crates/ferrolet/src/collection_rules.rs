@@ -88,7 +88,7 @@ mod tests {
 
     // behaviour: GC-34, IMG-52
     #[test]
-    fn what_our_own_file_says_of_ages_and_of_images_of_pods_is_what_is_done() {
+    fn own_configuration_sets_age_and_image_rules() {
         let config = KubeletConfiguration::of_empty_file();
         let dead = ContainerPolicy::new(jiff::SignedDuration::from_secs(7), 3, 5).expect("limits");
         let rules = |own: &FerroletConfiguration| {

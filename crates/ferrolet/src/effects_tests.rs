@@ -4,7 +4,7 @@ use std::path::Path;
 use super::*;
 
 #[test]
-fn nothing_is_said_of_defaults_and_of_what_has_an_effect() {
+fn defaults_and_effective_fields_are_not_reported() {
     let flags = FlagSet::parse(["--root-dir=/a", "--pod-manifest-path=/b", "-v=4"]).unwrap();
     let loaded = config::load_sources(None, None, &flags).unwrap();
     assert_eq!(without_effect(&flags, &loaded.config), [""; 0]);
@@ -16,14 +16,14 @@ fn nothing_is_said_of_defaults_and_of_what_has_an_effect() {
 }
 
 #[test]
-fn gates_that_have_an_effect_are_gates_that_exist() {
+fn effective_gates_exist() {
     let gates = FIELDS.iter().filter_map(|field| field.strip_prefix("featureGates."));
     let unknown: Vec<&str> = gates.filter(|name| config::gates::find(name).is_none()).collect();
     assert_eq!(unknown, [""; 0]);
 }
 
 #[test]
-fn of_gates_those_are_named_that_switch_nothing() {
+fn gates_without_effect_are_reported() {
     let flags = FlagSet::parse(["--config=x"]).unwrap();
     let mut config = KubeletConfiguration::of_empty_file();
     let rows = ["AllAlpha", "AllBeta", "ContainerRestartRules", "KubeletCrashLoopBackOffMax"];
@@ -52,7 +52,7 @@ fn named<'a>(document: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 // behaviour: CFG-62
 #[test]
 #[cfg(feature = "otel")]
-fn the_document_tells_what_takes_effect() {
+fn document_lists_effective_settings() {
     let document = include_str!("../../../docs/configuration.md");
     let table = named(document, "## What takes effect", "Not named either");
     let mut fields: Vec<&str> =
@@ -70,7 +70,7 @@ fn table<'a>(document: &'a str, header: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn both_tables_of_features_are_the_same_and_name_what_is_missed_at_default() {
+fn feature_tables_match_and_name_missing_default_features() {
     let header = "| feature of the kubelet |";
     let readme = table(include_str!("../../../README.md"), header);
     assert!(readme.len() > 10, "{readme:?}");
@@ -87,21 +87,21 @@ fn both_tables_of_features_are_the_same_and_name_what_is_missed_at_default() {
 
 // behaviour: CFG-81
 #[test]
-fn the_document_tells_the_settings_of_our_own() {
+fn document_lists_own_settings() {
     let document = include_str!("../../../docs/configuration.md");
     let (_, rest) = document.split_once("## Settings of our own").unwrap();
     let rows = rest.lines().filter_map(|line| line.strip_prefix("| `"));
     let rows: Vec<Vec<&str>> = rows
         .map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    let mut told: Vec<(String, String)> =
+    let mut reported: Vec<(String, String)> =
         rows.iter().map(|row| (row[0].to_owned(), row[1].to_owned())).collect();
     let mut fields = Vec::new();
     collect_leaves("", &config::FerroletConfiguration::default().to_document(), &mut fields);
     fields.retain(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str()));
-    told.sort();
+    reported.sort();
     fields.sort();
-    assert_eq!(told, fields);
+    assert_eq!(reported, fields);
 }
 
 /// Every value of a document, with its path.
@@ -120,7 +120,7 @@ fn collect_leaves(path: &str, value: &Value, leaves: &mut Vec<(String, String)>)
 
 // behaviour: CFG-60
 #[test]
-fn flags_and_fields_without_effect_are_named() {
+fn flags_and_fields_without_effect_are_reported() {
     let flags =
         FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--volume-plugin-dir=/v"]).unwrap();
     let loaded = config::load_sources(None, None, &flags).unwrap();
@@ -200,7 +200,7 @@ const IDLE: &[(&str, &[&str])] = &[
 const WHILE_READING: &[&str] = &["failCgroupV1", "mergeDefaultEvictionSettings"];
 
 /// Read without the effect they are for: with it set, the agent generates no certificate, and requests none.
-const ONLY_TOLD: &[&str] = &["serverTLSBootstrap"];
+const ONLY_REPORTED: &[&str] = &["serverTLSBootstrap"];
 
 fn idle() -> impl Iterator<Item = &'static str> {
     IDLE.iter().flat_map(|(_, fields)| fields.iter().copied())
@@ -215,12 +215,12 @@ fn acted_on() -> BTreeSet<&'static str> {
 // behaviour: CFG-62
 #[test]
 #[cfg(feature = "otel")]
-fn every_field_has_an_effect_or_a_reason_to_have_none() {
-    let mut told: Vec<&str> = acted_on().into_iter().chain(idle()).collect();
-    told.sort_unstable();
+fn every_field_has_an_effect_or_a_reason_for_none() {
+    let mut reported: Vec<&str> = acted_on().into_iter().chain(idle()).collect();
+    reported.sort_unstable();
     let mut fields = KubeletConfiguration::FIELDS.to_vec();
     fields.sort_unstable();
-    assert_eq!(told, fields);
+    assert_eq!(reported, fields);
 }
 
 /// The sources of the agent without their tests, and without white space, by path.
@@ -280,20 +280,20 @@ fn readers<'a>(sources: &'a [(String, String)], member: &str) -> Vec<&'a str> {
 // behaviour: CFG-62
 #[test]
 #[cfg(feature = "otel")]
-fn fields_with_an_effect_are_those_that_somebody_reads() {
+fn effective_fields_are_read_by_the_code() {
     let sources = sources();
     let acted_on = acted_on();
     let members = KubeletConfiguration::FIELDS.iter().zip(KubeletConfiguration::MEMBERS);
     for (field, member) in members {
         let (readers, listed) = (readers(&sources, member), acted_on.contains(field));
-        let exceptions = if listed { WHILE_READING } else { ONLY_TOLD };
+        let exceptions = if listed { WHILE_READING } else { ONLY_REPORTED };
         let expected = listed != exceptions.contains(field);
         assert_eq!(!readers.is_empty(), expected, "{field}: read by {readers:?}");
     }
 }
 
 #[test]
-fn built_in_features_are_gates_that_exist_and_are_not_switched() {
+fn built_in_features_are_existing_gates_that_the_code_does_not_read() {
     for name in BUILT_IN {
         assert!(config::gates::find(name).is_some(), "{name}");
         assert!(!FIELDS.contains(&format!("featureGates.{name}").as_str()), "{name}");
@@ -301,7 +301,7 @@ fn built_in_features_are_gates_that_exist_and_are_not_switched() {
 }
 
 #[test]
-fn defaults_that_say_what_is_so_anyway_are_the_defaults() {
+fn always_true_values_match_the_defaults() {
     let document = KubeletConfiguration::of_empty_file().to_document();
     for (path, value) in DEFAULTS_AS_IT_IS {
         assert_eq!(document[path], value.parse::<Value>().unwrap(), "{path}");
@@ -314,7 +314,7 @@ fn defaults_that_say_what_is_so_anyway_are_the_defaults() {
 
 // behaviour: CFG-62
 #[test]
-fn gates_with_an_effect_are_those_that_somebody_asks_for() {
+fn effective_gates_are_read_by_the_code() {
     let sources = sources();
     let own = ["ferrolet/src/effects.rs"];
     for gate in config::gates::known() {
@@ -333,7 +333,7 @@ fn gates_with_an_effect_are_those_that_somebody_asks_for() {
 
 // behaviour: CFG-62
 #[test]
-fn flags_with_an_effect_are_those_that_somebody_asks_for() {
+fn effective_flags_are_read_by_the_code() {
     let mut sources = sources();
     sources.retain(|(path, _)| path.starts_with("ferrolet/") && path != "ferrolet/src/effects.rs");
     for flag in known().iter().filter(|flag| matches!(flag.target, Target::Own { .. })) {
@@ -349,7 +349,7 @@ fn flags_with_an_effect_are_those_that_somebody_asks_for() {
 
 // behaviour: CFG-61
 #[test]
-fn values_that_say_what_is_so_anyway_are_not_named() {
+fn values_that_match_the_behaviour_are_not_reported() {
     let document = include_str!("../../../docs/configuration.md");
     let flags = FlagSet::parse(["--config=x"]).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -366,7 +366,7 @@ fn values_that_say_what_is_so_anyway_are_not_named() {
         let loaded = config::load(&file).unwrap();
         assert_ne!(loaded.config, KubeletConfiguration::of_empty_file(), "{path} is a default");
         assert_eq!(without_effect(&flags, &loaded.config), [""; 0], "{path}");
-        let told = format!("`{path}: {}`", value.trim_matches('"'));
-        assert!(document.contains(&told), "{told}");
+        let reported = format!("`{path}: {}`", value.trim_matches('"'));
+        assert!(document.contains(&reported), "{reported}");
     }
 }

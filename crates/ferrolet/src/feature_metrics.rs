@@ -90,10 +90,10 @@ mod tests {
             "kubernetes_feature_enabled{name=\"SidecarContainers\",stage=\"\"} 1",
             "kubernetes_feature_enabled{name=\"KMSv1\",stage=\"DEPRECATED\"} 0",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}:\n{text}");
+            assert!(text.lines().any(|reported| reported == line), "{line}:\n{text}");
         }
-        let told = text.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(told, config::gates::known().len() + 2);
+        let reported = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(reported, config::gates::known().len() + 2);
     }
 
     // behaviour: CFG-8
@@ -103,6 +103,6 @@ mod tests {
         register_losing_support(&registry).unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let line = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
-        assert!(text.lines().any(|told| told == line), "{text}");
+        assert!(text.lines().any(|reported| reported == line), "{text}");
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use podspec::view;
 use process::tasks::Tasks;
 use status::store::StatusReader;
@@ -126,8 +126,8 @@ impl ImageCollection {
     /// Runs it, once the runtime was listed: then what containers mount is known without asking for
     /// each.
     async fn run(self, stop: CancellationToken) {
-        let nobody = PodUid::from("");
-        let listed = self.cache.newer_than(&nobody, Stamp::START);
+        let no_pod = PodUid::from("");
+        let listed = self.cache.newer_than(&no_pod, Seq::START);
         // Biased: a stop comes once.
         let stopped = tokio::select! {
             biased;
@@ -152,7 +152,7 @@ mod tests {
 
     // behaviour: IMG-52
     #[test]
-    fn images_of_static_and_critical_pods_are_kept_and_those_of_others_not() {
+    fn images_of_static_and_critical_pods_are_kept() {
         let container =
             |image: &str| Container { image: Some(image.into()), ..Container::default() };
         let volume = |image: &str| Volume {

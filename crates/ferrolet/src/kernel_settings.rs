@@ -54,7 +54,7 @@ mod tests {
 
     // behaviour: NODE-57, NODE-58
     #[test]
-    fn the_kernel_is_set_unless_it_is_to_be_left_alone() {
+    fn sysctls_are_set_unless_protect_kernel_defaults_is_on() {
         let (_place, kernel) = kernel();
         let config = |protect| KubeletConfiguration {
             protect_kernel_defaults: protect,
@@ -70,7 +70,7 @@ mod tests {
 
     // behaviour: NODE-57
     #[test]
-    fn who_cannot_set_the_kernel_does_not_start_unless_that_is_expected() {
+    fn sysctl_failure_aborts_start_except_in_user_namespace() {
         let (place, kernel) = kernel();
         // A file of the kernel that nobody can write, root included.
         let path = place.path().join("vm/overcommit_memory");

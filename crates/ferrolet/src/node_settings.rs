@@ -73,9 +73,9 @@ const AGENTS_USER: &str = "kubelet";
 
 /// The same, with the ids that the machine has set aside for pods.
 pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
-    let told = hostfs::subordinate_ids(AGENTS_USER);
-    let told = told.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
-    let span = told.map(|[users, groups]| span(&users, &groups, &node, most_pods)).transpose();
+    let reported = hostfs::subordinate_ids(AGENTS_USER);
+    let reported = reported.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
+    let span = reported.map(|[users, groups]| span(&users, &groups, &node, most_pods)).transpose();
     let span = span.with_context(|| format!("the ids of user {AGENTS_USER}"))?;
     Ok(NodeSettings { ids_of_pods: span, ..node })
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_upstreams() {
+    fn settings_default_to_upstream() {
         let node = settings("");
         assert_eq!(node.limits.cpu_period, Some(CPU_PERIOD));
         assert!(node.limits.oom_kills_all && !node.seccomp_default);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_counts() {
+    fn configured_values_reach_the_settings() {
         let node = settings(
             "clusterDNS: [10.96.0.10, 'fd00::10']\nclusterDomain: cluster.local\n\
              resolvConf: ''\nseccompDefault: true\ncpuCFSQuota: false\n\
@@ -192,7 +192,7 @@ mod tests {
 
     // behaviour: CON-56
     #[test]
-    fn seccomp_is_the_default_by_the_field_or_by_the_flag() {
+    fn seccomp_default_is_set_by_field_or_flag() {
         for (field, flag) in [(false, true), (true, false), (true, true), (false, false)] {
             let flags = NodeFlags { seccomp_default: flag, ..NodeFlags::default() };
             let node = settings_with(&format!("seccompDefault: {field}"), flags);
@@ -201,20 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn what_eviction_keeps_free_is_for_pods_where_a_flag_says_so() {
+    fn eviction_threshold_is_allocatable_by_flag() {
         let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
         assert_eq!(amounts(&settings_with("", flags))[1], "100k");
     }
 
     #[test]
-    fn a_period_of_its_own_counts() {
+    fn explicit_update_period_is_used() {
         let node = settings("cpuCFSQuotaPeriod: 5ms");
         assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
     }
 
     // behaviour: NODE-13
     #[test]
-    fn gates_count_by_their_names_and_by_their_stage() {
+    fn gates_are_set_by_name_and_by_stage() {
         let rows = [
             ("", false),
             ("ContainerStopSignals: true", true),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_taken_as_given() {
+    fn node_ip_flags_are_parsed() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(asked_ips(" ").unwrap().is_empty());
         assert_eq!(asked_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
@@ -243,7 +243,7 @@ mod tests {
 
     // behaviour: NODE-13
     #[test]
-    fn pods_hear_of_an_address_of_the_version_that_is_preferred() {
+    fn host_ip_has_the_preferred_ip_family() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let routes = [ip("192.0.2.1"), ip("2001:db8::1")];
         let rows = [

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use pods::workers::Statuses;
 
 use crate::runtime_state::Ready;
@@ -22,7 +22,7 @@ pub(crate) struct PlegStatuses {
 
 #[async_trait]
 impl Statuses for PlegStatuses {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         self.ready.wait().await;
         self.cache.newer_than(uid, after).await
     }
@@ -30,7 +30,7 @@ impl Statuses for PlegStatuses {
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
+        after: Seq,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
         self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
     }

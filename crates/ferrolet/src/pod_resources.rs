@@ -46,7 +46,7 @@ impl PodResourcesSocket {
     }
 
     /// Who answers there.
-    pub(crate) fn lister(&self, pods: ToldPods, ports: &Ports) -> Lister {
+    pub(crate) fn lister(&self, pods: PodResourceView, ports: &Ports) -> Lister {
         let metrics = Metrics::new(&ports.metrics).expect("nobody else counts such questions");
         Lister::new(Arc::new(pods), self.listed, Arc::clone(&ports.clock), metrics)
     }
@@ -75,18 +75,18 @@ impl PodResourcesSocket {
 
     /// Waits until it can be listened. The same trouble is told once.
     async fn opened(&self) -> (Socket, UnixListener) {
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             match open(self.path.clone()).await {
                 Ok(opened) => return opened,
                 Err(why) => {
-                    if why != told {
+                    if why != reported {
                         error!(
                             path = %self.path.display(), error = %why,
                             "nobody can ask which resources pods have; trying again"
                         );
                     }
-                    told = why;
+                    reported = why;
                 }
             }
             sleep(RETRY).await;
@@ -106,12 +106,12 @@ async fn open(path: PathBuf) -> Result<(Socket, UnixListener), String> {
 
 /// The pods of the node, as far as they are told of here.
 #[derive(Debug)]
-pub(crate) struct ToldPods {
+pub(crate) struct PodResourceView {
     statuses: StatusReader,
     index: Arc<PodIndex>,
 }
 
-impl ToldPods {
+impl PodResourceView {
     pub(crate) fn new(statuses: StatusReader, index: Arc<PodIndex>) -> Self {
         Self { statuses, index }
     }
@@ -123,17 +123,17 @@ impl ToldPods {
         only_active: bool,
     ) -> Vec<PodContainers> {
         let pods = self.statuses.entries().into_values().filter(is_meant);
-        let told = pods.filter(|shown| {
+        let reported = pods.filter(|shown| {
             let state = self.index.listed_state(&view::uid(&shown.pod));
-            let is_told =
+            let is_listed =
                 |state| !only_active || is_active(state, &shown.pod, shown.status.as_deref());
-            state.is_some_and(is_told)
+            state.is_some_and(is_listed)
         });
-        told.map(|shown| containers(&shown.pod)).collect()
+        reported.map(|shown| containers(&shown.pod)).collect()
     }
 }
 
-impl PodResources for ToldPods {
+impl PodResources for PodResourceView {
     fn active(&self) -> Vec<PodContainers> {
         self.given(|_| true, true)
     }

@@ -43,7 +43,7 @@ mod tests {
 
     // behaviour: WRK-24
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_does_not_turn_is_found_after_two_resyncs_and_at_least_five_minutes() {
+    async fn stalled_loop_is_unhealthy_after_two_resyncs_and_five_minutes() {
         for (resync, limit) in [(10, 300), (60, 300), (300, 600)] {
             let pulse = Pulse::new(Duration::from_secs(resync));
             let start = Instant::now();

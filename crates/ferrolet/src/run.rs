@@ -11,10 +11,10 @@ use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::{Fetcher, ProbeDialer};
 use hostfs::{HostPacketFilter, HostSegments, Pool};
 use model::cgroup::CgroupDriver;
+use model::log_throttle::LogThrottle;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
 use model::ports::runtime::{Runtime, RuntimeFeatures, RuntimeInfo};
-use model::trouble::Trouble;
 use process::clock::SystemClock;
 use process::klog;
 use process::log_events::{EarlyEvents, LoggedEvents};
@@ -401,17 +401,17 @@ fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<Cgrou
 
 /// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.
 async fn wait_for_runtime(runtime: &dyn RuntimeInfo, socket: &Path) -> String {
-    let mut trouble = Trouble::default();
+    let mut throttle = LogThrottle::default();
     loop {
         match runtime.version().await {
             Ok(version) => {
                 let (name, version) = (version.name, version.version);
-                let after = trouble.over(Instant::now().into_std()).unwrap_or_default();
+                let after = throttle.recovered(Instant::now().into_std()).unwrap_or_default();
                 info!(socket = %socket.display(), %name, version, ?after, "container runtime found");
                 return name;
             }
             Err(error) => {
-                if trouble.failed(Instant::now().into_std()) {
+                if throttle.failed(Instant::now().into_std()) {
                     warn!(socket = %socket.display(), %error, "container runtime does not answer; trying again");
                     systemd::waiting(&format!("waits for the runtime at {}", socket.display()));
                 }

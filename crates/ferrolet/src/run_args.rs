@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_the_kubelets_and_win_over_the_file() {
+    fn kubelet_flags_override_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
@@ -195,7 +195,7 @@ mod tests {
 
     // behaviour: CFG-60
     #[test]
-    fn what_has_no_effect_is_named_in_one_warning() {
+    fn settings_without_effect_are_one_warning() {
         let logged = testkit::logged::Logged::new();
         run(&["--root-dir=/r", "--node-ip=::1"]).warn_of_settings();
         let about = |warnings: &[String], words: &str| {
@@ -212,7 +212,7 @@ mod tests {
 
     // behaviour: CFG-63
     #[test]
-    fn defaults_without_effect_that_matter_are_named_in_one_warning() {
+    fn important_defaults_without_effect_are_one_warning() {
         let logged = testkit::logged::Logged::new();
         run(&["--eviction-hard=memory.available<1Gi"]).warn_of_settings();
         let warnings = logged.warnings();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_there_are_the_kubelets_defaults() {
+    fn start_without_flags_has_kubelet_defaults() {
         let args = run(&[]);
         assert_eq!(args.root_dir, PathBuf::from("/var/lib/kubelet"));
         assert_eq!(args.config.logging.verbosity, 0);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_remembered_for_each_handler_as_the_feature_gates_say() {
+    fn runtime_handler_image_tracking_follows_the_feature_gate() {
         let rows = [
             (&[][..], false),
             (&["--feature-gates=RuntimeClassInImageCriApi=true"], true),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_flags_say_of_the_node_is_not_part_of_the_configuration() {
+    fn node_flags_without_a_field_are_kept_apart() {
         let flags = ["--seccomp-default", "--experimental-allocatable-ignore-eviction"];
         let args = run(&flags);
         assert!(args.node.seccomp_default && args.node.ignores_eviction);
@@ -266,7 +266,7 @@ mod tests {
 
     // behaviour: CFG-4
     #[test]
-    fn help_and_version_are_told_before_any_file_is_read() {
+    fn help_and_version_are_handled_before_any_file_is_read() {
         for args in [&["--help"][..], &["-h", "--config=/nowhere"]] {
             assert!(matches!(parsed(args), Ok(Asked::Help)), "{args:?}");
         }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_arguments_are_named() {
         let rows = [
             (&["--nonsense"][..], "unknown flag --nonsense"),
             (&["--network-plugin=cni"], "flag --network-plugin was removed"),

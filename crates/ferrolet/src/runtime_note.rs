@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_note_is_read_as_it_was_written() {
+    async fn runtime_note_round_trips() {
         let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), None);
         let note = RuntimeNote::new("unix:///a.sock".to_owned(), "/logs".into(), "/links".into());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_understood_is_an_error_and_not_a_guess() {
+    async fn malformed_runtime_note_is_an_error() {
         let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         let path = root.join(NOTE);
         for (content, expected) in [

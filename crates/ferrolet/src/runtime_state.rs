@@ -82,7 +82,7 @@ impl RuntimeState {
             match &self.source {
                 Source::Node(node) => {
                     let known = *self.said.borrow();
-                    self.heard(node.other_runtime(known).await);
+                    self.publish(node.other_runtime(known).await);
                 }
                 Source::Runtime(runtime) => {
                     self.ask(&**runtime).await;
@@ -102,7 +102,7 @@ impl RuntimeState {
                 {
                     warn!(%error, "the runtime is not ready");
                 }
-                self.heard(RuntimeHeard {
+                self.publish(RuntimeHeard {
                     ready: error.is_none(),
                     features: Some(status.features),
                 });
@@ -111,7 +111,7 @@ impl RuntimeState {
         }
     }
 
-    fn heard(&self, now: RuntimeHeard) {
+    fn publish(&self, now: RuntimeHeard) {
         let mut before = now;
         self.said.send_if_modified(|said| {
             before = std::mem::replace(said, now);

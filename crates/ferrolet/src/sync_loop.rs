@@ -395,8 +395,8 @@ impl SyncLoop {
         self.parts.metrics.mirrors(wanted.len());
         let mut present = self.parts.status.reader().static_pods();
         present.retain(|uid, _| !self.intake.is_rejected(uid));
-        let all_heard = self.parts.sources.all_ready();
-        let now = StaticPods { wanted, present, all_heard };
+        let all_sources_ready = self.parts.sources.all_ready();
+        let now = StaticPods { wanted, present, all_sources_ready };
         statics.send_if_modified(|before| {
             let is_new = *before != now;
             *before = now;

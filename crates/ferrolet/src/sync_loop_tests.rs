@@ -10,7 +10,7 @@ use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
 use model::ports::incidents::NoIncidents;
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
@@ -66,14 +66,14 @@ struct Looks(pleg::cache::Reader, pleg::Marks<()>);
 
 #[async_trait]
 impl Statuses for Looks {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         self.0.newer_than(uid, after).await
     }
 
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
+        after: Seq,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
         self.0.known_since(uid, after)
     }
@@ -173,12 +173,12 @@ fn allocation(clock: &Arc<VirtualClock>) -> AllocationManager {
 fn observer(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
-    stamps: &Stamps,
+    seq: &SeqCounter,
 ) -> pleg::Pleg {
     let parts = pleg::PlegParts {
         runtime: Runtime::new(Arc::clone(runtime)),
-        last_words: Arc::new(testkit::logs::Silence),
-        stamps: stamps.clone(),
+        termination_messages: Arc::new(testkit::logs::Silence),
+        seq: seq.clone(),
         clock: Arc::clone(clock) as _,
         metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
         panics: PanicGuard::default(),
@@ -216,13 +216,13 @@ impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
-        let stamps = Stamps::default();
-        let pleg = observer(&runtime, &clock, &stamps);
+        let seq = SeqCounter::default();
+        let pleg = observer(&runtime, &clock, &seq);
         let (workers_task, workers, news) = workers(WorkerParts {
             syncer: Arc::new(Ender(Arc::clone(&runtime))),
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
-            acts: pleg.acts,
-            stamps,
+            in_flight: pleg.in_flight,
+            seq,
             clock: Arc::clone(&clock) as _,
             events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
@@ -286,11 +286,11 @@ impl Bench {
 
 // behaviour: WRK-20
 #[tokio::test(start_paused = true)]
-async fn housekeeping_finds_what_nobody_was_told_of() {
+async fn housekeeping_finds_a_pod_without_an_event() {
     let bench = Bench::start();
     tokio::time::sleep(Duration::from_secs(70)).await;
-    let stranger = wanted::sandbox(&PodName::new("default", "stranger"), &"stranger".into());
-    bench.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    let orphan = wanted::sandbox(&PodName::new("default", "orphan"), &"orphan".into());
+    bench.runtime.run_pod_sandbox(&orphan).await.unwrap();
     let ours = Arc::new(test_pods::pod("ours").build());
     bench.status.desired(&ours);
     let repaired = async {
@@ -305,7 +305,7 @@ async fn housekeeping_finds_what_nobody_was_told_of() {
 
 // behaviour: WRK-24
 #[tokio::test(start_paused = true)]
-async fn a_loop_with_nothing_to_do_is_alive() {
+async fn idle_loop_is_healthy() {
     let bench = Bench::start();
     for _ in 0..30 {
         tokio::time::sleep(Duration::from_mins(1)).await;

@@ -115,7 +115,7 @@ mod tests {
 
     // behaviour: WRK-30, WRK-32, WRK-33
     #[test]
-    fn pods_are_counted_by_whether_they_are_static() {
+    fn pods_are_counted_by_static_label() {
         let registry = Registry::new();
         let metrics = SyncMetrics::new(&registry).unwrap();
         metrics.count([true, false, true].into_iter(), [false, false].into_iter());

@@ -22,7 +22,7 @@ use model::ports::addresses::HostIps;
 use model::ports::image_access::OpenAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
-use model::stamp::Stamps;
+use model::seq::SeqCounter;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::source::api::ApiCopies;
@@ -116,12 +116,12 @@ impl Agent {
         reason = "the one list of all parts, in the order of their needs"
     )]
     pub fn start(settings: &Settings, ports: Ports, local: Option<Local>) -> Self {
-        let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
+        let (seq, mut tasks) = (SeqCounter::default(), tasks_of_the_machine(&ports));
         let decorated = DecoratedPorts::new(settings, ports, &mut tasks);
         let DecoratedPorts { ports, event_book, start_timer, records } = decorated;
         let (panics, resizes, pulse) =
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
-        let pleg = observer(settings, &ports, &stamps, &panics);
+        let pleg = observer(settings, &ports, &seq, &panics);
         let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, changes) = status_manager(settings, &ports, node.as_ref(), &mut tasks);
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
@@ -164,8 +164,8 @@ impl Agent {
                 requests: pleg.requests.clone(),
                 ready: ready.clone(),
             }),
-            acts: pleg.acts.clone(),
-            stamps,
+            in_flight: pleg.in_flight.clone(),
+            seq,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
@@ -373,9 +373,9 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, told) = file_source(wants, Arc::clone(&ports.files));
+        let (source, reported) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, told));
+        sources.push((SourceName::File, reported));
     }
     if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
         let wants = HttpSourceSettings {
@@ -387,9 +387,10 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        let (source, reported) =
+            http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, told));
+        sources.push((SourceName::Http, reported));
     }
     let copies = start_api_source(settings, ports, node, tasks).map(|(pods, copies)| {
         sources.push((SourceName::Api, pods));
@@ -414,15 +415,15 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 }
 
 /// What looks at the runtime.
-fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, panics: &PanicGuard) -> Pleg {
+fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &PanicGuard) -> Pleg {
     let wants = PlegParts {
         runtime: ports.runtime.clone(),
-        last_words: Arc::new(TerminationMessages {
+        termination_messages: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
             logs: Arc::clone(&ports.logs),
             pods: settings.pods(),
         }),
-        stamps: stamps.clone(),
+        seq: seq.clone(),
         clock: Arc::clone(&ports.clock),
         metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
         panics: panics.clone(),

@@ -79,7 +79,7 @@ mod tests {
 
     // behaviour: PGC-106
     #[test]
-    fn settings_are_shown_under_upstreams_names() {
+    fn configz_uses_upstream_names() {
         let args = ["--terminated-pod-gc-threshold=-1", "--terminated-pod-ttl=1h", "--dry-run"];
         let Ok(Asked::Run(args)) = parse(args) else { panic!("these flags mean to run") };
         let shown = configz(&args);

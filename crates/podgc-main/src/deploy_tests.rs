@@ -85,7 +85,7 @@ fn roles() -> Vec<Role> {
 
 // behaviour: PGC-103
 #[test]
-fn the_roles_grant_just_what_the_program_asks_for() {
+fn roles_grant_exactly_the_requests_of_the_program() {
     let mut granted = BTreeSet::new();
     for rule in roles().iter().flat_map(|role| &role.rules) {
         for group in &rule.api_groups {
@@ -111,7 +111,7 @@ fn the_roles_grant_just_what_the_program_asks_for() {
 
 // behaviour: PGC-103
 #[test]
-fn the_lease_that_may_be_written_is_the_one_that_is_written() {
+fn role_and_program_name_the_same_lease() {
     let election = deployed().1.election.unwrap();
     let role = roles().into_iter().find(|role| role.kind == "Role").unwrap();
     assert_eq!(role.rules.len(), 2);
@@ -126,7 +126,7 @@ fn the_lease_that_may_be_written_is_the_one_that_is_written() {
 
 // behaviour: PGC-103
 #[test]
-fn the_rights_are_those_of_the_account_that_the_pods_have() {
+fn role_bindings_name_the_service_account_of_the_pods() {
     let (object, _) = deployed();
     let account = &object["spec"]["template"]["spec"]["serviceAccountName"];
     let account = (object["metadata"]["namespace"].as_str().unwrap(), account.as_str().unwrap());
@@ -154,7 +154,7 @@ fn the_rights_are_those_of_the_account_that_the_pods_have() {
 
 // behaviour: PGC-139
 #[test]
-fn the_deployment_gives_flags_that_are_understood() {
+fn deployment_flags_are_valid() {
     let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(
@@ -168,7 +168,7 @@ fn the_deployment_gives_flags_that_are_understood() {
 
 // behaviour: PGC-139
 #[test]
-fn the_probes_ask_what_the_program_tells_everybody() {
+fn probe_paths_are_public() {
     let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     let cache = Arc::new(SharedCache::new(Cache::default()));
@@ -186,7 +186,7 @@ fn the_probes_ask_what_the_program_tells_everybody() {
 }
 
 #[test]
-fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment_says() {
+fn image_has_the_compiler_version_of_the_sources_and_the_deployment_user() {
     let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let pod = &object["spec"]["template"]["spec"];
     let (user, group) =
@@ -215,7 +215,7 @@ fn is_ignored(path: &str) -> bool {
 }
 
 #[test]
-fn the_image_is_made_of_what_there_is() {
+fn image_copies_existing_files_only() {
     let (stages, copies) = (instructions("FROM"), instructions("COPY"));
     let ([first, _], [sources, program_file]) = (&stages[..], &copies[..]) else {
         panic!("{DOCKERFILE}");

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the crates there are")]
-    fn events_of_every_crate_are_logged() {
+    fn log_events_of_every_crate_are_logged() {
         let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         let mut names: Vec<String> = std::fs::read_dir(crates)
             .unwrap()
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_klogs_shape_and_cannot_be_broken_by_its_content() {
+    fn log_line_has_klog_format_and_escapes_its_content() {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::UTC);
         let mut line = String::new();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_one_object() {
+    fn json_log_line_is_one_object() {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let mut line = String::new();
         write_json(&mut line, Level::WARN, now, "act.rs:12", fields()).unwrap();

@@ -65,23 +65,23 @@ fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
 #[derive(Debug)]
 struct Notices<E> {
     out: E,
-    told: Vec<RefusedManifest>,
+    reported: Vec<RefusedManifest>,
 }
 
 impl<E: Write> Notices<E> {
     fn new(out: E) -> Self {
-        Self { out, told: Vec::new() }
+        Self { out, reported: Vec::new() }
     }
 
     fn refused(&mut self, refused: &[RefusedManifest]) -> io::Result<()> {
-        for one in refused.iter().filter(|one| !self.told.contains(one)) {
+        for one in refused.iter().filter(|one| !self.reported.contains(one)) {
             writeln!(self.out, "ferrolet: {}", brief(one))?;
         }
         let still = |one: &RefusedManifest| refused.iter().any(|now| now.manifest == one.manifest);
-        for over in self.told.iter().filter(|one| !still(one)) {
+        for over in self.reported.iter().filter(|one| !still(one)) {
             writeln!(self.out, "ferrolet: {} is no longer refused", over.manifest)?;
         }
-        self.told = refused.to_vec();
+        self.reported = refused.to_vec();
         Ok(())
     }
 }

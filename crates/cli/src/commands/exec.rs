@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn options_become_a_query() {
+    fn exec_options_become_query_parameters() {
         let rows = [
             ("web -- ls -l", "output=1&error=1&command=ls&command=-l"),
             ("web -i -- cat a&b", "output=1&input=1&error=1&command=cat&command=a%26b"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_success_an_exit_code_or_a_failure() {
+    fn exec_status_is_success_an_exit_code_or_a_failure() {
         let result = |text: &str| serde_json::from_str::<CommandStatus>(text).unwrap().result();
         assert!(result(r#"{"metadata":{},"status":"Success"}"#).is_ok());
         let exited = r#"{"status":"Failure","reason":"NonZeroExitCode","message":"x",

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_becomes_a_query() {
+    fn log_options_become_query_parameters() {
         let none = "follow=false&previous=false&timestamps=false";
         let rows = [
             ("web", none.to_owned()),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_container_is_meant_unless_another_is_named() {
+    fn first_container_is_the_default() {
         let one = testkit::pods::pod("one").container("main", "image", [""; 0]).build();
         let mut two = testkit::pods::pod("two")
             .container("main", "image", [""; 0])

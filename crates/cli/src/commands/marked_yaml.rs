@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn remarks_stand_beside_values_and_the_text_gives_the_same_document() {
+    fn remarks_are_comments_and_the_yaml_parses_to_the_same_document() {
         let document = json!({
             "even": 1, "odd": "a", "list": [1], "oddList": ["a", "b"], "oddEmpty": {},
             "map": {"memory.odd": "5%", "even": true, "deep": {"odd: #": "x"}},

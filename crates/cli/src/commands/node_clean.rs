@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_may_take_as_long_as_configured() {
+    fn runtime_calls_use_the_configured_timeout() {
         let rows = [("2s", 2), ("0s", 1), ("5m", 300)];
         for (text, seconds) in rows {
             let config = KubeletConfiguration {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_the_one_asked_for_else_configured_else_noted() {
+    fn runtime_endpoint_is_from_the_flag_else_configuration_else_the_note() {
         let config = KubeletConfiguration {
             container_runtime_endpoint: "configured".to_owned(),
             pod_logs_dir: "/configured".to_owned(),

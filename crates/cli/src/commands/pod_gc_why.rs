@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn default_state_directory_is_that_of_the_deployment() {
+    fn default_state_directory_matches_the_deployment() {
         let deployment = include_str!("../../../../deploy/pod-gc/deployment.yaml");
         let command = <Args as clap::CommandFactory>::command();
         let flag = command.get_arguments().find(|arg| arg.get_id() == "state_dir").unwrap();

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_pairs() {
+    fn port_arguments_are_parsed_as_pairs() {
         let rows = [
             ("8080:80", Ok(PortPair { local: 8080, remote: 80 })),
             ("80", Ok(PortPair { local: 80, remote: 80 })),

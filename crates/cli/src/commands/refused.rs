@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_what_is_wrong_and_what_becomes_of_the_pod() {
+    fn note_names_the_problem_and_the_consequence_for_the_pod() {
         let wrong = "is not taken: spec.containers[0].image: Required value";
         let rows = [
             (refused("/m/a.yaml", None, false), format!("/m/a.yaml {wrong}")),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn brief_note_has_the_beginning_of_a_long_message_and_where_the_rest_is() {
+    fn brief_note_shortens_a_long_message_and_names_the_source() {
         let mut long = refused("/m/a.yaml", Some("default/a-node"), true);
         assert_eq!(brief(&long), note(&long));
         long.message = "spec.containers[0].image: Required value; ".repeat(40);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_notes_are_short_few_and_between_words() {
+    fn terminal_notes_are_short_few_and_wrapped_between_words() {
         let one = refused("/m/a.yaml", Some("default/a-node"), true);
         let expected = [
             "! a.yaml is not taken: spec.containers[0].image:",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_takes_no_more_than_a_few_lines() {
+    fn note_has_a_line_limit() {
         let mut long = refused("/m/a.yaml", None, false);
         long.message = "word ".repeat(100);
         assert_eq!(notes(&[long], 20).len(), LINES);

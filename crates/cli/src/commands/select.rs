@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_found_by_its_name_with_or_without_its_nodes() {
+    fn pod_is_found_by_name_with_or_without_node_suffix() {
         let ok = |name: &str| Ok(name.to_owned());
         let rows = [
             ("web", ok("default/web")),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_with_one_name_the_one_that_stays_is_meant() {
+    fn running_pod_is_preferred_over_a_terminating_one_of_the_same_name() {
         let mut old = pod("default", "web");
         old.pod.metadata.uid = Some("old".to_owned());
         old.pod.metadata.deletion_timestamp =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_manifest_is_found_by_its_file_or_its_pod() {
+    fn refused_manifest_is_found_by_file_or_pod_name() {
         let refused = RefusedManifest {
             manifest: "/manifests/site.yaml".to_owned(),
             message: String::new(),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_for_a_pod_may_stand_before_its_name() {
+    fn pod_name_may_follow_a_kind() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(without_kind(&words("web")), Ok("web"));
         assert_eq!(without_kind(&words("pod web")), Ok("web"));

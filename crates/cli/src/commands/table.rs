@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn column_is_as_wide_as_its_widest_cell() {
         let rows = [row(&["NAME", "READY", "EVENT"]), row(&["a-long-name", "1/1", ""])];
         let columns = Columns::of(&rows);
         let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_take_two_cells() {
+    fn wide_character_takes_two_cells() {
         let rows = [row(&["日本", "x"]), row(&["abcd", "x"]), row(&["e\u{301}", "x"])];
         let columns = Columns::of(&rows);
         let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_to_the_terminal_between_characters() {
+    fn line_is_cut_at_a_character_boundary() {
         let rows = [
             ("abcdef", 6, "abcdef"),
             ("abcdef", 5, "abcd…"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_wrapped_between_words() {
+    fn text_is_wrapped_between_words() {
         let rows: [(&str, usize, &[&str]); 6] = [
             ("", 5, &[]),
             ("its pod is gone", 20, &["its pod is gone"]),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_pod_says_commands_the_terminal() {
+    fn control_characters_of_pods_do_not_reach_the_terminal() {
         let text = "a\nb\tc\u{1b}[2Jd\u{9b}e\u{202e}f";
         assert_eq!(clean(text), "a b c [2Jd e f");
         let columns = Columns::of(&[row(&["x", "y"])]);

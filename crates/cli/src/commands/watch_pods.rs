@@ -35,24 +35,24 @@ pub async fn watch_pods(
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut stop = Box::pin(stop);
-    let mut told = Told::default();
+    let mut reported = WatchedPods::default();
     let mut watch = agent.watch().await?;
     loop {
         // Biased: stopping first; the agent then has all the time, until it goes away.
         tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
-            ended = follow(&mut watch, args, clock, &mut told, display) => ended?,
+            ended = follow(&mut watch, args, clock, &mut reported, display) => ended?,
         }
-        display.notice(Some(AWAY), &told.known, clock.now())?;
+        display.notice(Some(AWAY), &reported.known, clock.now())?;
         watch = tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
             found = find(agent) => found,
         };
-        told.coming = Some(Known::default());
-        display.notice(Some(BACK), &told.known, clock.now())?;
-        told.back = Some(Instant::now());
+        reported.coming = Some(Known::default());
+        display.notice(Some(BACK), &reported.known, clock.now())?;
+        reported.back = Some(Instant::now());
     }
 }
 
@@ -70,7 +70,7 @@ async fn follow(
     watch: &mut Watch,
     args: &Args,
     clock: &dyn WallClock,
-    told: &mut Told,
+    reported: &mut WatchedPods,
     display: &mut dyn Display,
 ) -> io::Result<()> {
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
@@ -81,15 +81,15 @@ async fn follow(
             biased;
             line = watch.next() => {
                 let Ok(Some(line)) = line else { return Ok(()) };
-                if let Some(changes) = told.take(wanted(line, args)) {
-                    display.changed(&changes, &told.known, clock.now())?;
+                if let Some(changes) = reported.take(wanted(line, args)) {
+                    display.changed(&changes, &reported.known, clock.now())?;
                 }
             }
             _ = ticks.tick() => {
-                if told.back.take_if(|back| back.elapsed() >= BACK_FOR).is_some() {
-                    display.notice(None, &told.known, clock.now())?;
+                if reported.back.take_if(|back| back.elapsed() >= BACK_FOR).is_some() {
+                    display.notice(None, &reported.known, clock.now())?;
                 }
-                display.tick(&told.known, clock.now())?;
+                display.tick(&reported.known, clock.now())?;
             }
         }
     }
@@ -103,7 +103,7 @@ fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
 
 /// What a watch has told.
 #[derive(Debug)]
-struct Told {
+struct WatchedPods {
     known: Known,
     /// What it has told so far, while it is telling all.
     coming: Option<Known>,
@@ -111,13 +111,13 @@ struct Told {
     back: Option<Instant>,
 }
 
-impl Default for Told {
+impl Default for WatchedPods {
     fn default() -> Self {
         Self { known: Known::default(), coming: Some(Known::default()), back: None }
     }
 }
 
-impl Told {
+impl WatchedPods {
     /// Takes what a watch tells and gives what that changed; `None` while it is telling all.
     fn take(&mut self, line: Option<WatchLine<Pod>>) -> Option<Vec<PodChange>> {
         let line = line?;

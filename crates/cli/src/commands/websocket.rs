@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_decoded_whatever_their_pieces() {
+    fn messages_are_decoded_from_any_fragmentation() {
         let long = vec![b'x'; 70_000];
         let bytes = [
             of_server(LAST | BINARY, b"\x01out"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_client_have_a_mask() {
+    fn client_frames_are_masked() {
         assert_eq!(message(4, b"ab"), [0x82, 0x83, 0, 0, 0, 0, 4, b'a', b'b']);
         assert_eq!(message(0, &[7; 300])[..4], [0x82, 0x80 | LENGTH_16, 1, 45]);
         assert_eq!(message(0, &vec![7; 70_000])[..4], [0x82, 0x80 | LENGTH_64, 0, 0]);

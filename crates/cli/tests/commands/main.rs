@@ -135,7 +135,7 @@ async fn pods_are_listed_as_a_table_and_as_objects() {
 }
 
 #[tokio::test]
-async fn without_an_agent_the_error_says_where_it_was_looked_for() {
+async fn missing_agent_error_names_the_socket() {
     let node = Node::new();
     let error = format!("{:#}", get(&node, "").await.unwrap_err());
     assert!(error.starts_with("no agent answers at /") && error.contains("agent.sock"), "{error}");
@@ -145,7 +145,7 @@ async fn without_an_agent_the_error_says_where_it_was_looked_for() {
 }
 
 #[tokio::test]
-async fn a_pod_is_described_by_part_of_its_name_with_its_own_events() {
+async fn pod_is_described_by_short_name_with_its_own_events() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
@@ -190,7 +190,7 @@ async fn refused_manifests_are_in_the_list_and_described() {
 }
 
 #[tokio::test]
-async fn pods_are_listed_by_their_names() {
+async fn pods_can_be_listed_by_name() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
@@ -202,7 +202,7 @@ async fn pods_are_listed_by_their_names() {
 }
 
 #[tokio::test]
-async fn an_agent_that_goes_away_while_a_log_is_followed_is_told_in_plain_words() {
+async fn following_a_log_reports_that_the_agent_stopped() {
     let node = Node::new();
     let server = node.start();
     node.run("default", "web-node");
@@ -221,7 +221,7 @@ async fn an_agent_that_goes_away_while_a_log_is_followed_is_told_in_plain_words(
 }
 
 #[tokio::test]
-async fn logs_are_read_as_asked_and_followed_to_the_end() {
+async fn logs_are_read_by_options_and_followed_to_the_end() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
@@ -250,7 +250,7 @@ async fn logs_are_read_as_asked_and_followed_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_changes_and_outlives_the_agent() {
+async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
     let node = Node::new();
     let server = node.start();
     node.run("default", "web");
@@ -289,7 +289,7 @@ async fn why(node: &Node, line: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
+async fn gc_why_shows_removals_or_existing_items() {
     let node = Node::new();
     let _server = node.start();
     let mut verdict = testkit::wanted::removal(Subject::Container("0123456789abcdef0123".into()));
@@ -298,27 +298,30 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
     let there = item("container", "c0ffee0123456789", GcVerdict::Keep, "running", "{}");
     node.garbage.items.lock().unwrap().push(GcItem { name: "side car".to_owned(), ..there });
     for what in ["main", "0123456", "containerd://0123456789abcdef0123"] {
-        let told = why(&node, what).await.unwrap();
-        assert!(told.starts_with("container main (0123456789abc) was removed 0s ago"), "{told}");
+        let reported = why(&node, what).await.unwrap();
+        assert!(
+            reported.starts_with("container main (0123456789abc) was removed 0s ago"),
+            "{reported}"
+        );
     }
-    let told = why(&node, "c0ffee").await.unwrap_err();
-    assert!(told.ends_with("is there: it stays, it runs (running)"), "{told}");
+    let reported = why(&node, "c0ffee").await.unwrap_err();
+    assert!(reported.ends_with("is there: it stays, it runs (running)"), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::json!([]));
     assert_eq!(json["entries"][0]["name"], "main");
     assert_eq!(json["since"], json["entries"][0]["time"]);
-    let told = why(&node, "frog/toad?&x=1").await.unwrap_err();
+    let reported = why(&node, "frog/toad?&x=1").await.unwrap_err();
     let nothing = "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back (to 2026-01-01 00:0";
-    assert!(told.starts_with(nothing) && told.ends_with(" UTC)"), "{told}");
+    assert!(reported.starts_with(nothing) && reported.ends_with(" UTC)"), "{reported}");
     node.garbage
         .problems
         .lock()
         .unwrap()
         .push("failed to list containers: nobody is in".to_owned());
-    let told = why(&node, "frog").await.unwrap_err();
+    let reported = why(&node, "frog").await.unwrap_err();
     let expected = "; what is there now cannot be told: failed to list containers: nobody is in";
-    assert!(told.ends_with(expected), "{told}");
+    assert!(reported.ends_with(expected), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::Value::Null);
@@ -373,7 +376,7 @@ async fn why_shows_incidents_among_removals_and_gc_why_shows_removals_alone() {
 }
 
 #[tokio::test]
-async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
+async fn gc_plan_is_from_the_agent_and_names_the_alternative_without_one() {
     let node = Node::new();
     let error = gc::plan::from_agent(&node.client()).await.unwrap_err().to_string();
     assert!(error.contains("no agent answers") && error.contains("--container-runtime-endpoint"));
@@ -385,7 +388,7 @@ async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
 }
 
 #[tokio::test]
-async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
+async fn gc_run_prints_every_step_and_fails_when_something_is_left() {
     let node = Node::new();
     let _server = node.start();
     let run = async |lines: Vec<GcLine>| {

@@ -48,14 +48,14 @@ fn tell_to_stop(child: &Child) {
 
 // behaviour: PGC-113
 #[tokio::test]
-async fn an_unknown_flag_is_an_error_that_names_it() {
+async fn unknown_flag_is_an_error_that_names_it() {
     let (code, error) = ended(program(&["--nonsense=1"]).spawn().unwrap()).await;
     assert_eq!((code, error.trim()), (Some(1), "ferrolet: unknown flag --nonsense"));
 }
 
 // behaviour: PGC-140
 #[tokio::test]
-async fn without_a_kubeconfig_and_a_service_account_it_says_what_is_missing() {
+async fn missing_kubeconfig_and_service_account_are_reported() {
     let state = tempfile::tempdir().unwrap();
     let state = format!("--state-dir={}", state.path().display());
     let mut command = program(&[&state, "--secure-port=0"]);
@@ -64,13 +64,13 @@ async fn without_a_kubeconfig_and_a_service_account_it_says_what_is_missing() {
     }
     let (code, error) = ended(command.spawn().unwrap()).await;
     assert_eq!(code, Some(1), "{error}");
-    let told = "no kubeconfig is given, and this is no pod with a service account";
-    assert!(error.contains("find the API server") && error.contains(told), "{error}");
+    let reported = "no kubeconfig is given, and this is no pod with a service account";
+    assert!(error.contains("find the API server") && error.contains(reported), "{error}");
 }
 
 // behaviour: PGC-114
 #[tokio::test]
-async fn an_api_server_that_is_not_well_is_waited_for_ten_seconds() {
+async fn unhealthy_api_server_is_retried_for_ten_seconds() {
     let server = Server::start(Rules { is_well: false, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let begun = tokio::time::Instant::now();
@@ -83,7 +83,7 @@ async fn an_api_server_that_is_not_well_is_waited_for_ten_seconds() {
 
 // behaviour: PGC-64, PGC-65
 #[tokio::test]
-async fn a_lease_that_somebody_else_took_ends_the_process_with_code_1() {
+async fn lost_lease_exits_with_code_1() {
     let server = Server::start(Rules { lease_is_robbed: true, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let (code, error) = ended(start(&server, state.path(), &[])).await;
@@ -93,7 +93,7 @@ async fn a_lease_that_somebody_else_took_ends_the_process_with_code_1() {
 
 // behaviour: PGC-69
 #[tokio::test]
-async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
+async fn sigterm_releases_the_lease_and_exits_with_code_0() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let child = start(&server, state.path(), &[]);
@@ -106,7 +106,7 @@ async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
 
 // behaviour: PGC-69
 #[tokio::test]
-async fn told_to_stop_while_it_begins_it_gives_its_lease_back_too() {
+async fn sigterm_during_startup_releases_the_lease() {
     // It has the lease, and waits for what it tells the cluster of that to be taken.
     let server = Server::start(Rules { events_hang: true, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ async fn told_to_stop_while_it_begins_it_gives_its_lease_back_too() {
 
 // behaviour: PGC-95
 #[tokio::test]
-async fn a_selector_that_is_none_is_refused_before_anything_is_asked() {
+async fn invalid_selector_is_refused_before_any_request() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let (code, error) = ended(start(&server, state.path(), &["--exclude-labels=a b"])).await;
@@ -132,7 +132,7 @@ async fn a_selector_that_is_none_is_refused_before_anything_is_asked() {
 
 // behaviour: PGC-99, PGC-115
 #[tokio::test]
-async fn what_was_deleted_can_be_asked_for_after_a_kill() {
+async fn deletions_are_shown_after_a_kill() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let mut child = start(&server, state.path(), &["--leader-elect=false"]);
@@ -156,7 +156,7 @@ async fn what_was_deleted_can_be_asked_for_after_a_kill() {
 
 // behaviour: PGC-115
 #[tokio::test]
-async fn a_state_directory_that_another_process_uses_is_refused() {
+async fn state_directory_in_use_is_refused() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let _first = start(&server, state.path(), &["--leader-elect=false"]);

@@ -111,9 +111,9 @@ async fn answer(
     if rules.events_hang && path.ends_with("/events") {
         return std::future::pending().await;
     }
-    let mut told = (StatusCode::OK, json!({}));
-    seen.send_modify(|seen| told = one(rules, seen, &parts.method, &path, &body));
-    let (status, text) = (told.0, told.1.to_string());
+    let mut reported = (StatusCode::OK, json!({}));
+    seen.send_modify(|seen| reported = one(rules, seen, &parts.method, &path, &body));
+    let (status, text) = (reported.0, reported.1.to_string());
     Ok(Response::builder().status(status).body(Full::new(text.into())).unwrap())
 }
 

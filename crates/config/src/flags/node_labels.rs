@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_kubernetes_are_limited_to_a_list() {
+    fn kubernetes_labels_are_limited_to_a_list() {
         for (key, allowed) in [
             ("role", true),
             ("example.com/role", true),

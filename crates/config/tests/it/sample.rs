@@ -7,7 +7,7 @@ use config::{
 };
 
 #[test]
-fn a_full_file_of_an_older_cluster_is_accepted_without_a_warning() {
+fn full_configuration_of_an_older_cluster_has_no_warnings() {
     let loaded = load(Path::new("tests/data/full.yaml")).unwrap();
     assert_eq!(loaded.warnings, []);
 
@@ -27,7 +27,7 @@ fn a_full_file_of_an_older_cluster_is_accepted_without_a_warning() {
 }
 
 #[test]
-fn a_file_without_fields_gives_the_defaults() {
+fn file_without_fields_gives_the_defaults() {
     let config = crate::configured("");
     assert_eq!(config.restart_back_off().max.as_secs(), 300);
     let plain = KubeletConfiguration {

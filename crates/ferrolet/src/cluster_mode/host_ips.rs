@@ -38,10 +38,10 @@ pub(crate) fn follow_host_ips(
         let follow = async {
             loop {
                 let other = node.other_host_ips(known.as_deref()).await;
-                let is_told =
+                let is_reported =
                     other.as_ref().unwrap_or(&at_start) == known.as_ref().unwrap_or(&at_start);
                 known = other;
-                if is_told {
+                if is_reported {
                     continue;
                 }
                 for uid in statuses.entries().into_keys() {

@@ -103,7 +103,7 @@ mod tests {
 
     // behaviour: OBJ-15
     #[tokio::test(start_paused = true)]
-    async fn for_how_long_an_object_is_good_says_the_node() {
+    async fn object_cache_ttl_is_from_the_node_annotation() {
         let (cluster, api, mut tasks) = <(MemoryCluster, MemoryNodeApi, JoinSet<()>)>::default();
         let strategy = ChangeDetectionStrategy::Cache;
         let settings = ObjectSettings { strategy, ..ObjectSettings::default() };

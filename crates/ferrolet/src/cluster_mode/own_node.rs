@@ -128,7 +128,7 @@ mod tests {
 
     // behaviour: NODE-17
     #[test]
-    fn what_pods_are_held_against_is_declared() {
+    fn declared_features_are_those_that_admission_checks() {
         let mut config = KubeletConfiguration::default();
         let declared = |config: &KubeletConfiguration| {
             let given = NodeInputs {
@@ -149,7 +149,7 @@ mod tests {
 
     // behaviour: NODE-6, NODE-13
     #[test]
-    fn what_flags_say_reaches_the_node() {
+    fn node_flags_reach_the_node_settings() {
         let config = KubeletConfiguration::default();
         let any = "::".parse().unwrap();
         let given = NodeInputs {

@@ -37,13 +37,14 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader, and what they read.
     pub(super) fn new() -> (Self, BoxStream<'static, GcLine>) {
-        let ((lines, told), (done, ended)) = (mpsc::channel(LINES), oneshot::channel());
-        let next = async |mut told: mpsc::Receiver<GcLine>| Some((told.recv().await?, told));
+        let ((lines, reported), (done, ended)) = (mpsc::channel(LINES), oneshot::channel());
+        let next =
+            async |mut reported: mpsc::Receiver<GcLine>| Some((reported.recv().await?, reported));
         // Without it, the agent stopped first.
         let last = async { ended.await.ok().map(GcLine::Done) };
         let last = stream::once(last).filter_map(std::future::ready);
         let reader = Self { lines, done, patience: PATIENCE, taken: 0 };
-        (reader, stream::unfold(told, next).chain(last).boxed())
+        (reader, stream::unfold(reported, next).chain(last).boxed())
     }
 
     /// Tells a line. Whoever has gone or does not read misses it; the pass goes on.
@@ -121,7 +122,7 @@ impl Passes {
             tokio::select! {
                 biased;
                 removal = removals.recv() => match removal {
-                    Ok(removal) => image_told(&removal, reader).await,
+                    Ok(removal) => report_image(&removal, reader).await,
                     // The report counts what was missed.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => break pass.await,
@@ -131,7 +132,7 @@ impl Passes {
         };
         loop {
             match removals.try_recv() {
-                Ok(removal) => image_told(&removal, reader).await,
+                Ok(removal) => report_image(&removal, reader).await,
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
@@ -153,7 +154,7 @@ fn count(counts: &mut BTreeMap<String, u64>, kind: &str, number: u64) {
 }
 
 /// Tells the removal of an image; others are told by who makes them.
-async fn image_told(removal: &Progress, reader: &mut Reader) {
+async fn report_image(removal: &Progress, reader: &mut Reader) {
     if removal.verdict.subject.kind() == "image" {
         let outcome = removal.error.clone().map_or(Ok(()), |error| Err(Stays::Failed(error)));
         let verdict = removal.verdict.clone();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_looked_at_again_when_there_is_more_to_do_or_its_time_is_up() {
+    fn pod_syncs_again_for_further_work_or_at_its_deadline() {
         let (now, end) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
         let rows = [
             (Progress::Nothing, None, None, false),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_wait_whom_nobody_starts() {
+    fn waiting_status_is_published_only_when_the_wait_changes() {
         let tells =
             |progress, waited| after_sync(progress, waited, None, Timestamp::UNIX_EPOCH).tell;
         assert!(tells(Progress::Nothing, true));

@@ -18,7 +18,7 @@ mod tests {
 
     // behaviour: NODE-56
     #[test]
-    fn the_names_of_devices_are_in_the_checkpoint() {
+    fn device_resource_names_are_read_from_the_checkpoint() {
         let full = br#"{"Data":{"PodDeviceEntries":[{"PodUID":"u"}],"RegisteredDevices":
             {"nvidia.com/gpu":["a","b"],"example.com/nic":[]}},"Checksum":12}"#;
         let names = former_devices(full).unwrap();

@@ -62,7 +62,7 @@ mod tests {
 
     // behaviour: NODE-57
     #[test]
-    fn what_differs_is_set() {
+    fn differing_sysctls_are_set() {
         assert_eq!(to_set(&found(&[]), false), Ok(vec![]));
         let differs = found(&[("vm/overcommit_memory", Ok(0)), ("kernel/panic", Ok(0))]);
         let changes = vec![("vm/overcommit_memory", 1), ("kernel/panic", 10)];
@@ -71,7 +71,7 @@ mod tests {
 
     // behaviour: NODE-58
     #[test]
-    fn what_differs_keeps_the_agent_from_starting_where_nothing_may_be_set() {
+    fn differing_sysctl_aborts_start_with_protect_kernel_defaults() {
         assert_eq!(to_set(&found(&[]), true), Ok(vec![]));
         let said = |found: &[(&str, Result<i64, String>)]| {
             to_set(&self::found(found), true).unwrap_err().to_string()
@@ -85,7 +85,7 @@ mod tests {
 
     // behaviour: NODE-57
     #[test]
-    fn a_setting_that_the_kernel_does_not_have_keeps_the_agent_from_starting() {
+    fn missing_sysctl_aborts_start() {
         let without = found(&[("kernel/keys/root_maxkeys", Err("not found".to_owned()))]);
         for protect in [false, true] {
             let error = to_set(&without, protect).unwrap_err().to_string();

@@ -51,8 +51,8 @@ pub(crate) fn roomy(name: &str) -> Node {
 /// people made of it counts, not what it was told at its start.
 pub(crate) fn as_registered(mut node: Node, object: &ApiNode) -> Node {
     let taints = object.spec.as_ref().and_then(|spec| spec.taints.clone());
-    let told = object.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    let of_others = told.into_iter().flatten().filter(|(name, _)| is_extended(name));
+    let reported = object.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let of_others = reported.into_iter().flatten().filter(|(name, _)| is_extended(name));
     let of_others = of_others
         .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(&amount.0).ok()?)));
     node.allocatable.retain(|name, _| !is_extended(name));
@@ -87,7 +87,7 @@ mod tests {
 
     // behaviour: ADM-21
     #[test]
-    fn a_node_has_labels_taints_and_abilities_as_it_is_configured() {
+    fn unregistered_node_has_its_configured_labels_and_taints() {
         let mut config = KubeletConfiguration::of_empty_file();
         let of = |config: &KubeletConfiguration, own: &[(&str, &str)]| {
             let own = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -132,7 +132,7 @@ mod tests {
 
     // behaviour: ADM-21
     #[test]
-    fn a_registered_node_has_the_labels_and_taints_of_its_object() {
+    fn registered_node_has_the_labels_and_taints_of_its_object() {
         let text = |text: &str| text.to_owned();
         let own = Node {
             labels: [(text("zone"), text("north")), (text("own"), text("1"))].into(),
@@ -162,12 +162,13 @@ mod tests {
 
     // behaviour: ADM-24
     #[test]
-    fn resources_that_others_gave_the_node_count_as_its_object_has_them() {
-        let object = |told: &[(&str, &str)]| {
-            let told = told
+    fn extended_resources_are_taken_from_the_node_object() {
+        let object = |reported: &[(&str, &str)]| {
+            let reported = reported
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned())));
-            let status = NodeStatus { allocatable: Some(told.collect()), ..NodeStatus::default() };
+            let status =
+                NodeStatus { allocatable: Some(reported.collect()), ..NodeStatus::default() };
             ApiNode { status: Some(status), ..ApiNode::default() }
         };
         let of = |node: &Node| {
@@ -176,8 +177,8 @@ mod tests {
         };
         let own = roomy("web-1");
         // What is the node's own counts as it is, not as it was told last.
-        let told = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
-        let known = as_registered(own.clone(), &told);
+        let reported = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
+        let known = as_registered(own.clone(), &reported);
         assert_eq!(of(&known), ["example.com/gpu=2"]);
         assert_eq!((known.allocatable[CPU], known.allocatable.len()), (own.allocatable[CPU], 5));
         let known = as_registered(known, &object(&[("example.com/gpu", "0")]));

@@ -7,15 +7,15 @@ use model::pod_state::PodState;
 use podspec::view;
 
 /// Whether a pod has something of the node, or will: the contrary of upstream's `isPodInactive`.
-pub(crate) fn is_active(state: PodState, pod: &Pod, told: Option<&PodStatus>) -> bool {
+pub(crate) fn is_active(state: PodState, pod: &Pod, reported: Option<&PodStatus>) -> bool {
     match state {
         // While it ends it still has what it was given, though it may be told to have failed.
         PodState::Known(worker) => !worker.terminated,
         // One that nobody works on was refused, or has ended before this agent came; or its turn is to come.
-        PodState::Given | PodState::Gone | PodState::NotHeard | PodState::Unasked => {
+        PodState::Desired | PodState::Gone | PodState::SourcesNotReady | PodState::Unknown => {
             let is_final =
                 |phase: Option<&str>| phase.is_some_and(|phase| PodPhase::named(phase).is_final());
-            let statuses = [pod.status.as_ref(), told];
+            let statuses = [pod.status.as_ref(), reported];
             !statuses.into_iter().flatten().any(|status| is_final(status.phase.as_deref()))
         }
     }
@@ -46,7 +46,7 @@ mod tests {
 
     // behaviour: PRS-2
     #[test]
-    fn a_pod_is_active_until_nothing_of_it_runs_or_unless_nothing_will() {
+    fn pod_is_active_until_its_containers_have_ended() {
         let works = PodState::Known(WorkerState::default());
         let ended = PodState::Known(WorkerState { terminated: true, ..WorkerState::default() });
         let rows = [
@@ -61,22 +61,22 @@ mod tests {
                 None,
                 true,
             ),
-            ("it is to be let in", PodState::Given, "Pending", None, true),
-            ("it was refused", PodState::Given, "Pending", Some("Failed"), false),
-            ("it ended before this agent came", PodState::Given, "Succeeded", None, false),
+            ("it is to be let in", PodState::Desired, "Pending", None, true),
+            ("it was refused", PodState::Desired, "Pending", Some("Failed"), false),
+            ("it ended before this agent came", PodState::Desired, "Succeeded", None, false),
         ];
-        for (what, state, given, told, expected) in rows {
+        for (what, state, given, reported, expected) in rows {
             let mut pod = pod("web").build();
             pod.status = Some(status(given));
-            let told = told.map(status);
-            assert_eq!(is_active(state, &pod, told.as_ref()), expected, "{what}");
+            let reported = reported.map(status);
+            assert_eq!(is_active(state, &pod, reported.as_ref()), expected, "{what}");
         }
-        assert!(is_active(PodState::Given, &pod("web").build(), None), "of a manifest");
+        assert!(is_active(PodState::Desired, &pod("web").build(), None), "of a manifest");
     }
 
     // behaviour: PRS-1
     #[test]
-    fn of_init_containers_those_are_told_that_keep_running() {
+    fn only_restartable_init_containers_are_listed() {
         let pod = pod("web")
             .namespace("shop")
             .init_container("prepare", "image", [])
@@ -85,9 +85,9 @@ mod tests {
             .container("main", "image", [])
             .container("log", "image", [])
             .build();
-        let told = containers(&pod);
-        assert_eq!((told.namespace.as_str(), told.name.as_str()), ("shop", "web"));
-        assert_eq!(told.sidecars, ["proxy"]);
-        assert_eq!(told.containers, ["main", "log"]);
+        let reported = containers(&pod);
+        assert_eq!((reported.namespace.as_str(), reported.name.as_str()), ("shop", "web"));
+        assert_eq!(reported.sidecars, ["proxy"]);
+        assert_eq!(reported.containers, ["main", "log"]);
     }
 }

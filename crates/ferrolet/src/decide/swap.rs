@@ -21,7 +21,7 @@ mod tests {
 
     // behaviour: CGR-29
     #[test]
-    fn swap_keeps_the_agent_from_starting_unless_that_is_allowed() {
+    fn swap_aborts_start_unless_allowed() {
         for (fail, swap, refused) in
             [(true, true, true), (true, false, false), (false, true, false), (false, false, false)]
         {

@@ -27,7 +27,7 @@ const INTO_FIREWALL: &[&str] = &["-j", "KUBE-FIREWALL"];
 
 /// Who lets packets from outside reach what listens on this machine alone, as `route_localnet` does, opens it to the
 /// neighbours, too. Only answers, and what was led here on purpose, may pass.
-const NO_STRANGERS: &[&str] = &[
+const DROP_FOREIGN_LOCALNET: &[&str] = &[
     "-m",
     "comment",
     "--comment",
@@ -61,7 +61,8 @@ pub(crate) fn wanted_rules(family: Family) -> Vec<FilterRule> {
     let jump = |chain| FilterRule { chain, place: Place::First, words: INTO_FIREWALL };
     match family {
         Family::V4 => {
-            let drop = FilterRule { chain: FIREWALL, place: Place::Last, words: NO_STRANGERS };
+            let drop =
+                FilterRule { chain: FIREWALL, place: Place::Last, words: DROP_FOREIGN_LOCALNET };
             vec![jump(OUTPUT), jump(INPUT), drop]
         }
         Family::V6 => Vec::new(),
@@ -106,7 +107,7 @@ mod tests {
 
     // behaviour: NODE-54
     #[test]
-    fn what_is_missing_is_made_and_nothing_else() {
+    fn only_missing_chains_and_rules_are_created() {
         let nothing = FoundChains::default();
         let chains = |all: &[FilterChain]| FoundChains {
             chains: all.iter().copied().collect(),
@@ -141,7 +142,7 @@ mod tests {
 
     // behaviour: NODE-54
     #[test]
-    fn rules_are_looked_for_where_they_can_be() {
+    fn rules_are_checked_only_in_existing_chains() {
         let mut found = FoundChains::default();
         assert!(found.rules_to_look_for(Family::V4).is_empty());
         found.chains.insert(FIREWALL);

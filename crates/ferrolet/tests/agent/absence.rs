@@ -18,7 +18,7 @@ use crate::world::World;
 const PODS: usize = 30;
 const AWAY: Duration = Duration::from_hours(3);
 /// How long the server may be back until it has heard of everything: the longest pause of who tries, and a little.
-const TOLD: Duration = Duration::from_secs(15);
+const CATCH_UP: Duration = Duration::from_secs(15);
 
 fn name(number: usize) -> String {
     format!("web-{number:02}")
@@ -37,7 +37,7 @@ fn running(world: &World, number: usize) -> Option<Container> {
 }
 
 /// Whether a pod is told to be ready, after so many restarts.
-fn is_told(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
+fn is_reported(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     let status: PodStatus = api.pod(&PodName::new("default", name(number)))?.status.clone()?;
     let is_ready =
         status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
@@ -45,8 +45,8 @@ fn is_told(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     (is_ready && container.restart_count == restarts).then_some(())
 }
 
-async fn all_told(world: &World, api: &MemoryPods, restarts: i32) {
-    let all = |_: &World| (0..PODS).all(|number| is_told(api, number, restarts).is_some());
+async fn all_reported(world: &World, api: &MemoryPods, restarts: i32) {
+    let all = |_: &World| (0..PODS).all(|number| is_reported(api, number, restarts).is_some());
     world.until("all pods are told of", |world| all(world).then_some(())).await;
 }
 
@@ -91,7 +91,7 @@ async fn restart_all(world: &World) -> Vec<String> {
 
 // behaviour: API-33, STW-30, STW-33, STW-35
 #[tokio::test(start_paused = true)]
-async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_once_newest_first() {
+async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -99,7 +99,7 @@ async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_o
         api.make(sleeper(number));
     }
     let _agent = world.start();
-    all_told(&world, &api, 0).await;
+    all_reported(&world, &api, 0).await;
     sleep(Duration::from_mins(1)).await;
 
     set_away(&world, &api, &node, true);
@@ -128,17 +128,17 @@ async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_o
     api.forget_calls();
     let begun = Instant::now();
     set_away(&world, &api, &node, false);
-    all_told(&world, &api, 1).await;
-    assert!(begun.elapsed() <= TOLD, "{:?}", begun.elapsed());
+    all_reported(&world, &api, 1).await;
+    assert!(begun.elapsed() <= CATCH_UP, "{:?}", begun.elapsed());
     sleep(Duration::from_mins(1)).await;
     let mut newest_first: Vec<String> =
         order.iter().rev().map(|name| format!("PATCH default/{name}")).collect();
-    let told = api.calls();
+    let reported = api.calls();
     // Who tried last is another one than who tried before: of the two that are newest, either.
-    if told.first() == newest_first.get(1) {
+    if reported.first() == newest_first.get(1) {
         newest_first.swap(0, 1);
     }
-    assert_eq!(told, newest_first);
+    assert_eq!(reported, newest_first);
     let rest = (node.calls(), world.rest.calls().len());
     println!("after that: {rest:?}");
     assert!(rest.0.len() <= 16 && rest.1 <= 10, "{rest:?}");
@@ -159,7 +159,7 @@ fn with_secret(number: usize) -> Pod {
 
 // behaviour: API-7, OBJ-41
 #[tokio::test(start_paused = true)]
-async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_away() {
+async fn container_with_secret_env_restarts_while_the_api_server_is_down() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -183,7 +183,7 @@ async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_aw
 
 // behaviour: API-1, API-37
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until_that_answers() {
+async fn pods_keep_running_when_the_agent_starts_without_the_api_server() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -193,7 +193,7 @@ async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until
     }
     let former = world.start();
     for number in [0, 1] {
-        world.until("it is told of", |_| is_told(&api, number, 0)).await;
+        world.until("it is told of", |_| is_reported(&api, number, 0)).await;
     }
     let fixed = world.one_runs("fixed").await;
     let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
@@ -218,7 +218,7 @@ async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until
 
     set_away(&world, &api, &node, false);
     // What died was kept, so it counts.
-    world.until("the restart is told", |_| is_told(&api, 1, 1)).await;
+    world.until("the restart is told", |_| is_reported(&api, 1, 1)).await;
     assert_eq!(running(&world, 0), Some(steady));
-    assert!(is_told(&api, 0, 0).is_some());
+    assert!(is_reported(&api, 0, 0).is_some());
 }

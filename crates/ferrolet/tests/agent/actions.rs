@@ -32,7 +32,7 @@ async fn until_containers(world: &World, rows: &[(&str, u32, bool)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_goes_through_its_init_containers_by_itself() {
+async fn pod_runs_its_init_containers_in_order() {
     let world = World::new();
     world.write_spec(
         "staged",
@@ -52,7 +52,7 @@ async fn a_pod_goes_through_its_init_containers_by_itself() {
 
 // behaviour: ACT-55, ACT-56
 #[tokio::test(start_paused = true)]
-async fn a_pod_starts_over_when_a_rule_says_so() {
+async fn pod_restarts_all_containers_by_a_restart_rule() {
     let world = World::new();
     world.write_spec(
         "over",
@@ -100,7 +100,7 @@ async fn makes(policy: &str, forgets: bool) -> usize {
 
 // behaviour: ACT-43
 #[tokio::test(start_paused = true)]
-async fn a_container_of_which_nobody_saw_the_end_runs_again_only_if_it_may() {
+async fn vanished_container_restarts_only_if_its_policy_allows() {
     for forgets in [false, true] {
         assert_eq!(makes("Never", forgets).await, 1);
         assert_eq!(makes("Always", forgets).await, 2);
@@ -109,7 +109,7 @@ async fn a_container_of_which_nobody_saw_the_end_runs_again_only_if_it_may() {
 
 // behaviour: WRK-16
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_gets_no_sandbox_ends_when_its_time_is_up() {
+async fn pod_without_sandbox_fails_at_its_deadline() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)));
     world.write_spec(
@@ -135,7 +135,7 @@ async fn a_pod_that_gets_no_sandbox_ends_when_its_time_is_up() {
 
 // behaviour: ACT-75
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_init_container_fails_for_good_ends() {
+async fn pod_fails_when_its_init_container_fails() {
     let world = World::new();
     world.write_spec(
         "broken",
@@ -164,7 +164,7 @@ async fn directories(world: &World) -> Vec<String> {
 
 // behaviour: ACT-96
 #[tokio::test(start_paused = true)]
-async fn the_directory_of_a_pod_goes_with_it_and_that_of_one_that_went_unseen_too() {
+async fn pod_directories_are_removed_also_for_pods_deleted_while_stopped() {
     let world = World::new();
     world.files.write("/var/lib/kubelet/pods/long-gone/containers/main/0a1b2c3d", "words");
     world.write_manifest("web", "Always", "[sleep, forever]");

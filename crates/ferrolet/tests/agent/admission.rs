@@ -55,7 +55,7 @@ fn sandboxes_of(world: &World, pod: &str) -> usize {
 
 // behaviour: ADM-16
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
+async fn pod_with_too_large_requests_stays_rejected() {
     let world = small_world();
     write(&world, "big", "3", "");
     write(&world, "fits", "2", "");
@@ -65,9 +65,9 @@ async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
     let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]. \
                    Not enough cpu: the pod requests 3, the node has 2, other pods request 0.";
     assert!(message.starts_with("Pod was rejected: ") && message.ends_with(missing), "{message}");
-    let told = world.events.all();
-    let told = told.iter().find(|event| event.reason == reason).expect("an event");
-    assert_eq!(format!("Pod was rejected: {}", told.message), message);
+    let reported = world.events.all();
+    let reported = reported.iter().find(|event| event.reason == reason).expect("an event");
+    assert_eq!(format!("Pod was rejected: {}", reported.message), message);
     let class = status(&agent, "big").and_then(|status| status.qos_class);
     assert_eq!(class.as_deref(), Some("Burstable"));
     // What was refused takes nothing, and does not come back when there is room.
@@ -134,7 +134,7 @@ const REFUSED: [(&str, &str, &str, &str); 7] = [
 
 // behaviour: ADM-16
 #[tokio::test(start_paused = true)]
-async fn whatever_a_pod_is_refused_for_nothing_is_made_for_it() {
+async fn rejected_pod_leaves_no_runtime_or_disk_state() {
     let world = small_world();
     write(&world, "a-web", "100m", "");
     let agent = world.start();
@@ -146,8 +146,8 @@ async fn whatever_a_pod_is_refused_for_nothing_is_made_for_it() {
         let (why, said) = failed(&world, &agent, pod).await;
         assert_eq!((why.as_str(), said), (reason, format!("Pod was rejected: {message}")), "{pod}");
         let is_of = |event: &PodEvent| *event.pod.name == format!("{pod}-node");
-        let told: Vec<PodEvent> = world.events.all().into_iter().filter(is_of).collect();
-        assert!(matches!(&told[..], [one] if one.reason == reason && one.message == message));
+        let reported: Vec<PodEvent> = world.events.all().into_iter().filter(is_of).collect();
+        assert!(matches!(&reported[..], [one] if one.reason == reason && one.message == message));
     }
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(world.pod_cgroups(), [format!("/kubepods/burstable/pod{}", web.pod_uid)]);
@@ -161,7 +161,7 @@ async fn whatever_a_pod_is_refused_for_nothing_is_made_for_it() {
 
 // behaviour: ADM-6, ADM-16, ADM-18
 #[tokio::test(start_paused = true)]
-async fn the_second_pod_with_a_port_of_the_host_is_refused() {
+async fn second_pod_with_the_same_host_port_is_rejected() {
     let world = World::new();
     for name in ["a-first", "b-second"] {
         let ports = "ports: [{containerPort: 80, hostPort: 8080}]";
@@ -180,7 +180,7 @@ async fn the_second_pod_with_a_port_of_the_host_is_refused() {
 
 // behaviour: ADM-4
 #[tokio::test(start_paused = true)]
-async fn a_pod_for_other_nodes_is_refused() {
+async fn pod_for_other_nodes_is_rejected() {
     let world = World::new();
     write(&world, "here", "1", "nodeSelector: {kubernetes.io/hostname: node}");
     write(&world, "there", "1", "nodeSelector: {disk: fast}");
@@ -191,7 +191,7 @@ async fn a_pod_for_other_nodes_is_refused() {
 
 // behaviour: ADM-19, ADM-23, WHY-8
 #[tokio::test(start_paused = true)]
-async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
+async fn critical_pod_starts_after_preempting_a_pod() {
     let world = small_world();
     let lesser = format!(
         "  priority: 0\n  terminationGracePeriodSeconds: 60\n  containers: [{{name: main, \
@@ -204,9 +204,9 @@ async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
     let old = world.one_runs("lesser").await;
     let beside = world.one_runs("beside").await;
     write(&world, "critical", "1", "priorityClassName: system-node-critical");
-    let told = failed(&world, &agent, "lesser").await;
+    let reported = failed(&world, &agent, "lesser").await;
     let message = "Preempted in order to admit critical pod".to_owned();
-    assert_eq!(told, ("Preempting".to_owned(), message.clone()));
+    assert_eq!(reported, ("Preempting".to_owned(), message.clone()));
     let new = world
         .until("the critical pod runs", |world| {
             let both = world.running("critical").len() + world.running("lesser").len();
@@ -220,7 +220,7 @@ async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
     assert_eq!(event.map(|event| event.message), Some(message));
     // It stays so.
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(failed(&world, &agent, "lesser").await, told);
+    assert_eq!(failed(&world, &agent, "lesser").await, reported);
     let status = status(&agent, "lesser").unwrap();
     let conditions = status.conditions.unwrap_or_default();
     let target = conditions.iter().find(|one| one.type_ == "DisruptionTarget").unwrap();
@@ -240,7 +240,7 @@ async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
 
 // behaviour: ADM-19
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_makes_room_before_it_began_never_begins() {
+async fn preempted_pod_that_has_not_started_never_starts() {
     let world = small_world();
     write(&world, "a-lesser", "1500m", "priority: 0");
     write(&world, "b-critical", "1", "priority: 2000001000");
@@ -258,7 +258,7 @@ async fn a_pod_that_makes_room_before_it_began_never_begins() {
 
 // behaviour: ADM-17
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_stays_when_the_next_agent_has_less_to_give() {
+async fn running_pod_stays_when_the_next_agent_has_less_allocatable() {
     let mut world = small_world();
     write(&world, "web", "1500m", "");
     let agent = world.start();
@@ -280,7 +280,7 @@ async fn a_pod_that_runs_stays_when_the_next_agent_has_less_to_give() {
 
 // behaviour: ADM-20
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_over_takes_nothing_and_is_told_as_before_by_the_next_agent() {
+async fn finished_pod_frees_its_resources_and_keeps_its_status_over_a_restart() {
     let world = small_world();
     let job = format!(
         "  restartPolicy: Never\n  containers: [{{name: main, image: \"{IMAGE}\", \
@@ -305,7 +305,7 @@ async fn a_pod_that_is_over_takes_nothing_and_is_told_as_before_by_the_next_agen
 
 // behaviour: ADM-16
 #[tokio::test(start_paused = true)]
-async fn a_new_version_of_a_pod_needs_no_room_beside_the_old_one() {
+async fn updated_pod_is_admitted_without_counting_its_old_version() {
     let world = small_world();
     write(&world, "web", "1500m", "");
     let _agent = world.start();
@@ -328,7 +328,7 @@ async fn preemption(world: &World, ends: Option<Moment>) -> bool {
 
 // behaviour: ADM-19
 #[tokio::test(start_paused = true)]
-async fn whenever_the_agent_dies_the_critical_pod_has_its_place_in_the_end() {
+async fn critical_pod_is_admitted_after_an_agent_crash_at_any_step() {
     let has_its_place = |world: &World, moment: Option<Moment>| {
         let running = (world.running("critical").len(), world.running("a-lesser").len());
         assert_eq!(running, (1, 0), "{moment:?}");

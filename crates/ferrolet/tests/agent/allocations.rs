@@ -59,7 +59,7 @@ fn shares(world: &World, container: &Container) -> i64 {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
+async fn pod_level_allocation_survives_an_agent_restart() {
     let world = small(World::new());
     write(&world, &processors(1), "{}", "[sleep, forever]");
     let agent = world.start();
@@ -78,7 +78,7 @@ async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
 
 // behaviour: RSZ-30
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_killed_before_anything_is_on_record_leaves_one_behind_that_knows() {
+async fn allocation_survives_a_kill_before_the_first_checkpoint() {
     let world = small(World::new());
     let forever = "[sleep, forever]";
     write(&world, &processors(1), "{}", forever);
@@ -113,7 +113,7 @@ async fn an_agent_that_is_killed_before_anything_is_on_record_leaves_one_behind_
 
 // behaviour: RSZ-30
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_which_there_is_nothing_but_a_sandbox_has_what_it_was_given() {
+async fn pod_with_only_a_sandbox_keeps_its_allocation() {
     let world = small(World::new());
     write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::hang()));
@@ -132,7 +132,7 @@ async fn a_pod_of_which_there_is_nothing_but_a_sandbox_has_what_it_was_given() {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn what_a_container_that_does_not_run_was_given_is_known_to_the_next_agent() {
+async fn allocation_of_a_stopped_container_survives_an_agent_restart() {
     let world = small(World::new());
     let processors = |count: u32| format!("{{requests: {{cpu: {count}}}}}");
     let fails = "[exit, \"1\"]";
@@ -186,7 +186,7 @@ async fn reboot(world: &World) {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_for_more_than_it_was_given_is_let_in_again_after_a_reboot() {
+async fn pod_with_a_larger_request_is_admitted_again_after_a_reboot() {
     let (world, api) = World::in_cluster();
     let world = small(world);
     api.make(asking("web", "1"));
@@ -209,7 +209,7 @@ async fn a_pod_that_asks_for_more_than_it_was_given_is_let_in_again_after_a_rebo
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_cannot_read_what_pods_were_given_does_not_start_and_says_so() {
+async fn unreadable_allocation_checkpoint_aborts_start() {
     for file in ["allocated-resources.json", "actuated-resources.json"] {
         let world = World::new();
         write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
@@ -237,7 +237,7 @@ fn write_once(world: &World, cpu: &str, args: &str) {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_only_seemed_to_have_ended_counts_and_is_on_record_when_it_runs() {
+async fn pod_wrongly_seen_as_ended_is_admitted_and_checkpointed() {
     let world = small(World::new());
     write_once(&world, "1", "[exit, \"0\"]");
     let agent = world.start();

@@ -31,7 +31,7 @@ fn busy_world() -> World {
 
 // behaviour: PLEG-46
 #[tokio::test(start_paused = true)]
-async fn an_idle_minute_with_a_thousand_pods_costs_five_calls_at_most_and_a_death_four() {
+async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four() {
     let world = busy_world();
     let _agent = world.start();
     // Looking at a thousand pods again and again would take longer than running them.

@@ -15,7 +15,7 @@ fn name(path: &str) -> CgroupName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_has_its_cgroup_from_its_start_to_its_end() {
+async fn pod_cgroup_exists_from_start_to_end_of_the_pod() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
@@ -29,15 +29,16 @@ async fn a_pod_has_its_cgroup_from_its_start_to_its_end() {
     world.until("none is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
     assert!(world.running("web").is_empty());
     let entries = find(&world.journal, &Query::new(&own), 10).unwrap().entries;
-    let told: Vec<_> = entries.iter().map(|one| (one.kind.as_str(), one.rule.as_str())).collect();
-    assert_eq!(told, [("cgroup", "pod-has-ended")]);
+    let reported: Vec<_> =
+        entries.iter().map(|one| (one.kind.as_str(), one.rule.as_str())).collect();
+    assert_eq!(reported, [("cgroup", "pod-has-ended")]);
     assert_eq!(entries[0].outcome, Became::Removed);
     assert!(entries[0].pod.is_some());
 }
 
 // behaviour: CGR-15
 #[tokio::test(start_paused = true)]
-async fn cgroups_of_pods_that_went_while_no_agent_ran_are_removed_once_all_sources_are_heard() {
+async fn orphaned_pod_cgroups_are_removed_once_all_sources_are_ready() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let left = name("/kubepods/burstable/podgone");
@@ -53,7 +54,7 @@ async fn cgroups_of_pods_that_went_while_no_agent_ran_are_removed_once_all_sourc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_does_not_go_is_tried_again() {
+async fn cgroup_removal_is_retried() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let left = name("/kubepods/podgone");
@@ -74,12 +75,12 @@ async fn a_cgroup_that_does_not_go_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cgroup_of_a_pod_that_nobody_wants_goes_with_it() {
+async fn cgroup_of_an_orphaned_pod_is_removed() {
     let world = World::new();
-    let pod = model::ids::PodName::new("default", "stranger-node");
-    let stranger = wanted::sandbox(&pod, &"stranger".into());
-    world.runtime.run_pod_sandbox(&stranger).await.unwrap();
-    world.cgroups.enter(&name("/kubepods/podstranger"));
+    let pod = model::ids::PodName::new("default", "orphan-node");
+    let orphan = wanted::sandbox(&pod, &"orphan".into());
+    world.runtime.run_pod_sandbox(&orphan).await.unwrap();
+    world.cgroups.enter(&name("/kubepods/podorphan"));
     let _agent = world.start();
     world.until("it is gone", |world| world.pod_cgroups().is_empty().then_some(())).await;
     assert_eq!(world.live_sandboxes(), 0);
@@ -96,7 +97,7 @@ fn write_asking(world: &World, name: &str, cpu: &str) {
 
 // behaviour: CGR-7
 #[tokio::test(start_paused = true)]
-async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
+async fn qos_cgroup_shares_never_drop_below_requests_over_a_restart() {
     let world = World::new();
     for (pod, cpu) in [("a", "250m"), ("b", "500m")] {
         write_asking(&world, pod, cpu);
@@ -122,7 +123,7 @@ async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
 
 // behaviour: CGR-40
 #[tokio::test(start_paused = true)]
-async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_for_it() {
+async fn cgroup_of_a_rejected_pod_is_removed_without_blocking_its_qos_class() {
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     let big = "apiVersion: v1\nkind: Pod\nmetadata: {name: big, uid: uid-of-big}\nspec: {containers: \
@@ -152,7 +153,7 @@ async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_fo
 
 // behaviour: CGR-26
 #[tokio::test(start_paused = true)]
-async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {
+async fn root_cgroup_is_not_written_without_pod_cgroups() {
     let mut world = World::new();
     world.per_pod_cgroups = false;
     world.cgroups.make(&name("/kubepods"));
@@ -164,7 +165,7 @@ async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {
 }
 
 /// What people were told of resizes of a pod.
-fn told_of_resizes(world: &World, pod: &str) -> Vec<String> {
+fn resize_events(world: &World, pod: &str) -> Vec<String> {
     let all =
         world.events.all().into_iter().filter(|event| *event.pod.name == format!("{pod}-node"));
     all.map(|event| event.reason.into_owned()).filter(|why| why.starts_with("Resize")).collect()
@@ -179,7 +180,7 @@ fn resize_conditions(agent: &Agent) -> Vec<String> {
 
 // behaviour: CGR-41
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_is_limited_late_is_no_resize_unless_there_is_one() {
+async fn late_cgroup_limit_is_a_resize_only_when_the_pod_is_resized() {
     let world = World::new();
     let own = |pod: &str| name(&format!("/kubepods/burstable/poduid-of-{pod}"));
     let shares = |pod: &str| world.cgroups.all()[&own(pod)].cpu_shares;
@@ -200,14 +201,14 @@ async fn a_cgroup_that_is_limited_late_is_no_resize_unless_there_is_one() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     let none = Vec::<String>::new();
     for pod in ["plain", "web"] {
-        assert_eq!((shares(pod), told_of_resizes(&world, pod)), (None, none.clone()));
+        assert_eq!((shares(pod), resize_events(&world, pod)), (None, none.clone()));
     }
     assert_eq!(resize_conditions(&agent), none);
     // One of them asks for more meanwhile, and gets it when it can be had.
     asks("web", "500m");
-    let stuck = |world: &World| (told_of_resizes(world, "web").len() == 2).then_some(());
+    let stuck = |world: &World| (resize_events(world, "web").len() == 2).then_some(());
     world.until("that is in the way", stuck).await;
-    assert_eq!(told_of_resizes(&world, "web"), ["ResizeStarted", "ResizeError"]);
+    assert_eq!(resize_events(&world, "web"), ["ResizeStarted", "ResizeError"]);
     assert_eq!(resize_conditions(&agent), ["PodResizeInProgress"]);
     for pod in ["plain", "web"] {
         world.cgroups.set_unlimited(&own(pod), false);
@@ -217,7 +218,7 @@ async fn a_cgroup_that_is_limited_late_is_no_resize_unless_there_is_one() {
     world.until("both are limited", both).await;
     tokio::time::sleep(Duration::from_mins(3)).await;
     let all = ["ResizeStarted", "ResizeError", "ResizeCompleted"];
-    assert_eq!(told_of_resizes(&world, "web"), all);
-    assert_eq!((told_of_resizes(&world, "plain"), resize_conditions(&agent)), (none.clone(), none));
+    assert_eq!(resize_events(&world, "web"), all);
+    assert_eq!((resize_events(&world, "plain"), resize_conditions(&agent)), (none.clone(), none));
     assert_eq!((world.one_runs("plain").await, world.one_runs("web").await), (plain, web));
 }

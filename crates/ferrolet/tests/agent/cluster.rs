@@ -57,15 +57,15 @@ pub(crate) async fn gone(world: &World, api: &MemoryPods, name: &str) {
 
 // behaviour: API-6, STW-11, STW-12, STW-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_the_api_runs_is_told_of_and_goes_when_it_is_deleted() {
+async fn api_pod_runs_is_reported_and_is_removed_on_deletion() {
     let (world, api) = World::in_cluster();
     let uid = api.make(sleeper("web"));
     let _agent = world.start();
-    let told = ready(&world, &api, "web").await;
+    let reported = ready(&world, &api, "web").await;
     let container = running(&world, "web").expect("it runs");
     assert_eq!(container.pod_uid, uid);
-    assert_eq!(told.observed_generation, Some(1));
-    assert_eq!(told.host_ip.as_deref(), Some("192.0.2.1"));
+    assert_eq!(reported.observed_generation, Some(1));
+    assert_eq!(reported.host_ip.as_deref(), Some("192.0.2.1"));
     api.delete(&named("web"), Duration::from_secs(7));
     gone(&world, &api, "web").await;
     assert_eq!(running(&world, "web"), None);
@@ -77,7 +77,7 @@ async fn a_pod_of_the_api_runs_is_told_of_and_goes_when_it_is_deleted() {
 
 // behaviour: API-8
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_object_is_gone_ends_and_its_successor_of_the_same_name_runs() {
+async fn pod_whose_object_is_gone_ends_before_its_successor_runs() {
     let (world, api) = World::in_cluster();
     let former = api.make(sleeper("web"));
     let _agent = world.start();
@@ -95,7 +95,7 @@ async fn a_pod_whose_object_is_gone_ends_and_its_successor_of_the_same_name_runs
 
 // behaviour: API-9, STW-19
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
+async fn agent_restart_changes_no_container_and_no_status() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     let job = bound("job").restart_policy("Never").container("main", IMAGE, ["exit", "3"]);
@@ -124,7 +124,7 @@ async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
 
 // behaviour: API-1, API-7
 #[tokio::test(start_paused = true)]
-async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
+async fn api_pods_are_not_ended_before_the_first_list() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     let agent = world.start();
@@ -144,7 +144,7 @@ async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
 
 // behaviour: API-38
 #[tokio::test(start_paused = true)]
-async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
+async fn containers_of_a_pod_that_cannot_be_decoded_keep_running() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     api.make(sleeper("other"));
@@ -179,7 +179,7 @@ async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
 
 // behaviour: API-38
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_never_understood_ends_when_it_is_gone() {
+async fn pod_that_was_never_decoded_ends_when_its_object_is_gone() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     let agent = world.start();
@@ -195,7 +195,7 @@ async fn a_pod_that_was_never_understood_ends_when_it_is_gone() {
 
 // behaviour: API-7, STW-35
 #[tokio::test(start_paused = true)]
-async fn without_the_api_server_pods_run_and_restart_and_afterwards_it_hears_of_it() {
+async fn pods_restart_without_the_api_server_and_are_reported_later() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     let _agent = world.start();
@@ -210,17 +210,17 @@ async fn without_the_api_server_pods_run_and_restart_and_afterwards_it_hears_of_
         .await;
     api.away(false);
     let count = |status: PodStatus| Some(status.container_statuses?.first()?.restart_count);
-    let told = |_: &World| {
+    let reported = |_: &World| {
         let status = status(&api, "web").filter(is_ready)?;
         count(status).filter(|count| *count == 1)
     };
-    world.until("the restart is told", told).await;
+    world.until("the restart is told", reported).await;
     assert_eq!(running(&world, "web").map(|one| one.id), Some(second.id));
 }
 
 // behaviour: API-20, API-21, API-26
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_has_a_mirror_with_its_status_as_long_as_it_is_there() {
+async fn static_pod_has_a_mirror_with_its_status() {
     let (world, api) = World::in_cluster();
     world.write_manifest("fixed", "Always", "[sleep, forever]");
     let _agent = world.start();
@@ -245,7 +245,7 @@ async fn a_static_pod_has_a_mirror_with_its_status_as_long_as_it_is_there() {
 
 // behaviour: API-28
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
+async fn static_pod_rejected_from_the_start_has_no_mirror() {
     let (mut world, api) = World::in_cluster();
     world.allocatable = vec![("pods", "0")];
     world.write_manifest("fixed", "Always", "[sleep, forever]");
@@ -261,7 +261,7 @@ async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
 
 // behaviour: SRC-42, API-27
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_the_api_with_the_name_of_a_static_one_runs_and_goes() {
+async fn api_pod_with_the_name_of_a_static_pod_runs_and_is_deleted() {
     let (world, api) = World::in_cluster();
     let uid = api.make(sleeper("fixed-node"));
     world.write_manifest("fixed", "Always", "[sleep, forever]");
@@ -320,7 +320,7 @@ async fn pod_with_unsupported_volume_waits_and_can_be_deleted() {
 
 // behaviour: API-11
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
+async fn rejected_pod_stays_failed_and_can_be_deleted() {
     let (mut world, api) = World::in_cluster();
     world.allocatable = vec![("pods", "1")];
     api.make(sleeper("first"));
@@ -330,8 +330,8 @@ async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
     let failed = |_: &World| {
         status(&api, "second").filter(|status| status.phase.as_deref() == Some("Failed"))
     };
-    let told = world.until("it is refused", failed).await;
-    assert_eq!(told.reason.as_deref(), Some("OutOfpods"));
+    let reported = world.until("it is refused", failed).await;
+    assert_eq!(reported.reason.as_deref(), Some("OutOfpods"));
     api.delete(&named("first"), Duration::from_secs(1));
     gone(&world, &api, "first").await;
     api.update(&named("second"), |pod| {
@@ -346,7 +346,7 @@ async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
 
 // behaviour: ADM-25
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce() {
+async fn running_pod_is_not_ended_for_an_unenforceable_profile() {
     let (world, api) = World::in_cluster();
     api.make(sleeper("web"));
     let _agent = world.start();
@@ -383,7 +383,7 @@ async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce
 
 // behaviour: ADM-26
 #[tokio::test(start_paused = true)]
-async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_them() {
+async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -429,7 +429,7 @@ async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> 
 
 // behaviour: ADM-21
 #[tokio::test(start_paused = true)]
-async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() {
+async fn changed_node_labels_and_taints_apply_to_later_pods() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -458,7 +458,7 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
 
 // behaviour: API-15
 #[tokio::test(start_paused = true)]
-async fn when_the_node_is_made_again_all_pods_are_asked_for() {
+async fn pods_are_listed_again_when_the_node_object_is_recreated() {
     let (mut world, api) = World::in_cluster();
     let node = MemoryNodeApi::default();
     world.own_node = Some(node.clone());
@@ -479,7 +479,7 @@ async fn when_the_node_is_made_again_all_pods_are_asked_for() {
 
 // behaviour: STW-37, STW-38, WRK-28, WRK-29, WRK-30
 #[tokio::test(start_paused = true)]
-async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
+async fn pod_start_duration_is_observed_once() {
     let (world, api) = World::in_cluster();
     let _agent = world.start();
     tokio::time::sleep(Duration::from_secs(1)).await;

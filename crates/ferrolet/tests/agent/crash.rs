@@ -100,7 +100,7 @@ pub(crate) async fn dies_in(
 
 // behaviour: WRK-23, GC-79, CGR-13
 #[tokio::test(start_paused = true)]
-async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
+async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
     let world = World::new();
     story(&world, None).await;
     let expected = end_state(&world);

@@ -55,7 +55,7 @@ fn instances(world: &World, pod: &str) -> usize {
 
 // behaviour: GC-105
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_a_plan_hears_within_seconds_that_the_runtime_hangs() {
+async fn gc_plan_fails_within_seconds_when_the_runtime_hangs() {
     let world = World::new();
     let agent = world.start();
     let calm = agent.collector().plan().await;
@@ -72,7 +72,7 @@ async fn whoever_asks_for_a_plan_hears_within_seconds_that_the_runtime_hangs() {
 
 // behaviour: GC-4, GC-76
 #[tokio::test(start_paused = true)]
-async fn of_a_pod_whose_manifest_is_gone_nothing_is_left_within_seconds() {
+async fn pod_without_manifest_is_removed_within_seconds() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("other", "Always", "[sleep, forever]");
@@ -92,7 +92,7 @@ async fn of_a_pod_whose_manifest_is_gone_nothing_is_left_within_seconds() {
 
 // behaviour: GC-3
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_finished_keeps_its_last_container_and_its_logs_while_it_exists() {
+async fn finished_pod_keeps_its_last_container_and_logs() {
     let world = World::new();
     world.write_manifest("job", "OnFailure", "[exit, \"0\"]");
     let agent = world.start();
@@ -122,7 +122,7 @@ async fn a_pod_that_has_finished_keeps_its_last_container_and_its_logs_while_it_
 
 // behaviour: GC-5, GC-24, GC-48
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_of_what_a_source_that_was_not_heard_may_give() {
+async fn gc_waits_until_all_sources_are_ready() {
     let mut world = World::new();
     world.url = Some("http://manifests.test/");
     leftovers(&world, "late", 4).await;
@@ -145,7 +145,7 @@ async fn nothing_goes_of_what_a_source_that_was_not_heard_may_give() {
 
 // behaviour: GC-14
 #[tokio::test(start_paused = true)]
-async fn of_a_container_that_restarts_as_many_are_kept_as_the_cap_says() {
+async fn restarting_container_keeps_dead_instances_up_to_the_cap() {
     let mut world = World::new();
     world.container_gc = ContainerPolicy { per_container: Some(2), ..ContainerPolicy::default() };
     world.write_manifest("web", "Always", "[sleep, forever]");
@@ -169,7 +169,7 @@ async fn of_a_container_that_restarts_as_many_are_kept_as_the_cap_says() {
 
 // behaviour: GC-108, GC-109
 #[tokio::test(start_paused = true)]
-async fn what_finished_pods_have_beyond_a_cap_goes_within_seconds_and_they_stay_finished() {
+async fn containers_of_finished_pods_beyond_the_cap_are_removed_within_seconds() {
     let of_node = ContainerPolicy { in_all: Some(1), ..ContainerPolicy::default() };
     let of_each = ContainerPolicy { per_container: Some(0), ..ContainerPolicy::default() };
     for (policy, stay) in [(of_node, 1), (of_each, 0)] {
@@ -192,7 +192,7 @@ async fn what_finished_pods_have_beyond_a_cap_goes_within_seconds_and_they_stay_
 
 // behaviour: GC-81
 #[tokio::test(start_paused = true)]
-async fn the_plan_of_a_running_agent_is_what_its_next_pass_does() {
+async fn gc_plan_matches_the_next_pass() {
     let mut world = World::new();
     // Nothing goes until a day has passed.
     world.container_gc =
@@ -223,7 +223,7 @@ async fn the_plan_of_a_running_agent_is_what_its_next_pass_does() {
 
 // behaviour: GC-77, GC-80
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_list_is_told() {
+async fn failed_removal_blocks_no_other_and_failed_list_is_reported() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
@@ -249,8 +249,7 @@ async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_lis
 
 // behaviour: GC-83, PLEG-53
 #[tokio::test(start_paused = true)]
-async fn a_node_that_has_more_than_its_runtime_can_send_from_the_start_is_cleaned_up_all_the_same()
-{
+async fn gc_works_when_the_runtime_list_exceeds_the_message_limit() {
     let world = World::new();
     for pod in 0..6 {
         leftovers(&world, &format!("old-{pod}"), 8).await;
@@ -270,7 +269,7 @@ async fn a_node_that_has_more_than_its_runtime_can_send_from_the_start_is_cleane
 
 // behaviour: GC-75
 #[tokio::test(start_paused = true)]
-async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start() {
+async fn pods_removed_while_stopped_are_collected_within_seconds_of_start() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     leftovers(&world, "old", 3).await;
@@ -283,7 +282,7 @@ async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_was_asked_for_is_made_to_its_end_though_nobody_listens_any_more() {
+async fn requested_gc_pass_completes_without_a_reader() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
@@ -298,7 +297,7 @@ async fn a_pass_that_was_asked_for_is_made_to_its_end_though_nobody_listens_any_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_pass_came_to_is_told_in_full_to_a_reader_who_is_too_slow_for_its_lines() {
+async fn slow_reader_of_a_gc_pass_gets_the_complete_summary() {
     const EACH: u64 = 1300;
     let mut world = World::new();
     world.images.policy = Policy {
@@ -322,16 +321,16 @@ async fn what_a_pass_came_to_is_told_in_full_to_a_reader_who_is_too_slow_for_its
     world.runtime.inject(Rule::on(Method::RemovePodSandbox, Fault::error(Code::Internal)));
     let mut lines = agent.collector().run().await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let (mut told, mut done) = (0, None);
+    let (mut reported, mut done) = (0, None);
     while let Some(line) = lines.next().await {
         match line {
             GcLine::Done(last) => done = Some(last),
-            _ => told += 1,
+            _ => reported += 1,
         }
     }
     let done = done.expect("the end is told");
-    assert!(told < EACH, "{told}");
-    assert_eq!(done.left_out, 2 * EACH + 1 - told);
+    assert!(reported < EACH, "{reported}");
+    assert_eq!(done.left_out, 2 * EACH + 1 - reported);
     let removed = [("image".to_owned(), EACH), ("log".to_owned(), EACH)].into();
     assert_eq!((done.removed, done.failed), (removed, [("sandbox".to_owned(), 1)].into()));
     assert_eq!(done.problems, [""; 0]);
@@ -339,7 +338,7 @@ async fn what_a_pass_came_to_is_told_in_full_to_a_reader_who_is_too_slow_for_its
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_has_ended() {
+async fn container_without_a_pod_is_removed_only_after_it_ended() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
@@ -348,13 +347,13 @@ async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_h
     let mut bare =
         wanted::container(&config, "bare", "ferrolet.test/workload:1", &["sleep", "forever"]);
     bare.labels.clear();
-    let mut nobodys = Vec::new();
+    let mut podless = Vec::new();
     for attempt in 0..2 {
         bare.attempt = attempt;
         let made = world.runtime.create_container(&web.sandbox_id, &bare, &config).await;
         let id = made.expect("a container");
         world.runtime.start_container(&id).await.expect("it starts");
-        nobodys.push(id);
+        podless.push(id);
     }
     tokio::time::sleep(Duration::from_mins(20)).await;
     agent.stop().await;
@@ -362,14 +361,14 @@ async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_h
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!(world.runtime.count(Method::StopContainer), 0, "{:?}", world.runtime.calls());
     assert_eq!(world.runtime.containers().len(), 3);
-    world.runtime.kill_container(&nobodys[0], 1);
+    world.runtime.kill_container(&podless[0], 1);
     world
         .until("the dead one goes", |world| (world.runtime.containers().len() == 2).then_some(()))
         .await;
     let left: Vec<_> = world.runtime.containers().into_iter().map(|one| one.id).collect();
-    assert!(left.contains(&nobodys[1]) && left.contains(&web.id), "{left:?}");
+    assert!(left.contains(&podless[1]) && left.contains(&web.id), "{left:?}");
     assert_eq!(world.one_runs("web").await.id, web.id);
-    let found = find(&world.journal, &Query::new(nobodys[0].as_str()), 10).expect("memory");
+    let found = find(&world.journal, &Query::new(podless[0].as_str()), 10).expect("memory");
     let entries: Vec<_> = found.entries.iter().filter(|one| one.kind == "container").collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert_eq!((entries[0].rule.as_str(), &entries[0].pod_uid), ("pod-is-gone", &None));
@@ -377,7 +376,7 @@ async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_h
 
 // behaviour: GC-7, GC-76
 #[tokio::test(start_paused = true)]
-async fn of_a_pod_that_the_api_says_was_evicted_nothing_is_left_within_seconds() {
+async fn evicted_pod_is_removed_within_seconds() {
     let (world, api) = World::in_cluster();
     let reasons = [("evicted", "Evicted"), ("failed", "NodeLost")];
     for (name, _) in reasons {
@@ -414,7 +413,7 @@ async fn of_a_pod_that_the_api_says_was_evicted_nothing_is_left_within_seconds()
 
 // behaviour: GC-77, IMG-18, IMG-19, IMG-31, IMG-54, EVT-10
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_with_collecting_is_told_to_the_cluster_as_events_of_the_node() {
+async fn gc_failures_are_node_events() {
     let (world, _api) = World::in_cluster();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();

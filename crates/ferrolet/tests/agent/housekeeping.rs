@@ -13,7 +13,7 @@ const SLOW: &str = "[trap, TERM, --exit, \"0\", --delay, 800ms]";
 
 // behaviour: WRK-18
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_changed_while_the_agent_was_away_starts_after_its_earlier_self_has_ended() {
+async fn pod_replaced_while_stopped_starts_after_the_old_one_ended() {
     let world = World::new();
     world.write_manifest("web", "Always", SLOW);
     let agent = world.start();
@@ -35,7 +35,7 @@ async fn a_pod_that_changed_while_the_agent_was_away_starts_after_its_earlier_se
 
 // behaviour: WRK-18
 #[tokio::test(start_paused = true)]
-async fn the_earlier_self_of_a_pod_ends_first_even_if_its_status_cannot_be_read_for_a_while() {
+async fn replaced_pod_ends_first_also_when_its_status_is_unreadable_at_first() {
     let world = World::new();
     world.write_manifest("web", "Always", SLOW);
     let agent = world.start();
@@ -51,14 +51,14 @@ async fn the_earlier_self_of_a_pod_ends_first_even_if_its_status_cannot_be_read_
 
 // behaviour: WRK-7, WRK-20
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_appears_in_the_runtime_and_that_nobody_wants_is_ended() {
+async fn orphaned_runtime_pod_is_terminated() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
     world.one_runs("web").await;
-    let stranger =
-        wanted::sandbox(&model::ids::PodName::new("default", "stranger-node"), &"stranger".into());
-    world.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    let orphan =
+        wanted::sandbox(&model::ids::PodName::new("default", "orphan-node"), &"orphan".into());
+    world.runtime.run_pod_sandbox(&orphan).await.unwrap();
     assert_eq!(world.live_sandboxes(), 2);
     world.until("only ours is left", |world| (world.live_sandboxes() == 1).then_some(())).await;
     world.one_runs("web").await;
@@ -66,7 +66,7 @@ async fn a_pod_that_appears_in_the_runtime_and_that_nobody_wants_is_ended() {
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn what_appears_of_a_pod_that_has_finished_is_ended_and_changes_nothing_that_is_told() {
+async fn new_container_of_a_finished_pod_is_killed_and_its_status_is_unchanged() {
     let world = World::new();
     world.write_manifest("job", "Never", "[exit, \"3\"]");
     let agent = world.start();
@@ -77,8 +77,8 @@ async fn what_appears_of_a_pod_that_has_finished_is_ended_and_changes_nothing_th
     };
     world.until("it ended", ended).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let told = || agent.pods().pods().remove(0).status.unwrap();
-    let before = told();
+    let reported = || agent.pods().pods().remove(0).status.unwrap();
+    let before = reported();
     assert_eq!(before.phase.as_deref(), Some("Failed"));
     // A call that was given up and took effect late.
     let sandbox = world.runtime.sandboxes().remove(0);
@@ -88,13 +88,13 @@ async fn what_appears_of_a_pod_that_has_finished_is_ended_and_changes_nothing_th
     assert_eq!(world.live_sandboxes(), 1);
     world.until("it ended again", ended).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(told(), before);
+    assert_eq!(reported(), before);
     assert_eq!(world.runtime.containers().len(), 1, "nothing was started");
 }
 
 // behaviour: WRK-21
 #[tokio::test(start_paused = true)]
-async fn while_the_runtime_says_that_it_is_not_ready_pods_are_left_as_they_are() {
+async fn pods_are_left_alone_while_the_runtime_is_not_ready() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
@@ -115,7 +115,7 @@ async fn while_the_runtime_says_that_it_is_not_ready_pods_are_left_as_they_are()
 
 // behaviour: WRK-19
 #[tokio::test(start_paused = true)]
-async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_it_can() {
+async fn unreadable_pod_status_is_reported_until_it_can_be_read() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("other", "Always", "[sleep, forever]");
@@ -135,16 +135,16 @@ async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_i
                     {containers: [{name: main, image: \"ferrolet.test/workload:1\", \
                     args: [sleep, forever]}]}\n";
     world.files.write("/manifests/web.yaml", manifest);
-    let told = world.until("it is told", |world| failed(world).pop()).await;
-    assert_eq!(*told.pod.name, *"web-node");
+    let reported = world.until("it is told", |world| failed(world).pop()).await;
+    assert_eq!(*reported.pod.name, *"web-node");
     let message = "error determining status: rpc error: code = Unavailable desc = \
                    a test asked for this";
-    assert_eq!(told.message, message);
+    assert_eq!(reported.message, message);
     tokio::time::sleep(Duration::from_mins(1)).await;
     // As often as it is tried: every 10 to 15 s.
     let count = failed(&world).len();
     assert!((4..=9).contains(&count), "{count}");
-    assert!(failed(&world).iter().all(|event| *event == told), "one event, told again");
+    assert!(failed(&world).iter().all(|event| *event == reported), "one event, told again");
     world.runtime.clear_faults();
     world.one_runs("web").await;
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -155,7 +155,7 @@ async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_i
 
 // behaviour: WRK-33, WRK-34
 #[tokio::test(start_paused = true)]
-async fn containers_are_counted_when_a_pod_begins_and_when_they_end() {
+async fn containers_are_counted_at_pod_start_and_at_their_end() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();

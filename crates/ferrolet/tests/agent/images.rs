@@ -28,7 +28,7 @@ fn left(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
+async fn unused_image_is_removed_when_old_enough_and_the_disk_is_full() {
     let world = full_world();
     let agent = world.start();
     world.one_runs("web").await;
@@ -46,19 +46,19 @@ async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
     assert_eq!(world.running("web").len(), 1);
-    let told = world.metrics();
+    let reported = world.metrics();
     for line in [
         "kubelet_image_garbage_collected_total{reason=\"space\"} 1",
         "ferrolet_removals_total{kind=\"image\",outcome=\"removed\",\
          rule=\"disk-over-high-threshold\"} 1",
     ] {
-        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+        assert!(reported.lines().any(|reported| reported == line), "{line}: {reported}");
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
+async fn images_of_static_pods_are_kept_when_configured() {
     let mut world = full_world();
     world.images.keep_static_and_critical = true;
     // Nothing of this pod is ever made: its image is named, and not used.
@@ -71,7 +71,7 @@ async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
 
 // behaviour: IMG-52, IMG-68
 #[tokio::test(start_paused = true)]
-async fn images_of_critical_pods_stay_also_while_the_api_server_was_not_heard_yet() {
+async fn images_of_critical_pods_are_kept_before_the_first_api_list() {
     let (mut world, api) = World::in_cluster();
     world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
     world.images.keep_static_and_critical = true;
@@ -101,7 +101,7 @@ async fn images_of_critical_pods_stay_also_while_the_api_server_was_not_heard_ye
 
 // behaviour: IMG-63
 #[tokio::test(start_paused = true)]
-async fn an_image_is_used_by_a_pod_that_comes_and_goes_between_two_looks() {
+async fn image_use_is_noted_for_a_pod_between_two_image_lists() {
     let mut world = World::new();
     let maximum_age = Duration::from_mins(6);
     world.images.policy = Policy { maximum_age, ..Policy::default() };
@@ -125,7 +125,7 @@ async fn an_image_is_used_by_a_pod_that_comes_and_goes_between_two_looks() {
 
 // behaviour: IMG-46
 #[tokio::test(start_paused = true)]
-async fn a_pass_tells_of_an_image_that_was_to_go_and_is_wanted_again() {
+async fn image_used_again_during_a_pass_is_reported_as_kept() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.runtime.add_image(&RemoteImage::new("ferrolet.test/old:1"));
@@ -145,17 +145,17 @@ async fn a_pass_tells_of_an_image_that_was_to_go_and_is_wanted_again() {
         world.write_spec("other", &format!("  containers:\n  - {container}\n"));
     };
     let (lines, ()) = tokio::join!(lines, meanwhile);
-    let (mut told, mut last) = (Vec::new(), GcDone::default());
+    let (mut reported, mut last) = (Vec::new(), GcDone::default());
     for line in lines {
         match line {
-            GcLine::Removed { item } => told.push(format!("removed {}", item.name)),
-            GcLine::Kept { item } => told.push(format!("kept {} {}", item.name, item.rule)),
+            GcLine::Removed { item } => reported.push(format!("removed {}", item.name)),
+            GcLine::Kept { item } => reported.push(format!("kept {} {}", item.name, item.rule)),
             GcLine::Failed { item, error } => panic!("{item:?}: {error}"),
             GcLine::Done(done) => last = done,
         }
     }
     let expected = ["removed ferrolet.test/old:1", "kept ferrolet.test/wanted:1 being-pulled"];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(last.kept, [("image".to_owned(), 1)].into(), "{last:?}");
     assert_eq!((last.removed.get("image"), last.left_out), (Some(&1), 0));
     agent.stop().await;

@@ -67,15 +67,15 @@ impl Bench {
 
     /// Waits until exactly these pods are told, as name and image.
     async fn tells(&mut self, expected: &[&str]) {
-        let told = self.pods.wait_for(|told| {
-            let Some(told) = told else { return false };
-            let told = told.iter().map(|pod| {
+        let reported = self.pods.wait_for(|reported| {
+            let Some(reported) = reported else { return false };
+            let reported = reported.iter().map(|pod| {
                 let image = podspec::view::containers(pod)[0].image.clone().unwrap();
                 format!("{} {image}", podspec::view::pod_name(pod).name)
             });
-            told.collect::<Vec<_>>() == expected
+            reported.collect::<Vec<_>>() == expected
         });
-        timeout(SOON, told).await.unwrap_or_else(|_| panic!("{expected:?}")).unwrap();
+        timeout(SOON, reported).await.unwrap_or_else(|_| panic!("{expected:?}")).unwrap();
     }
 }
 
@@ -97,7 +97,7 @@ fn place() -> tempfile::TempDir {
 
 // behaviour: SRC-27, SRC-28
 #[tokio::test]
-async fn changes_of_manifests_are_heard_of() {
+async fn manifest_changes_are_noticed_by_watch() {
     let mut bench = Bench::start(place());
     bench.tells(&["a-node x:1"]).await;
     write(bench.manifest("b.yaml"), "b", "x:1");
@@ -120,7 +120,7 @@ async fn changes_of_manifests_are_heard_of() {
 
 // behaviour: SRC-29
 #[tokio::test]
-async fn a_directory_of_manifests_may_go_come_back_and_be_another() {
+async fn manifest_directory_may_be_removed_and_replaced() {
     let mut bench = Bench::start(place());
     bench.tells(&["a-node x:1"]).await;
     let manifests = bench.place.path().join("manifests");
@@ -141,7 +141,7 @@ async fn a_directory_of_manifests_may_go_come_back_and_be_another() {
 
 // behaviour: SRC-30, SRC-31
 #[tokio::test]
-async fn the_last_good_version_of_a_manifest_is_there_after_a_restart() {
+async fn last_valid_manifest_is_used_after_a_restart() {
     let mut bench = Bench::start(place());
     bench.tells(&["a-node x:1"]).await;
     fs::write(bench.manifest("a.yaml"), "kind: Pod\nspec: [").unwrap();
@@ -155,7 +155,7 @@ async fn the_last_good_version_of_a_manifest_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_would_hang_is_not_opened() {
+async fn fifo_in_the_manifest_directory_is_not_opened() {
     let place = place();
     // Opening it would wait for somebody who writes.
     let pipe = place.path().join("manifests/pipe");

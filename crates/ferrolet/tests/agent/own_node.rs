@@ -48,18 +48,18 @@ async fn registered(world: &World) {
 }
 
 /// Waits until the node tells of an image, or no longer does.
-async fn image_told(world: &World, name: &str, is_there: bool) {
-    let told = |world: &World| {
+async fn wait_for_image(world: &World, name: &str, is_there: bool) {
+    let reported = |world: &World| {
         let images = node(world)?.status?.images.unwrap_or_default();
         let mut names = images.iter().flat_map(|image| image.names.iter().flatten());
         (names.any(|one| one == name) == is_there).then_some(())
     };
-    world.until(&format!("the node tells of {name}: {is_there}"), told).await;
+    world.until(&format!("the node tells of {name}: {is_there}"), reported).await;
 }
 
 // behaviour: NODE-9
 #[tokio::test(start_paused = true)]
-async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_at_all_of_them() {
+async fn node_images_are_updated_after_pulls_and_removals() {
     let (mut world, api) = world();
     world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
     world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
@@ -67,23 +67,23 @@ async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_a
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
     registered(&world).await;
-    image_told(&world, "ferrolet.test/unused:1", true).await;
+    wait_for_image(&world, "ferrolet.test/unused:1", true).await;
     sleep(Duration::from_secs(241)).await;
     // The last look at all images was a second ago, the next is in half a minute.
     let begin = Instant::now();
     api.make(bound("other").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
-    image_told(&world, "ferrolet.test/new:1", true).await;
+    wait_for_image(&world, "ferrolet.test/new:1", true).await;
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
     world.disk.set_capacity(3_000_000);
     let begin = Instant::now();
     agent.image_gc().run_now().await;
-    image_told(&world, "ferrolet.test/unused:1", false).await;
+    wait_for_image(&world, "ferrolet.test/unused:1", false).await;
     assert!(begin.elapsed().as_secs() < 15, "{:?}", begin.elapsed());
 }
 
 // behaviour: NODE-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
+async fn pod_waits_for_the_network_unless_it_uses_the_host_network() {
     let (world, api) = world();
     world.runtime.set_network_ready(false);
     world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
@@ -111,7 +111,7 @@ async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
 
 // behaviour: NODE-25, WRK-21
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_ready_acts_on_no_pod_and_one_question_in_five_seconds_is_enough() {
+async fn not_ready_node_syncs_no_pod_and_checks_the_runtime_every_five_seconds() {
     let (world, api) = world();
     api.make(bound("web").container("main", IMAGE, ["sleep", "forever"]).build());
     let _agent = world.start();
@@ -153,7 +153,7 @@ fn labelled(world: &World) {
 
 // behaviour: API-31
 #[tokio::test(start_paused = true)]
-async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_wait_for_it() {
+async fn api_pods_wait_for_the_node_object_and_static_pods_do_not() {
     let (world, api) = world();
     let nodes = world.own_node.as_ref().unwrap();
     labelled(&world);
@@ -176,7 +176,7 @@ async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_w
 }
 
 /// What the API server has of a pod's address and its node's.
-fn told_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
+fn reported_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
     let status = api.pod(&PodName::new("default", name))?.status.clone()?;
     Some((status.host_ip?, status.pod_ip?))
 }
@@ -184,8 +184,9 @@ fn told_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
 /// Waits until a pod with the host's network tells this address.
 async fn tells(world: &World, api: &MemoryPods, address: &str) {
     let address = address.to_owned();
-    let told = |_: &World| told_addresses(api, "hosts").filter(|told| told.0 == address);
-    let (_, own) = world.until(&format!("it is told to be at {address}"), told).await;
+    let reported =
+        |_: &World| reported_addresses(api, "hosts").filter(|reported| reported.0 == address);
+    let (_, own) = world.until(&format!("it is told to be at {address}"), reported).await;
     assert_eq!(own, address);
 }
 
@@ -205,7 +206,7 @@ fn machine_at(address: &str) -> FoundAddresses {
 
 // behaviour: NODE-39
 #[tokio::test(start_paused = true)]
-async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
+async fn host_ips_of_pods_follow_the_node_object() {
     let (world, api) = world();
     world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
     // Not the one that the agent started with.
@@ -230,17 +231,17 @@ async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
 
 // behaviour: NODE-35
 #[tokio::test(start_paused = true)]
-async fn the_runtime_hears_of_the_addresses_of_pods() {
+async fn pod_cidr_is_sent_to_the_runtime() {
     let (world, _api) = world();
     let _agent = world.start();
     registered(&world).await;
     world.own_node.as_ref().unwrap().update_node("node", |node| {
         node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.1.0.0/24".to_owned()]);
     });
-    let told = |world: &World| {
+    let reported = |world: &World| {
         let calls = world.runtime.calls().into_iter();
         calls.rev().find(|call| call.method == Method::UpdateRuntimeConfig)
     };
-    let told = world.until("the runtime is told", told).await;
-    assert_eq!(told.object, "10.1.0.0/24");
+    let reported = world.until("the runtime is told", reported).await;
+    assert_eq!(reported.object, "10.1.0.0/24");
 }

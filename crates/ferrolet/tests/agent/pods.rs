@@ -12,7 +12,7 @@ use crate::incidents::incidents;
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
-async fn a_killed_container_is_replaced_and_the_pod_keeps_its_sandbox() {
+async fn killed_container_is_restarted_in_the_same_sandbox() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
@@ -27,7 +27,7 @@ async fn a_killed_container_is_replaced_and_the_pod_keeps_its_sandbox() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_starts_again_touches_nothing() {
+async fn agent_restart_changes_nothing_in_the_runtime() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"3\"]");
@@ -87,7 +87,7 @@ async fn status_survives_a_restart_of_the_agent_without_an_api_server() {
 
 // behaviour: WRK-7
 #[tokio::test(start_paused = true)]
-async fn a_pod_ends_with_its_manifest_whether_the_agent_saw_it_go_or_not() {
+async fn pod_ends_when_its_manifest_is_removed_also_while_stopped() {
     let world = World::new();
     world.write_manifest("seen", "Always", "[sleep, forever]");
     world.write_manifest("unseen", "Always", "[sleep, forever]");
@@ -105,7 +105,7 @@ async fn a_pod_ends_with_its_manifest_whether_the_agent_saw_it_go_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_pod_starts_after_the_old_one_has_ended() {
+async fn changed_pod_starts_after_the_old_one_ended() {
     let world = World::new();
     world.write_manifest("web", "Always", "[trap, TERM, --exit, \"0\", --delay, 20s]");
     let _agent = world.start();
@@ -128,7 +128,7 @@ async fn a_changed_pod_starts_after_the_old_one_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_keeps_failing_is_tried_less_and_less_often() {
+async fn failing_container_restarts_with_back_off() {
     let world = World::new();
     world.write_manifest("web", "Always", "[exit, \"1\"]");
     let _agent = world.start();
@@ -151,7 +151,7 @@ async fn a_container_that_keeps_failing_is_tried_less_and_less_often() {
 
 // behaviour: WRK-16, WHY-8
 #[tokio::test(start_paused = true)]
-async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
+async fn active_deadline_ends_a_pod_also_over_an_agent_restart() {
     let world = World::new();
     let deadline = "Always\n  activeDeadlineSeconds: 300";
     world.write_manifest("seen", deadline, "[sleep, forever]");
@@ -166,16 +166,16 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     assert_eq!(world.running("seen").len(), 1);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.running("seen").is_empty());
-    let told = world.events.all().into_iter().find(|event| event.reason == "DeadlineExceeded");
-    assert_eq!(told.map(|event| event.kind), Some(EventType::Normal));
-    let is_told = |agent: &Agent| {
+    let reported = world.events.all().into_iter().find(|event| event.reason == "DeadlineExceeded");
+    assert_eq!(reported.map(|event| event.kind), Some(EventType::Normal));
+    let check_failed = |agent: &Agent| {
         for known in agent.pods().pods() {
             let status = known.status.unwrap();
-            let told = (status.phase.as_deref(), status.reason.as_deref());
-            assert_eq!(told, (Some("Failed"), Some("DeadlineExceeded")));
+            let reported = (status.phase.as_deref(), status.reason.as_deref());
+            assert_eq!(reported, (Some("Failed"), Some("DeadlineExceeded")));
         }
     };
-    is_told(&agent);
+    check_failed(&agent);
     assert_eq!(incidents(&world, "seen"), ["kill deadline-exceeded: gracePeriod 30s"]);
     agent.stop().await;
     let before = world.runtime.containers().len();
@@ -189,11 +189,11 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     assert_eq!(world.runtime.containers().len(), before, "an ended pod was started again");
     // Also of one whose container ended well when it was told to.
     assert_eq!(agent.pods().pods().len(), 3);
-    is_told(&agent);
+    check_failed(&agent);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_that_hangs_does_not_keep_its_pod_from_ending() {
+async fn hung_pull_does_not_block_pod_termination() {
     let world = World::new();
     world.files.write(
         "/manifests/far.yaml",
@@ -210,7 +210,7 @@ async fn a_pull_that_hangs_does_not_keep_its_pod_from_ending() {
 
 // behaviour: WRK-16
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_pod_that_gets_no_sandbox_is_up_when_it_says() {
+async fn pod_without_sandbox_fails_exactly_at_its_deadline() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)));
     let agent = world.start();
@@ -226,7 +226,7 @@ async fn the_time_of_a_pod_that_gets_no_sandbox_is_up_when_it_says() {
 
 // behaviour: ACT-150
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_told_to_be_ready_to_start_containers_while_its_image_is_pulled() {
+async fn pod_ready_to_start_containers_is_true_during_an_image_pull() {
     let far = "\n  containers:\n  - {name: main, image: 'elsewhere.test/far:1', args: [sleep, forever]}\n";
     for fault in [Fault::hang(), Fault::error(Code::Unavailable)] {
         let world = World::new();
@@ -251,7 +251,7 @@ async fn a_pod_is_told_to_be_ready_to_start_containers_while_its_image_is_pulled
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_finished_runs_again_when_its_manifest_goes_and_comes_back() {
+async fn finished_pod_runs_again_when_its_manifest_is_recreated() {
     let world = World::new();
     let manifest = |args: &str| {
         format!(
@@ -277,7 +277,7 @@ async fn a_pod_that_has_finished_runs_again_when_its_manifest_goes_and_comes_bac
 
 // behaviour: WRK-36
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_of_the_earlier_life_of_a_pod_that_starts_over() {
+async fn status_omits_containers_of_the_previous_run_when_a_pod_starts_over() {
     let world = World::new();
     // Not all of it ever runs, and it takes a while to end.
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: job, uid: fixed}\nspec:\n  \
@@ -295,14 +295,14 @@ async fn nothing_is_told_of_the_earlier_life_of_a_pod_that_starts_over() {
     world.files.write("/manifests/job.yaml", manifest);
     world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let told = |agent: &Agent| {
+    let reported = |agent: &Agent| {
         let status = agent.pods().pods().remove(0).status.unwrap();
         status.container_statuses.as_ref().unwrap()[0].state.clone().unwrap()
     };
-    let main = told(&agent);
+    let main = reported(&agent);
     assert!(main.waiting.is_some(), "it has not run: {main:?}");
     agent.stop().await;
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(told(&agent), main);
+    assert_eq!(reported(&agent), main);
 }

@@ -21,7 +21,7 @@ fn asked(world: &World) -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_the_agent_removes_is_in_its_journal_with_pod_and_rule_also_for_the_next_agent() {
+async fn every_removal_is_in_the_journal_with_pod_and_rule() {
     let world = World::new();
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "OnFailure", "[exit, \"1\"]");

@@ -70,13 +70,13 @@ async fn has_limits(world: &World, container: &Container, expected: (i64, i64)) 
     world.until(&what, has).await;
 }
 
-fn told(world: &World, reason: &str) -> Vec<PodEvent> {
+fn reported(world: &World, reason: &str) -> Vec<PodEvent> {
     world.events.all().into_iter().filter(|event| event.reason == reason).collect()
 }
 
 // behaviour: RSZ-1, RSZ-11, RSZ-13, RSZ-20, RSZ-22
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_resized_as_it_runs() {
+async fn running_pod_is_resized_in_place() {
     let world = World::new();
     write(&world, "web", &sized(100, 64), "");
     let agent = world.start();
@@ -105,7 +105,8 @@ async fn a_pod_is_resized_as_it_runs() {
     }
     assert_eq!(world.one_runs("web").await, web, "nothing was started anew");
     assert_eq!(world.runtime.count(Method::UpdateContainerResources), 2);
-    let (started, completed) = (told(&world, "ResizeStarted"), told(&world, "ResizeCompleted"));
+    let (started, completed) =
+        (reported(&world, "ResizeStarted"), reported(&world, "ResizeCompleted"));
     assert_eq!((started.len(), completed.len()), (2, 2));
     assert!(
         started[0].message.contains(r#""requests":{"cpu":"200m","memory":"128Mi"}"#),
@@ -130,7 +131,7 @@ async fn a_pod_is_resized_as_it_runs() {
 
 // behaviour: RSZ-12, WHY-5
 #[tokio::test(start_paused = true)]
-async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
+async fn container_with_restart_resize_policy_is_restarted() {
     let world = World::new();
     let policy = "resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]";
     write(&world, "web", &sized(100, 64), policy);
@@ -146,10 +147,10 @@ async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
     let anew = world.until("it starts anew", is_new).await;
     assert_eq!((&anew.pod_uid, anew.attempt), (&web.pod_uid, 1));
     assert_eq!((limits(&world, &anew), of_pod(&world, &anew)), ((204, 256), (204, 256)));
-    let killing = told(&world, "Killing");
+    let killing = reported(&world, "Killing");
     assert!(killing.iter().any(|event| event.message == "Container main resize requires restart"));
     world
-        .until("it is over", |world| (told(world, "ResizeCompleted").len() == 2).then_some(()))
+        .until("it is over", |world| (reported(world, "ResizeCompleted").len() == 2).then_some(()))
         .await;
     assert_eq!(condition(&agent, "web", "PodResizeInProgress"), None);
     assert_eq!(world.live_sandboxes(), 1);
@@ -160,7 +161,7 @@ async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
 
 // behaviour: RSZ-4, RSZ-21
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_is_told_and_the_pod_goes_on_as_it_is() {
+async fn infeasible_resize_is_reported_and_the_pod_is_unchanged() {
     let world = World::new();
     write(&world, "web", &sized(100, 64), "");
     let agent = world.start();
@@ -171,8 +172,11 @@ async fn what_cannot_be_is_told_and_the_pod_goes_on_as_it_is() {
     let message = "Pod QOS Class may not change as a result of resizing";
     assert_eq!(why.message.as_deref(), Some(message));
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!((limits(&world, &web), told(&world, "ResizeInfeasible").len()), ((102, 128), 1));
-    assert_eq!(status(&agent, "web").and_then(|told| told.qos_class).as_deref(), Some("Burstable"));
+    assert_eq!((limits(&world, &web), reported(&world, "ResizeInfeasible").len()), ((102, 128), 1));
+    assert_eq!(
+        status(&agent, "web").and_then(|reported| reported.qos_class).as_deref(),
+        Some("Burstable")
+    );
     // It is asked again when it asks for something else, or for nothing else any more.
     write(&world, "web", &sized(100, 64), "");
     let gone = |_: &World| condition(&agent, "web", "PodResizePending").is_none().then_some(());
@@ -192,7 +196,7 @@ async fn what_cannot_be_is_told_and_the_pod_goes_on_as_it_is() {
 
 // behaviour: NDF-1
 #[tokio::test(start_paused = true)]
-async fn a_change_that_the_node_does_not_declare_is_told_as_such() {
+async fn resize_with_an_undeclared_node_feature_is_rejected() {
     let mut world = World::new();
     world.lacks = vec![Ability::InPlacePodLevelResourcesVerticalScaling];
     let write = |cpu: u32| {
@@ -209,7 +213,7 @@ async fn a_change_that_the_node_does_not_declare_is_told_as_such() {
     write(2);
     let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Infeasible"));
-    let events = told(&world, "FailedNodeDeclaredFeaturesCheck");
+    let events = reported(&world, "FailedNodeDeclaredFeaturesCheck");
     let messages: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
     let missing = "Pod requires node features that are not available: \
                    InPlacePodLevelResourcesVerticalScaling";
@@ -218,7 +222,7 @@ async fn a_change_that_the_node_does_not_declare_is_told_as_such() {
 
 // behaviour: RSZ-3, RSZ-5, RSZ-7
 #[tokio::test(start_paused = true)]
-async fn a_resize_waits_for_room_and_takes_none_meanwhile() {
+async fn deferred_resize_waits_for_resources_and_reserves_none() {
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     write(&world, "other", &sized(1200, 64), "");
@@ -232,14 +236,14 @@ async fn a_resize_waits_for_room_and_takes_none_meanwhile() {
     let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 200), ]. ";
     assert!(why.message.as_deref().is_some_and(|said| said.contains(missing)), "{why:?}");
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!((limits(&world, &web), told(&world, "ResizeDeferred").len()), ((102, 128), 1));
+    assert_eq!((limits(&world, &web), reported(&world, "ResizeDeferred").len()), ((102, 128), 1));
     // What waits takes nothing.
     write(&world, "late", &sized(700, 64), "");
     world.one_runs("late").await;
     // Room that a smaller pod leaves, and then one that goes.
     write(&world, "late", &sized(600, 64), "");
     world
-        .until("it shrinks", |world| (told(world, "ResizeCompleted").len() == 1).then_some(()))
+        .until("it shrinks", |world| (reported(world, "ResizeCompleted").len() == 1).then_some(()))
         .await;
     assert_eq!(limits(&world, &web), (102, 128));
     world.remove_manifest("other");
@@ -251,7 +255,7 @@ async fn a_resize_waits_for_room_and_takes_none_meanwhile() {
 
 // behaviour: RSZ-2
 #[tokio::test(start_paused = true)]
-async fn lesser_pods_make_room_for_the_resize_of_a_critical_one() {
+async fn resize_of_a_critical_pod_preempts_lesser_pods() {
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     let lesser = format!(
@@ -283,7 +287,7 @@ async fn lesser_pods_make_room_for_the_resize_of_a_critical_one() {
 
 // behaviour: RSZ-5
 #[tokio::test(start_paused = true)]
-async fn room_that_is_made_for_a_resize_is_nobody_elses() {
+async fn resources_freed_for_a_resize_are_reserved_for_it() {
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     let asking = |name: &str, priority: u32, cpu: u32| {
@@ -306,9 +310,9 @@ async fn room_that_is_made_for_a_resize_is_nobody_elses() {
     let preempting = |world: &World| world.events.has("Preempting").then_some(());
     world.until("the lesser one makes room", preempting).await;
     asking("late", 0, 1200);
-    let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
-    let told = world.until("the other one is refused", refused).await;
-    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
+    let refused = |_: &World| status(&agent, "late").filter(|reported| reported.reason.is_some());
+    let reported = world.until("the other one is refused", refused).await;
+    assert_eq!(reported.reason.as_deref(), Some("UnexpectedAdmissionError"));
     let has = |world: &World| {
         let config = world.runtime.container_config(&web.id)?;
         (config.resources.cpu_shares == 1024).then_some(())
@@ -319,7 +323,7 @@ async fn room_that_is_made_for_a_resize_is_nobody_elses() {
 
 // behaviour: RSZ-5
 #[tokio::test(start_paused = true)]
-async fn what_a_pod_may_still_have_counts_for_the_next_agent_too() {
+async fn larger_of_old_and_new_resources_counts_after_an_agent_restart() {
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     write(&world, "web", &sized(1500, 64), "");
@@ -335,15 +339,15 @@ async fn what_a_pod_may_still_have_counts_for_the_next_agent_too() {
     let resizes = |_: &World| condition(&agent, "web", "PodResizeInProgress");
     world.until("the next agent goes on", resizes).await;
     write(&world, "late", &sized(1000, 64), "");
-    let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
-    let told = world.until("another one is refused", refused).await;
-    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
+    let refused = |_: &World| status(&agent, "late").filter(|reported| reported.reason.is_some());
+    let reported = world.until("another one is refused", refused).await;
+    assert_eq!(reported.reason.as_deref(), Some("UnexpectedAdmissionError"));
     assert_eq!(limits(&world, &web).0, 1536);
 }
 
 // behaviour: RSZ-14
 #[tokio::test(start_paused = true)]
-async fn nobody_is_given_less_memory_than_it_uses() {
+async fn memory_limit_is_not_lowered_below_usage() {
     let world = World::new();
     write(&world, "web", &sized(100, 64), "");
     let agent = world.start();
@@ -362,7 +366,7 @@ async fn nobody_is_given_less_memory_than_it_uses() {
                    (67108864) below current usage (104857600)";
     assert_eq!(why.message.as_deref(), Some(message));
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((limits(&world, &web), told(&world, "ResizeError").len()), ((102, 128), 1));
+    assert_eq!((limits(&world, &web), reported(&world, "ResizeError").len()), ((102, 128), 1));
     world.cgroups.use_memory(&own, 1);
     has_limits(&world, &web, (102, 64)).await;
     let over = |_: &World| condition(&agent, "web", "PodResizeInProgress").is_none().then_some(());
@@ -371,7 +375,7 @@ async fn nobody_is_given_less_memory_than_it_uses() {
 
 // behaviour: RSZ-8
 #[tokio::test(start_paused = true)]
-async fn what_changed_while_no_agent_ran_is_a_resize_too() {
+async fn resize_requested_while_stopped_is_done_at_start() {
     let mut world = World::new();
     write(&world, "web", &sized(100, 64), "");
     let agent = world.start();
@@ -388,8 +392,9 @@ async fn what_changed_while_no_agent_ran_is_a_resize_too() {
     let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Deferred"));
     assert_eq!((limits(&world, &web), world.one_runs("web").await), ((204, 128), web.clone()));
-    let given = status(&agent, "web").and_then(|told| told.container_statuses);
-    let given = given.and_then(|mut told| told.remove(0).allocated_resources).expect("what it has");
+    let given = status(&agent, "web").and_then(|reported| reported.container_statuses);
+    let given =
+        given.and_then(|mut reported| reported.remove(0).allocated_resources).expect("what it has");
     assert_eq!(given["cpu"].0, "200m");
 }
 
@@ -409,7 +414,7 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
 
 // behaviour: RSZ-9
 #[tokio::test(start_paused = true)]
-async fn whenever_the_agent_dies_the_next_one_resizes_and_starts_nothing_anew() {
+async fn resize_completes_after_an_agent_crash_at_any_step() {
     let settled = |world: &World, moment: Option<Moment>| {
         for (name, expected) in [("web", (204, 256)), ("less", (307, 64))] {
             let running = world.running(name);

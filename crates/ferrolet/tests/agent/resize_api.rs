@@ -57,7 +57,7 @@ fn shares(world: &World, container: &Container) -> i64 {
 
 // behaviour: RSZ-1
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
+async fn checkpoint_write_blocks_only_the_pods_in_it() {
     let (world, api) = World::in_cluster();
     api.make(asking("web", "100m"));
     api.make(asking("other", "100m"));
@@ -86,7 +86,7 @@ async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
 
 // behaviour: RSZ-22, RSZ-25
 #[tokio::test(start_paused = true)]
-async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent() {
+async fn resize_conditions_and_events_are_not_repeated_after_a_restart() {
     let (mut world, api) = World::in_cluster();
     world.allocatable = vec![("cpu", "2")];
     api.make(asking("web", "500m"));
@@ -105,9 +105,9 @@ async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent(
         condition(&api, "stuck", "PodResizeInProgress").filter(|one| one.reason.is_some())
     };
     let failed = world.until("it is in progress", error).await;
-    let told =
+    let reported =
         |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
-    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
+    assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
     let mut events = world.events.all().into_iter();
     let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is told");
     assert!(deferred.message.starts_with("Pod resize OutOfcpu: {"), "{deferred:?}");
@@ -116,13 +116,13 @@ async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent(
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(condition(&api, "web", "PodResizePending"), Some(before));
     assert_eq!(condition(&api, "stuck", "PodResizeInProgress"), Some(failed));
-    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
-    assert_eq!((shares(&world, &web), told("ResizeCompleted")), (512, 0));
+    assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
+    assert_eq!((shares(&world, &web), reported("ResizeCompleted")), (512, 0));
     agent.stop().await;
     // It comes to its end all the same.
     world.runtime.clear_faults();
     let _agent = world.start();
     let over = |_: &World| condition(&api, "stuck", "PodResizeInProgress").is_none().then_some(());
     world.until("it is over", over).await;
-    assert_eq!((shares(&world, &stuck), told("ResizeCompleted")), (614, 1));
+    assert_eq!((shares(&world, &stuck), reported("ResizeCompleted")), (614, 1));
 }

@@ -24,7 +24,7 @@ fn written(script: &str) -> String {
 }
 
 #[test]
-fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
+fn second_node_restores_the_first_as_current_when_it_ends() {
     let text = written(
         "for node in one two; do\n\
            mkdir -p $DIR/$node/kubelet/ferrolet; touch $DIR/$node/kubelet/ferrolet/agent.sock\n\
@@ -46,7 +46,7 @@ fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
 }
 
 #[test]
-fn node_that_was_killed_is_not_asked() {
+fn killed_node_is_not_used() {
     let text = written(
         "mkdir -p $DIR/one/kubelet/ferrolet; touch $DIR/one/kubelet/ferrolet/agent.sock\n\
          printf '%s\\n' $DIR/one/kubelet $DIR/gone/kubelet >$FERROLET_NOTE\n\

@@ -285,7 +285,8 @@ impl History {
             };
             assert_eq!(runs, 1, "{name}: {tale:#?}");
             let given = self.given(name).unwrap_or_default();
-            let conditions = self.status(name).and_then(|told| told.conditions).unwrap_or_default();
+            let conditions =
+                self.status(name).and_then(|reported| reported.conditions).unwrap_or_default();
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
             let has = given == (asks.milli, asks.mebibytes);
@@ -299,8 +300,8 @@ impl History {
 
 // behaviour: RSZ-31
 #[tokio::test(start_paused = true)]
-async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
-    let mut told = BTreeMap::from(REASONS.map(|reason| (reason, 0)));
+async fn allocations_fit_on_the_node_in_random_histories() {
+    let mut reported = BTreeMap::from(REASONS.map(|reason| (reason, 0)));
     for seed in 0..SEEDS {
         let mut history = History::new(seed);
         history.start(true);
@@ -314,9 +315,9 @@ async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
         history.calm().await;
         history.is_settled();
         let reasons = history.world.events.reasons();
-        for (reason, count) in &mut told {
+        for (reason, count) in &mut reported {
             *count += reasons.iter().filter(|one| one == reason).count();
         }
     }
-    assert!(told.values().all(|count| *count > 5), "too little happened: {told:?}");
+    assert!(reported.values().all(|count| *count > 5), "too little happened: {reported:?}");
 }

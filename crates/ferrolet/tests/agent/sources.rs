@@ -27,7 +27,7 @@ fn pods(names: &[&str]) -> Page {
 
 // behaviour: SRC-41
 #[tokio::test(start_paused = true)]
-async fn pods_of_two_sources_run_and_a_name_that_both_want_runs_once() {
+async fn pods_of_two_sources_run_and_a_shared_name_runs_once() {
     let world = world();
     world.write_manifest("both", "Always", "[sleep, forever]");
     world.write_manifest("mine", "Always", "[sleep, forever]");
@@ -53,7 +53,7 @@ async fn pods_of_two_sources_run_and_a_name_that_both_want_runs_once() {
 
 // behaviour: SRC-40, SRC-52
 #[tokio::test(start_paused = true)]
-async fn nothing_is_ended_before_all_sources_were_heard() {
+async fn no_pod_is_ended_before_all_sources_are_ready() {
     let world = world();
     world.web.put(URL, pods(&["theirs"]));
     let agent = world.start();
@@ -73,7 +73,7 @@ async fn nothing_is_ended_before_all_sources_were_heard() {
 
 // behaviour: SRC-52
 #[tokio::test(start_paused = true)]
-async fn a_url_that_does_not_answer_after_a_restart_changes_nothing() {
+async fn unavailable_url_after_a_restart_changes_no_pod() {
     let world = world();
     world.web.put(URL, pods(&["theirs"]));
     let agent = world.start();

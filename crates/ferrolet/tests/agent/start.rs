@@ -179,7 +179,7 @@ const ORDER: &[(&str, &str, &str)] = &[
 
 // behaviour: NODE-50, API-31
 #[tokio::test(start_paused = true)]
-async fn the_agents_first_steps_are_in_the_order_of_their_needs() {
+async fn start_steps_run_in_dependency_order() {
     let (pods, node) = (MemoryPods::default(), MemoryNodeApi::default());
     let mut world = World::new();
     (world.api, world.own_node) = (Some(pods.clone()), Some(node.clone()));

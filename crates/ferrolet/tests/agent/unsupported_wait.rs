@@ -44,7 +44,7 @@ async fn left_running(world: &World, api: &MemoryPods) {
 }
 
 /// What people are told of a pod for this reason.
-async fn told(world: &World, name: &str, reason: &str) -> String {
+async fn reported(world: &World, name: &str, reason: &str) -> String {
     let of_pod = |world: &World| {
         let mut all = world.events.all().into_iter();
         all.find(|event| event.reason == reason && *event.pod.name == *name)
@@ -68,14 +68,14 @@ fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, Pod
 
 // behaviour: API-10, API-13
 #[tokio::test(start_paused = true)]
-async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
+async fn containers_of_a_waiting_pod_keep_running_and_are_not_restarted() {
     let (world, api) = World::in_cluster();
     left_running(&world, &api).await;
     let before = ["mounted", "claiming"].map(|name| sight(&world, &api, name));
     world.runtime.forget_calls();
 
     let _agent = world.start();
-    let fields = told(&world, "claiming", "UnsupportedFields").await;
+    let fields = reported(&world, "claiming", "UnsupportedFields").await;
     assert!(fields.contains("spec.resourceClaims"), "{fields}");
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(["mounted", "claiming"].map(|name| sight(&world, &api, name)), before);
@@ -94,7 +94,7 @@ async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
         };
         world.until("it is told that it is not ready", ended).await;
         if name == "mounted" {
-            let mount = told(&world, name, "FailedMount").await;
+            let mount = reported(&world, name, "FailedMount").await;
             assert!(mount.contains("volumes of kind csi are not supported"), "{mount}");
         }
         tokio::time::sleep(Duration::from_mins(10)).await;

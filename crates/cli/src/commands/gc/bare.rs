@@ -114,8 +114,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         files: Arc::new(host.clone()),
         clock: Arc::new(SystemClock),
         pods: Arc::new(NoAgent),
-        stop: Arc::new(Nobody),
-        events: Arc::new(Nobody),
+        stop: Arc::new(Noop),
+        events: Arc::new(Noop),
         logs: LogLayout {
             pod_logs: caps.pod_logs_dir.clone(),
             container_links: caps.container_links_dir.clone(),
@@ -129,9 +129,9 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         disks: Arc::new(host.clone()),
         files: Arc::new(host),
         clock: Arc::new(SystemClock),
-        events: Arc::new(Nobody),
+        events: Arc::new(Noop),
         claims: ImageClaims::default(),
-        pods: Arc::new(Nobody),
+        pods: Arc::new(Noop),
         metrics: ImageGcMetrics::new(&Registry::new()).context("count images")?,
         panics: PanicGuard::default(),
     };
@@ -155,20 +155,20 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
 
 /// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.
 #[derive(Debug)]
-struct Nobody;
+struct Noop;
 
 #[async_trait]
-impl StopUnknown for Nobody {
+impl StopUnknown for Noop {
     async fn stop(&self, _: &Container, _: &ContainerStatus) -> Result<(), String> {
         Err("a plan stops nothing".to_owned())
     }
 }
 
-impl NodeEvents for Nobody {
+impl NodeEvents for Noop {
     fn record(&self, _: NodeEvent) {}
 }
 
-impl PodImages for Nobody {
+impl PodImages for Noop {
     fn mounted(&self, _: &PodUid, _: &ContainerId) -> Option<Vec<String>> {
         None
     }
@@ -185,17 +185,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_assumed_is_a_limit_that_is_told() {
+    fn assumed_settings_are_part_of_the_policy() {
         let reported = policy(&ContainerPolicy::default(), &Policy::default());
         let names: Vec<&str> = reported.0.iter().map(|(name, _)| name.as_str()).collect();
         assert!(ASSUMED.iter().all(|name| names.contains(name)), "{names:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_takes_a_call_and_says_nothing_is_not_waited_for() {
+    async fn plan_fails_early_when_the_runtime_does_not_answer() {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("runtime.sock");
-        let _nobody_reads = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let _silent_listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let endpoint = format!("unix://{}", socket.display());
         let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
         let error = plan(&endpoint, &line.caps).await.unwrap_err();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_told_as_it_was_written() {
+    async fn invalid_configuration_is_reported_with_its_message() {
         let rows = [
             ("tcp://1.2.3.4:5", "0s", "endpoint \"tcp://1.2.3.4:5\": only unix sockets"),
             ("/nope.sock", "-1s", "--minimum-container-ttl-duration: invalid minimum"),

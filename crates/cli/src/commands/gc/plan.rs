@@ -119,10 +119,10 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
         lines.push(summary(plan));
     }
     for GcWarning { reason, message } in &plan.warnings {
-        let told = clean(&format!("{WOULD_FAIL}: {reason}: {message}"));
+        let reported = clean(&format!("{WOULD_FAIL}: {reason}: {message}"));
         match terminal {
-            Some(cells) => lines.extend(wrapped(&told, cells.max(SHORTEST))),
-            None => lines.push(told),
+            Some(cells) => lines.extend(wrapped(&reported, cells.max(SHORTEST))),
+            None => lines.push(reported),
         }
     }
     lines

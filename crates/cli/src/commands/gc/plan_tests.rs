@@ -49,7 +49,7 @@ fn some() -> GcPlan {
 }
 
 #[test]
-fn a_plan_is_a_table_with_what_goes_and_why_and_what_it_comes_to() {
+fn plan_is_a_table_of_removals_with_reasons_and_totals() {
     let (text, done) = written(&some(), None);
     assert_eq!(done, Ok(()));
     assert_eq!(
@@ -100,7 +100,7 @@ fn of_a_cluster() -> GcPlan {
 }
 
 #[test]
-fn on_any_terminal_verdicts_rules_and_reasons_can_be_read_with_the_names_of_a_cluster() {
+fn plan_is_readable_on_narrow_terminals_with_long_names() {
     let plan = of_a_cluster();
     for cells in [80, 100, 120, 160, 200] {
         let (text, _) = written(&plan, Some(cells));
@@ -135,7 +135,7 @@ would remove 1 container, 2 logs; would keep 1
 }
 
 #[test]
-fn a_reason_that_fits_stands_behind_its_rule() {
+fn reason_is_on_the_line_of_its_rule_when_it_fits() {
     let (text, _) = written(&some(), Some(102));
     assert_eq!(
         text,
@@ -154,7 +154,7 @@ would remove 1 container, 1 log; would keep 2
 }
 
 #[test]
-fn nothing_there_is_told_in_a_line_and_what_is_missing_is_an_error() {
+fn empty_plan_is_one_line_and_missing_item_is_an_error() {
     assert_eq!(written(&plan(vec![]), None).0, "would remove nothing; would keep 0\n");
     let mut partial = plan(vec![]);
     partial.problems.push("failed to list containers: on\u{1b}fire".to_owned());
@@ -168,7 +168,7 @@ fn nothing_there_is_told_in_a_line_and_what_is_missing_is_an_error() {
 
 // behaviour: IMG-67
 #[test]
-fn that_the_next_pass_would_not_make_enough_room_is_told_with_the_event() {
+fn plan_warns_when_the_next_pass_cannot_free_enough_space() {
     let mut full = plan(vec![]);
     let message = "Insufficient free disk space on the\u{1b}node.";
     full.warnings
@@ -189,7 +189,7 @@ by the sizes that the runtime tells, the next pass cannot free enough: FreeDiskS
 }
 
 #[test]
-fn json_is_the_answer_as_it_is() {
+fn json_output_is_the_unchanged_response() {
     let mut out = Vec::new();
     let plan = some();
     write_plan(&plan, Some(Output::Json), Timestamp::UNIX_EPOCH, &mut out, Some(10)).unwrap();

@@ -37,7 +37,7 @@ pub async fn run_pass(
     while let Some(line) = lines.next().await? {
         match output {
             Some(Output::Json) => writeln!(out, "{}", serde_json::to_string(&line)?)?,
-            None => writeln!(out, "{}", clean(&told(&line)))?,
+            None => writeln!(out, "{}", clean(&reported(&line)))?,
         }
         out.flush()?;
         if let GcLine::Done(done) = line {
@@ -47,7 +47,7 @@ pub async fn run_pass(
     bail!("the agent ended before the pass did")
 }
 
-fn told(line: &GcLine) -> String {
+fn reported(line: &GcLine) -> String {
     match line {
         GcLine::Removed { item } => {
             format!("removed {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)

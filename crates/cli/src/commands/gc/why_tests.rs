@@ -35,7 +35,7 @@ fn answer(entries: Vec<Entry>) -> WhyAnswer {
 }
 
 #[test]
-fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() {
+fn removed_container_is_shown_with_rule_numbers_and_logs() {
     let log = "/var/log/pods/default_web-node_u1/main/0.log";
     let link = format!("/var/log/containers/web-node_default_main-{ID}.log");
     let entries = vec![
@@ -58,14 +58,14 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
 }
 
 #[test]
-fn what_was_removed_before_the_clock_was_set_back_was_removed_just_now() {
+fn removal_in_the_future_is_shown_as_just_now() {
     let entries = vec![entry(Subject::Container(ID.into()), Outcome::Removed, 1_000_000)];
     let text = answer_text(&answer(entries), Timestamp::from_second(1180).unwrap());
     assert!(text.contains(" was removed 0s ago, at 1970-01-12 13:46:40 UTC: "), "{text}");
 }
 
 #[test]
-fn what_was_being_removed_when_the_agent_was_killed_is_told() {
+fn removal_in_progress_at_a_kill_is_shown() {
     let root = tempfile::tempdir().unwrap();
     let place = root.path().join(JOURNAL);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -97,7 +97,7 @@ fn what_was_being_removed_when_the_agent_was_killed_is_told() {
 }
 
 #[test]
-fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
+fn link_is_grouped_with_its_container_and_failure_stands_alone() {
     let other = "ff6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
     let link = format!("/links/web_default_main-{other}.log");
     let entries = vec![
@@ -112,7 +112,7 @@ fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
 }
 
 #[test]
-fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
+fn journal_is_read_from_disk_when_no_agent_runs() {
     let root = tempfile::tempdir().unwrap();
     let segments = HostSegments::new(root.path().join(JOURNAL));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -155,7 +155,7 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
 
 // behaviour: GC-107
 #[test]
-fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_not_look_at() {
+fn existing_items_are_shown_with_their_plan_and_its_problems() {
     let item = GcItem {
         kind: "container".to_owned(),
         id: ID.to_owned(),
@@ -175,7 +175,7 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
         ("other", None, String::new(), Some(0)),
         ("other", Some("the disk is on fire"), unseen.to_owned(), None),
     ];
-    for (what, problem, expected, told) in rows {
+    for (what, problem, expected, reported) in rows {
         let plan = GcPlan {
             generated_at: Timestamp::UNIX_EPOCH,
             source: server::wire::GcSource::Agent,
@@ -185,7 +185,7 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
             problems: problem.into_iter().map(str::to_owned).collect(),
         };
         let there = There::of_plan(plan, what);
-        assert_eq!(there.items.as_ref().map(Vec::len), told, "{what}");
+        assert_eq!(there.items.as_ref().map(Vec::len), reported, "{what}");
         let back = [
             (None, "it has no entries"),
             (Timestamp::from_second(1000).ok(), "to 1970-01-01 00:16:40 UTC"),
@@ -201,7 +201,7 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
 }
 
 #[tokio::test]
-async fn where_there_is_no_journal_nobody_says_that_nothing_was_removed() {
+async fn missing_journal_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     let place = Place { root_dir: root.path().join("nope") };
     let args = Args { place, what: "web".to_owned(), limit: 20, output: None };

@@ -208,8 +208,8 @@ fn is_bytes(name: &str) -> bool {
 
 /// All inputs of a rule, for people.
 pub fn inputs(detail: &Inputs) -> String {
-    let told = detail.0.iter().map(|(name, value)| format!("{name} {}", shown(name, value)));
-    told.collect::<Vec<_>>().join(", ")
+    let reported = detail.0.iter().map(|(name, value)| format!("{name} {}", shown(name, value)));
+    reported.collect::<Vec<_>>().join(", ")
 }
 
 /// An amount of bytes, to three digits, rounded to the nearest.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_told_with_its_numbers() {
+    fn rule_text_has_its_numbers() {
         let rows = [
             (
                 "per-container-cap",
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_told_with_its_other_names() {
+    fn image_is_shown_with_its_other_names() {
         for (names, expected) in [
             (r#"["a:1"]"#, "it is pinned as a:1"),
             (r#"["a:1","b:1"]"#, "it is pinned as a:1; also named b:1"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_in_units_that_can_be_read() {
+    fn amounts_have_readable_units() {
         let rows = [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -380,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_cut_and_paths_are_not() {
+    fn ids_are_shortened_and_paths_are_not() {
         assert_eq!(short_id("sha256:0123456789abcdef"), "0123456789abc");
         assert_eq!(short_id("c1"), "c1");
         assert_eq!(short_id("/var/log/pods/default_web_uid"), "/var/log/pods/default_web_uid");
     }
 
     #[test]
-    fn things_are_counted_in_their_own_words() {
+    fn counts_use_the_noun_of_their_kind() {
         assert_eq!(counted(1, "sandbox"), "1 sandbox");
         assert_eq!(counted(2, "sandbox"), "2 sandboxes");
         assert_eq!(counted(0, "container"), "0 containers");

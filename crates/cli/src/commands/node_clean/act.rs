@@ -125,7 +125,7 @@ impl Cleaner {
         let (sandboxes, containers) = lists::everything(&self.runtime).await?;
         let mut pods = pods_by_uid(sandboxes, containers);
         // What is nobody's was not made by an agent.
-        pods.retain(|uid, _| !uid.is_nobodys());
+        pods.retain(|uid, _| !uid.is_empty());
         Ok(pods)
     }
 

@@ -24,7 +24,7 @@ struct Node {
     files: Arc<MemoryFiles>,
     cgroups: Arc<MemoryCgroups>,
     cleaner: Cleaner,
-    told: Mutex<Vec<String>>,
+    reported: Mutex<Vec<String>>,
 }
 
 impl Node {
@@ -44,7 +44,7 @@ impl Node {
             pods: "/pods".into(),
             cgroups: Some((Arc::clone(&cgroups) as _, CgroupName::parse("/kubepods").unwrap())),
         };
-        Self { runtime, files, cgroups, cleaner, told: Mutex::default() }
+        Self { runtime, files, cgroups, cleaner, reported: Mutex::default() }
     }
 
     /// A pod with a container that runs these arguments.
@@ -64,7 +64,7 @@ impl Node {
     }
 
     async fn clean(&self) -> (usize, Vec<String>) {
-        let tell = |line: &str| self.told.lock().unwrap().push(line.to_owned());
+        let tell = |line: &str| self.reported.lock().unwrap().push(line.to_owned());
         let cleaned = self.cleaner.clean(&tell).await.unwrap();
         (cleaned.removed, cleaned.failed.iter().map(ToString::to_string).collect())
     }
@@ -75,17 +75,17 @@ impl Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
+async fn clean_removes_all_pods_and_a_second_run_does_nothing() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
     node.add("job", &["exit", "0"], 30).await;
     node.files.write("/logs/somebody-elses/file", "text");
     assert_eq!(node.clean().await, (2, vec![]));
     assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
-    let told = node.told.lock().unwrap().clone();
-    let about = |pod: &str| told.iter().filter(|line| line.starts_with(pod)).count();
-    assert_eq!(about("default/web: "), 2, "it ran and so is stopped first: {told:?}");
-    assert_eq!(about("default/job: "), 1, "it had ended: {told:?}");
+    let reported = node.reported.lock().unwrap().clone();
+    let about = |pod: &str| reported.iter().filter(|line| line.starts_with(pod)).count();
+    assert_eq!(about("default/web: "), 2, "it ran and so is stopped first: {reported:?}");
+    assert_eq!(about("default/job: "), 1, "it had ended: {reported:?}");
     assert_eq!(node.list("/logs").await, ["somebody-elses"]);
     assert_eq!(node.list("/links").await, [""; 0]);
     assert_eq!(node.list("/pods").await, [""; 0]);
@@ -93,7 +93,7 @@ async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_are_unmounted_and_removed_and_data_elsewhere_stays() {
+async fn volumes_are_unmounted_and_host_data_stays() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
     let uid = PodUid::from("uid-of-web");
@@ -121,19 +121,19 @@ async fn volumes_are_unmounted_and_removed_and_data_elsewhere_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pod_with_a_foreign_volume_is_named_and_stays() {
+async fn pod_with_a_foreign_volume_is_reported_and_stays() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
     let foreign = "/pods/uid-of-web/volumes/kubernetes.io~csi/pv/vol_data.json";
     node.files.write(foreign, "{}");
     assert_eq!(node.clean().await, (0, vec!["default/web".to_owned()]));
-    let told = node.told.lock().unwrap().clone();
-    assert!(told.iter().any(|line| line.contains("kubernetes.io~csi/pv")), "{told:?}");
+    let reported = node.reported.lock().unwrap().clone();
+    assert!(reported.iter().any(|line| line.contains("kubernetes.io~csi/pv")), "{reported:?}");
     assert_eq!(node.files.content(foreign).as_deref(), Some(&b"{}"[..]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cgroups_of_pods_go_with_them_and_those_above_when_no_others_are_left() {
+async fn pod_cgroups_are_removed_and_parents_once_empty() {
     let node = Node::new();
     let name = |path: &str| CgroupName::parse(path).unwrap();
     node.add("web", &["sleep", "forever"], 30).await;
@@ -154,7 +154,7 @@ async fn the_cgroups_of_pods_go_with_them_and_those_above_when_no_others_are_lef
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nobodys_stays() {
+async fn items_without_a_pod_stay() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
     let sandbox = wanted::sandbox(&PodName::new("somebody", "else"), &"".into());
@@ -168,7 +168,7 @@ async fn what_is_nobodys_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_gets_the_grace_of_its_pod() {
+async fn container_is_stopped_with_the_grace_period_of_its_pod() {
     let node = Node::new();
     node.add("polite", &["trap", "TERM", "--exit", "0", "--delay", "5s"], 10).await;
     node.add("deaf", &["ignore", "TERM"], 7).await;
@@ -178,7 +178,7 @@ async fn a_container_gets_the_grace_of_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_cannot_be_stopped_keeps_what_it_has_and_the_others_go() {
+async fn pod_that_cannot_be_stopped_stays_and_others_are_removed() {
     let node = Node::new();
     let stuck = node.add("stuck", &["sleep", "forever"], 1).await;
     node.add("web", &["sleep", "forever"], 1).await;
@@ -187,15 +187,15 @@ async fn a_pod_that_cannot_be_stopped_keeps_what_it_has_and_the_others_go() {
     assert_eq!(node.clean().await, (1, vec!["default/stuck".to_owned()]));
     assert_eq!(node.list("/logs").await, ["default_stuck_uid-of-stuck"]);
     assert_eq!(node.runtime.count(Method::RemoveContainer), 1);
-    let told = node.told.lock().unwrap().join("\n");
-    assert!(told.contains("default/stuck: StopContainer"), "{told}");
+    let reported = node.reported.lock().unwrap().join("\n");
+    assert!(reported.contains("default/stuck: StopContainer"), "{reported}");
     node.runtime.clear_faults();
     assert_eq!(node.clean().await, (1, vec![]));
     assert_eq!(node.list("/links").await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_that_was_interrupted_anywhere_is_finished_by_the_next() {
+async fn interrupted_clean_is_finished_by_the_next_run() {
     for method in [
         Method::StopContainer,
         Method::StopPodSandbox,
@@ -216,7 +216,7 @@ async fn a_clean_that_was_interrupted_anywhere_is_finished_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_denies_what_it_has_is_not_believed() {
+async fn clean_fails_when_directories_contradict_an_empty_runtime_list() {
     for method in [Method::RemoveContainer, Method::RemovePodSandbox] {
         let node = Node::new();
         node.add("web", &["sleep", "forever"], 1).await;
@@ -225,7 +225,7 @@ async fn a_runtime_that_denies_what_it_has_is_not_believed() {
         // A sandbox takes its containers with it.
         if method == Method::RemovePodSandbox {
             assert_eq!((removed, failed), (0, vec!["default/web".to_owned()]));
-            assert!(node.told.lock().unwrap().last().unwrap().contains("still has something"));
+            assert!(node.reported.lock().unwrap().last().unwrap().contains("still has something"));
             assert_eq!(node.clean().await, (1, vec![]));
         }
         assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_is_stopped_and_all_is_removed() {
+    fn running_items_are_stopped_and_all_are_removed() {
         let containers = vec![
             container("r", "web", ContainerState::Running),
             container("u", "web", ContainerState::Unknown),
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_nothing_to_do() {
+    fn empty_node_needs_no_steps() {
         assert_eq!(plan(&BTreeMap::new(), &BTreeMap::new()), []);
     }
 
     #[test]
-    fn the_grace_is_that_of_the_deletion_else_of_the_pod() {
+    fn grace_period_is_from_the_deletion_else_from_the_pod() {
         let note = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let rows = [
             (vec![], 30),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_root_directory_that_is_used_is_not_taken() {
+    async fn root_directory_in_use_is_not_taken() {
         let root = tempfile::tempdir().unwrap();
         let agent = AgentClient::new(root.path());
         assert!(take(&agent, root.path(), false).await.unwrap().is_none(), "nobody used it");

@@ -154,7 +154,7 @@ fn pods_are_named_where_the_lines_are_about_several() {
 }
 
 #[test]
-fn output_of_a_container_cannot_move_the_cursor() {
+fn container_output_cannot_move_the_cursor() {
     let detail = r#"{"failures":1,"threshold":1,"period":"5s","output":"a\u001b[2Jb"}"#;
     let lines = facts(&[entry("kill", "liveness-probe", Became::Killed, detail)], now());
     assert!(lines[0].ends_with(": a [2Jb"), "{lines:?}");
