@@ -53,7 +53,7 @@ pub(crate) fn directories(directory: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
-        // Names that are no text are nobody's that we know.
+        // The agent's cgroups have UTF-8 names.
         let Ok(name) = entry.file_name().to_str() else { continue };
         if entry.file_type() == FileType::Directory && !matches!(name, "." | "..") {
             names.push(name.to_owned());

@@ -110,7 +110,7 @@ impl FakeKernel {
     }
 
     /// Does what was asked for in a file of the cgroup.
-    fn kill_as_told(path: &Path) {
+    fn apply_kill_file(path: &Path) {
         if text(path.join("cgroup.kill")) != "1" {
             return;
         }
@@ -151,7 +151,7 @@ impl Kernel for FakeKernel {
         if !path.exists() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Self::kill_as_told(&path);
+        Self::apply_kill_file(&path);
         if Self::is_busy(&path) {
             return Err(Errno::BUSY.into());
         }

@@ -70,7 +70,7 @@ impl HostCgroups {
         Place { name: name.clone(), directories: name.directories(self.driver()) }
     }
 
-    /// Does something with files where it holds nobody up.
+    /// Runs file operations on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         name: &CgroupName,

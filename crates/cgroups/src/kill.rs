@@ -36,7 +36,7 @@ pub(crate) fn kill(directory: &OwnedFd) -> BTreeSet<i32> {
     let still = processes(directory);
     for (pid, handle) in handles {
         if still.contains(&pid) {
-            // It may have ended by itself; whoever asked looks again.
+            // It may have exited by itself; the caller checks again.
             pidfd_send_signal(handle, Signal::KILL).ok();
         }
     }

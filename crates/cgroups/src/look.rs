@@ -70,7 +70,7 @@ impl Tree {
         })
     }
 
-    /// Bytes of memory that are used in a cgroup; `None` where nobody counts them.
+    /// Bytes of memory that are used in a cgroup; `None` where memory is not accounted.
     pub(crate) fn memory_usage(
         &self,
         place: &Place,

@@ -68,14 +68,14 @@ mod tests {
 31 25 0:28 / /a\\040b rw - cgroup cgroup rw,pids
 ";
         let found = hierarchies(text.as_bytes());
-        let told: Vec<(&str, Vec<&str>)> = found
+        let hierarchies: Vec<(&str, Vec<&str>)> = found
             .iter()
             .map(|(path, names)| {
                 (path.to_str().unwrap(), names.iter().map(String::as_str).collect())
             })
             .collect();
         assert_eq!(
-            told,
+            hierarchies,
             [
                 ("/a b", vec!["pids"]),
                 ("/sys/fs/cgroup/cpu,cpuacct", vec!["cpu", "cpuacct"]),

@@ -110,7 +110,7 @@ fn kill_all(there: &[(&Hierarchy, OwnedFd)]) {
     }
 }
 
-/// Whoever else removes it does as well.
+/// A removal by another process counts as well.
 fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

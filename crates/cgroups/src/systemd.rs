@@ -1,7 +1,7 @@
 //! Cgroups that systemd makes: a slice for each.
 //!
-//! systemd must know of a cgroup and of its limits, or it takes them back when it next looks. What it
-//! cannot be told, and hierarchies that it leaves alone, are written beside it.
+//! systemd must know a cgroup and its limits, or it reverts them at its next update. Limits that it has no property
+//! for, and hierarchies that it leaves alone, are written to files.
 
 mod manager;
 mod properties;
@@ -82,9 +82,9 @@ impl Cgroups for SystemdCgroups {
         let (own, values) = (unit(name), rounded(values));
         let version = self.files.version();
         self.units.start(&own, of_slice(version, name, &unit(&parent))).await?;
-        let (told, mut has) = (limits(version, &values), Limits::Written);
-        if !told.is_empty()
-            && let Err(error) = self.units.set(&own, told).await
+        let (properties, mut has) = (limits(version, &values), Limits::Written);
+        if !properties.is_empty()
+            && let Err(error) = self.units.set(&own, properties).await
         {
             warn!(cgroup = %name, error = %Chain(&error), "a new cgroup is not limited as it should be");
             has = Limits::Lacking;
@@ -96,9 +96,9 @@ impl Cgroups for SystemdCgroups {
         // Before systemd, which has words of its own for a unit that is not there.
         self.files.check_directories(name).await?;
         let values = rounded(values);
-        let told = limits(self.files.version(), &values);
-        if !told.is_empty() {
-            self.units.set(&unit(name), told).await?;
+        let properties = limits(self.files.version(), &values);
+        if !properties.is_empty() {
+            self.units.set(&unit(name), properties).await?;
         }
         self.files.update(name, &values).await
     }

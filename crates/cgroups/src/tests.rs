@@ -155,8 +155,8 @@ async fn a_cgroup_that_lacks_a_hierarchy_is_not_there_and_made_whole() {
     let lacks = world.path("memory", &pod).display().to_string();
     assert_eq!(missing, format!("cgroup /kubepods/pod1 is missing in {lacks}"));
     let parent = name("/kubepods");
-    let told = world.cgroups.children(&parent).await.unwrap();
-    assert_eq!(told, [pod.clone()].into(), "a part of it is enough to be found");
+    let children = world.cgroups.children(&parent).await.unwrap();
+    assert_eq!(children, [pod.clone()].into(), "a part of it is enough to be found");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
     world.cgroups.check(&pod).await.unwrap();
 }

@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    fn told(version: Version, values: &CgroupValues) -> Vec<(String, String)> {
+    fn written(version: Version, values: &CgroupValues) -> Vec<(String, String)> {
         writes(version, values).into_iter().map(|write| (write.file, write.content)).collect()
     }
 
@@ -124,7 +124,7 @@ mod tests {
             ("hugetlb.2MB.limit_in_bytes", "4194304"),
             ("hugetlb.2MB.rsvd.limit_in_bytes", "4194304"),
         ];
-        assert_eq!(told(Version::V1, &values), rows(&v1));
+        assert_eq!(written(Version::V1, &values), rows(&v1));
         let v2 = [
             ("pids.max", "1"),
             ("memory.max", "1048576"),
@@ -134,16 +134,16 @@ mod tests {
             ("hugetlb.2MB.max", "4194304"),
             ("hugetlb.2MB.rsvd.max", "4194304"),
         ];
-        assert_eq!(told(Version::V2, &values), rows(&v2));
+        assert_eq!(written(Version::V2, &values), rows(&v2));
     }
 
     #[test]
     fn no_limit_is_one_too_and_nothing_is_nothing() {
         let values = CgroupValues { cpu_quota: Some(-1), ..CgroupValues::default() };
-        assert_eq!(told(Version::V1, &values), rows(&[("cpu.cfs_quota_us", "-1")]));
-        assert_eq!(told(Version::V2, &values), rows(&[("cpu.max", "max 100000")]));
+        assert_eq!(written(Version::V1, &values), rows(&[("cpu.cfs_quota_us", "-1")]));
+        assert_eq!(written(Version::V2, &values), rows(&[("cpu.max", "max 100000")]));
         for version in [Version::V1, Version::V2] {
-            assert_eq!(told(version, &CgroupValues::default()), []);
+            assert_eq!(written(version, &CgroupValues::default()), []);
         }
     }
 }

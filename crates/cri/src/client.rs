@@ -96,11 +96,11 @@ impl CriRuntime {
     }
 }
 
-/// Whom a filter selects, for errors.
+/// The selection of a filter, for errors.
 fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
     match (pod, id) {
         (_, Some(id)) => id.to_owned(),
-        (Some(pod), None) if pod.is_nobodys() => "of no pod".to_owned(),
+        (Some(pod), None) if pod.is_empty() => "of no pod".to_owned(),
         (Some(pod), None) => format!("of pod {pod}"),
         (None, None) => "of all pods".to_owned(),
     }
@@ -110,10 +110,10 @@ fn selected_containers(filter: &ContainerFilter) -> String {
     selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str))
 }
 
-/// What a filter by pod selects: the runtime does not do that for us of what is nobody's.
-fn of_pod<T>(mut list: Vec<T>, pod: Option<&PodUid>, is_nobodys: impl Fn(&T) -> bool) -> Vec<T> {
-    if pod.is_some_and(PodUid::is_nobodys) {
-        list.retain(is_nobodys);
+/// Applies a filter for objects without a pod. The runtime cannot filter by a missing label.
+fn of_pod<T>(mut list: Vec<T>, pod: Option<&PodUid>, is_empty: impl Fn(&T) -> bool) -> Vec<T> {
+    if pod.is_some_and(PodUid::is_empty) {
+        list.retain(is_empty);
     }
     list
 }
@@ -168,7 +168,7 @@ impl SandboxService for CriRuntime {
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
         let list = lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list;
-        Ok(of_pod(list, filter.pod_uid.as_ref(), |sandbox| sandbox.pod_uid.is_nobodys()))
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |sandbox| sandbox.pod_uid.is_empty()))
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -278,7 +278,7 @@ impl ContainerService for CriRuntime {
     ) -> Result<Vec<Container>, RuntimeError> {
         let object = selected_containers(filter);
         let list = lists::containers::<Containers>(&self.lists, &object, filter).await?.list;
-        Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_nobodys()))
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_empty()))
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
@@ -357,7 +357,7 @@ impl ImageService for CriRuntime {
         let request = cri::ListImagesRequest { filter: None };
         let call = on("ListImages", ALL);
         let answer = self.image.call(call, request, ImageServiceClient::list_images).await?;
-        // Also those without an id: somebody should be told of them.
+        // Images without an id are included: the caller reports them.
         Ok(answer.images.into_iter().map(from_cri::listed_image).collect())
     }
 

@@ -59,10 +59,10 @@ impl Deadlines {
     }
 }
 
-/// The deadline that the runtime is told. A call that is late we cancel ourselves, which ends it
-/// there too; were the runtime to give up at the same moment, its answer and our timer would race,
-/// and the error would be now this and now that. gRPC cuts the fraction of a second off long ones.
-pub(crate) fn told(deadline: Duration) -> Duration {
+/// The deadline that is sent to the runtime. The client cancels a late call itself, which ends it in the
+/// runtime too. If the runtime gave up at the same moment, its answer and our timer would race, and the
+/// error would vary. gRPC cuts the fraction of a second off long ones.
+pub(crate) fn sent(deadline: Duration) -> Duration {
     deadline + ROOM
 }
 

@@ -1,5 +1,5 @@
-//! The runtime's answers in the agent's words. An object that does not say what it is is `None`; one that
-//! does not say to which pod it belongs is nobody's.
+//! The runtime's answers in the agent's words. An object that does not say what it is is `None`; one
+//! without a pod label has an empty pod uid.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         log_path: status.log_path.into(),
         annotations: status.annotations,
         mounts: status.mounts.into_iter().map(mount).collect(),
-        resources: status.resources.and_then(|told| reported(&told.linux?)),
+        resources: status.resources.and_then(|resources| reported(&resources.linux?)),
         user: status.user.map(|user| Arc::new(container_user(user))),
         stop_signal: signal::name(status.stop_signal).map(Into::into),
     })

@@ -4,7 +4,7 @@
 //! [`Runtime`](model::ports::runtime::Runtime) in the agent's own words.
 //!
 //! Invariants:
-//! - every call has a deadline that fits its class, told to the runtime too, so that a hung runtime
+//! - every call has a deadline that fits its class, sent to the runtime too, so that a hung runtime
 //!   costs a call and not a task; only an open stream of events may take as long as it takes;
 //! - a runtime that restarts is found again; only a call made before its end was noticed fails;
 //! - an error carries the method, the object and the gRPC code;

@@ -185,7 +185,7 @@ impl ListedContainer {
         let handler = self.image.as_ref().map(|image| &image.runtime_handler[..]);
         Ok(Some(ImageUse {
             container: text(&self.id)?.into(),
-            pod_uid: Some(pod_uid).filter(|uid| !uid.is_nobodys()),
+            pod_uid: Some(pod_uid).filter(|uid| !uid.is_empty()),
             image_id: texts.shared(image)?,
             runtime_handler: texts.shared(handler.unwrap_or_default())?,
         }))

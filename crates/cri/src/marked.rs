@@ -66,7 +66,7 @@ impl<L: Listed> Marked<L> {
         while let Some(field) = next(&mut entry)? {
             match field {
                 Field::Bytes(ID, text) => id = text,
-                // What nobody knows is as if it were not there.
+                // An unknown value counts as absent.
                 Field::Number(number, value) if number == L::STATE => {
                     state = i32::try_from(value).unwrap_or_default();
                 }

@@ -79,7 +79,7 @@ impl Cut {
     }
 
     fn complete_field(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
-        // While nobody can tell how long it is, that takes a few bytes.
+        // The length itself takes a few bytes.
         let missing = length(&self.kept)?.map_or(1, |length| length - self.kept.len());
         self.keep(missing, data);
         if length(&self.kept)? == Some(self.kept.len()) {

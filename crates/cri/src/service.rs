@@ -35,7 +35,7 @@ impl<C: Clone> Service<C> {
         let mut request = message.into_request();
         let failed = |status| call.failed(&status, &self.endpoint);
         let deadline = self.deadlines.of(call.class);
-        request.set_timeout(deadline::told(deadline));
+        request.set_timeout(deadline::sent(deadline));
         let start = Instant::now();
         let answer = match tokio::time::timeout(deadline, method(&mut client, request)).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),

@@ -150,9 +150,9 @@ pub(crate) fn grace(grace: Duration) -> i64 {
     i64::try_from(grace.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)
 }
 
-/// By what is not there a runtime cannot choose: what is nobody's is found among all.
+/// A runtime cannot filter by a missing label: objects without a pod are filtered from the full list.
 fn of_pod(uid: Option<&PodUid>) -> BTreeMap<String, String> {
-    uid.filter(|uid| !uid.is_nobodys())
+    uid.filter(|uid| !uid.is_empty())
         .map(|uid| (labels::POD_UID.to_owned(), uid.to_string()))
         .into_iter()
         .collect()

@@ -48,13 +48,13 @@ const SECRETS: [HeaderName; 5] =
 pub struct Fetcher {
     user_agent: HeaderValue,
     tls: Tls,
-    /// Whether it asks the host that it was told to ask, and no other.
+    /// Whether redirects to other hosts are refused.
     stays: bool,
     names: Resolver,
 }
 
 impl Fetcher {
-    /// One that presents itself by this name, and trusts whom the system trusts.
+    /// A fetcher with this user agent, which trusts the authorities of the system.
     pub fn new(user_agent: &'static str) -> Self {
         Self::with(user_agent, Tls::default())
     }

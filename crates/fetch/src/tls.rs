@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Trusted certificate authorities.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ const LOADING: Duration = Duration::from_secs(30);
 /// Who vouches for servers.
 #[derive(Debug)]
 enum Trust {
-    /// Whom the system trusts.
+    /// The authorities of the system.
     System,
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
-    /// Nobody needs to: any certificate will do.
+    /// Any certificate.
     Anybody,
 }
 
@@ -178,7 +178,7 @@ impl ServerCertVerifier for Anybody {
 
 fn roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    // One that makes no sense vouches for nobody, and is no reason to trust none of the others.
+    // A certificate that cannot be parsed is skipped; the others are trusted.
     roots.add_parsable_certificates(certificates);
     roots
 }

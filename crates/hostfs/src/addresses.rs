@@ -80,7 +80,7 @@ fn local_v6(if_inet6: &str) -> Vec<IpAddr> {
 
 /// The addresses that packets to elsewhere would bear, one of each version of IP at most. None is sent.
 pub fn by_default_route() -> Vec<IpAddr> {
-    // Addresses for documentation: nobody has them, so they are reached by the default route.
+    // Addresses for documentation: no host has them, so they are reached by the default route.
     let elsewhere = [
         (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1))),
         (

@@ -22,8 +22,8 @@ pub fn claim(directory: &Path) -> io::Result<Claim> {
     }
 }
 
-/// The same, and waits for whoever has it: a process that was killed has what it had until the kernel has cleared
-/// it away.
+/// Like [`claim`], and waits for another process to release it. A killed process keeps its lock until the kernel
+/// has cleaned up.
 pub fn claim_within(directory: &Path, patience: Duration) -> io::Result<Claim> {
     match claim(directory) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}

@@ -34,7 +34,7 @@ pub struct HostLogs {
 }
 
 impl HostLogs {
-    /// Nobody reads yet. Readers share the watches, of which there are few channels on a machine.
+    /// Logs without readers. All readers share the watches: inotify instances are limited.
     pub(crate) fn new(watches: Arc<Watches>) -> Self {
         Self { watches }
     }

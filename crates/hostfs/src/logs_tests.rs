@@ -10,7 +10,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::StreamExt as _;
-use model::ports::files::{Heard, HostFiles as _};
+use model::ports::files::{DirectoryChange, HostFiles as _};
 use model::ports::log_files::{Cancel, LogFiles as _};
 use model::ports::logs::{ContainerLogs, LogRequest, LogText};
 use tokio::sync::oneshot;
@@ -62,26 +62,26 @@ impl Log {
         let (end, ended) = oneshot::channel();
         let ended = Box::pin(async move { ended.await.unwrap() });
         let text = logs.open(&self.path, request, Some(ended)).await.unwrap();
-        (Follower { text, heard: String::new() }, end)
+        (Follower { text, received: String::new() }, end)
     }
 }
 
 struct Follower {
     text: LogText,
-    heard: String,
+    received: String,
 }
 
 impl Follower {
-    /// Reads until all that was heard so far is just this.
+    /// Reads until the text so far is just this.
     async fn hears(&mut self, expected: &str) {
         let reading = async {
-            while self.heard != expected {
+            while self.received != expected {
                 let piece = self.text.next().await.expect("the log goes on").unwrap();
-                self.heard.push_str(&String::from_utf8(piece).unwrap());
+                self.received.push_str(&String::from_utf8(piece).unwrap());
             }
         };
-        let heard = timeout(PATIENCE, reading).await;
-        assert!(heard.is_ok(), "heard {:?} instead of {expected:?}", self.heard);
+        let read = timeout(PATIENCE, reading).await;
+        assert!(read.is_ok(), "read {:?} instead of {expected:?}", self.received);
     }
 
     async fn ends(&mut self) {
@@ -193,8 +193,8 @@ async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
     fs::write(log.path.with_file_name("1.log"), "").unwrap();
     let hears_of = async {
         loop {
-            match watch.heard().await.unwrap() {
-                Heard::Names(names) if !names.contains(OsStr::new("1.log")) => {}
+            match watch.next_change().await.unwrap() {
+                DirectoryChange::Names(names) if !names.contains(OsStr::new("1.log")) => {}
                 _ => return,
             }
         }

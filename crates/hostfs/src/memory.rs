@@ -11,7 +11,7 @@ const LARGE: i32 = 4 << 10;
 /// before there are threads.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
-    #[allow(unsafe_code, reason = "the C library has no other way to be told")]
+    #[allow(unsafe_code, reason = "the C library has no other interface")]
     // SAFETY: it sets numbers, and there is no other thread yet that reads them.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
@@ -23,7 +23,7 @@ pub fn share_one_heap() {
 /// together, that is more than what is in use.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
-    #[allow(unsafe_code, reason = "the C library has no other way to be told")]
+    #[allow(unsafe_code, reason = "the C library has no other interface")]
     // SAFETY: it may be called at any time by any thread; nothing in use is touched.
     unsafe {
         libc::malloc_trim(0);

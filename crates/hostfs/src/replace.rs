@@ -21,7 +21,7 @@ pub fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<(
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     make_directory(directory)?;
     let draft = directory.join(draft_of(&name.to_string_lossy()));
-    // The draft of an earlier crash may be there; nobody reads it.
+    // The draft of an earlier crash may exist; it is not needed.
     let mut file =
         OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(content)?;

@@ -67,7 +67,7 @@ pub fn listen(path: &Path) -> Result<Socket, SocketError> {
     listen_with_mode(path, OWN)
 }
 
-/// The same, with a socket of that mode. Whoever may write to it may connect.
+/// Like [`listen`], with a file mode. A process that may write to the socket may connect.
 pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     let length = path.as_os_str().len();
     if length > LONGEST_SOCKET_PATH {
@@ -77,7 +77,7 @@ pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
         move |source: io::Error| SocketError::System { step, path: path.to_owned(), source }
     };
     clear(path)?;
-    // In steps of our own: nobody can connect before `listen`, and by then the mode is set.
+    // In separate steps: no client can connect before `listen`, and by then the mode is set.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -91,7 +91,7 @@ pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     Ok(Socket { listener: socket.into(), path: path.to_owned(), identity })
 }
 
-/// Removes a socket that nobody answers on.
+/// Removes a socket without a listener.
 fn clear(path: &Path) -> Result<(), SocketError> {
     let failed =
         |step| move |source: io::Error| SocketError::System { step, path: path.to_owned(), source };

@@ -1,5 +1,5 @@
-//! Being told that directories change. A machine has few inotify instances, so all watches of the
-//! agent share one.
+//! Watches of directories. A machine has few inotify instances, so all watches of the agent share
+//! one.
 
 mod queue;
 
@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use blocking::Pool;
 use futures_util::StreamExt as _;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask};
-use model::ports::files::{DirectoryWatch, FileError, Heard};
+use model::ports::files::{DirectoryChange, DirectoryWatch, FileError};
 use tokio::task::JoinSet;
 
 use queue::Queue;
@@ -53,12 +53,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Who listens to what. A directory that nobody listens to any more stays here until the kernel
-    /// says that it tells no more of it.
+    /// The listeners of each directory. A directory without listeners stays here until the kernel reports the end
+    /// of its watch.
     listeners: BTreeMap<WatchDescriptor, Vec<Weak<Queue>>>,
     /// What ended before its first listener was entered.
     ended: BTreeSet<WatchDescriptor>,
-    /// Nobody reads the instance any more.
+    /// The instance is no longer read.
     is_closed: bool,
 }
 
@@ -167,7 +167,9 @@ impl Table {
         let EventOwned { wd, mask, name, .. } = event;
         if mask.contains(EventMask::Q_OVERFLOW) {
             let queues = self.listeners.values().flatten();
-            queues.filter_map(Weak::upgrade).for_each(|queue| queue.push(Heard::Anything));
+            queues
+                .filter_map(Weak::upgrade)
+                .for_each(|queue| queue.push(DirectoryChange::Anything));
             return None;
         }
         if mask.contains(EventMask::IGNORED) {
@@ -181,13 +183,14 @@ impl Table {
             }
             return None;
         }
-        let heard = name.map_or(Heard::Anything, |name| Heard::Names([name].into()));
+        let change =
+            name.map_or(DirectoryChange::Anything, |name| DirectoryChange::Names([name].into()));
         let queues = self.listeners.get(&wd)?;
-        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.push(heard.clone()));
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.push(change.clone()));
         mask.contains(EventMask::MOVE_SELF).then_some(wd)
     }
 
-    /// Answers whether nobody listens any more.
+    /// Returns whether no listener is left.
     fn leave(&mut self, descriptor: &WatchDescriptor, queue: &Arc<Queue>) -> bool {
         let Some(queues) = self.listeners.get_mut(descriptor) else { return false };
         queues.retain(|other| other.strong_count() > 0 && other.as_ptr() != Arc::as_ptr(queue));
@@ -215,7 +218,7 @@ impl Watch {
 
 #[async_trait]
 impl DirectoryWatch for Watch {
-    async fn heard(&mut self) -> Option<Heard> {
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
         self.queue.take().await
     }
 }

@@ -27,54 +27,54 @@ impl Bench {
         self.place.path().join(name)
     }
 
-    /// What is heard until a last change, by name.
-    async fn heard_until(&mut self, last: &str) -> Heard {
+    /// The changes until a last one, by name.
+    async fn changes_until(&mut self, last: &str) -> DirectoryChange {
         fs::write(self.path(last), "").unwrap();
-        let mut all = Heard::Names(BTreeSet::new());
+        let mut all = DirectoryChange::Names(BTreeSet::new());
         loop {
-            let heard = timeout(SOON, self.watch.heard()).await.unwrap().unwrap();
-            all = all.and(heard);
+            let changes = timeout(SOON, self.watch.next_change()).await.unwrap().unwrap();
+            all = all.and(changes);
             match &all {
-                Heard::Names(names) if !names.contains(std::ffi::OsStr::new(last)) => {}
+                DirectoryChange::Names(names) if !names.contains(std::ffi::OsStr::new(last)) => {}
                 _ => return all,
             }
         }
     }
 }
 
-fn names(names: &[&str]) -> Heard {
-    Heard::Names(names.iter().map(Into::into).collect())
+fn names(names: &[&str]) -> DirectoryChange {
+    DirectoryChange::Names(names.iter().map(Into::into).collect())
 }
 
 #[tokio::test]
 async fn a_file_is_heard_of_when_its_writer_is_done_and_not_before() {
     let mut bench = Bench::new().await;
     fs::write(bench.path("a"), "text").unwrap();
-    assert_eq!(bench.heard_until("first").await, names(&["a", "first"]));
+    assert_eq!(bench.changes_until("first").await, names(&["a", "first"]));
     let mut writer = OpenOptions::new().append(true).open(bench.path("a")).unwrap();
     writer.write_all(b"more").unwrap();
-    // The end of the file that was written last may be told after its beginning.
-    let heard = bench.heard_until("second").await;
-    assert_eq!(heard.and(names(&["first"])), names(&["first", "second"]));
+    // The end of the file that was written last may be reported after its beginning.
+    let changes = bench.changes_until("second").await;
+    assert_eq!(changes.and(names(&["first"])), names(&["first", "second"]));
     drop(writer);
-    let heard = bench.heard_until("third").await;
-    assert_eq!(heard.and(names(&["second"])), names(&["a", "second", "third"]));
+    let changes = bench.changes_until("third").await;
+    assert_eq!(changes.and(names(&["second"])), names(&["a", "second", "third"]));
 }
 
 #[tokio::test]
 async fn what_an_editor_does_is_heard_by_name() {
     let mut bench = Bench::new().await;
     fs::write(bench.path("a.yaml"), "old").unwrap();
-    bench.heard_until("ready").await;
+    bench.changes_until("ready").await;
     fs::write(bench.path(".a.yaml.swp"), "new").unwrap();
     fs::rename(bench.path("a.yaml"), bench.path("a.yaml~")).unwrap();
     fs::write(bench.path("a.yaml"), "new").unwrap();
     let mode = fs::metadata(bench.path("a.yaml")).unwrap().permissions();
     fs::set_permissions(bench.path("a.yaml"), mode).unwrap();
     fs::remove_file(bench.path("a.yaml~")).unwrap();
-    let heard = bench.heard_until("last").await;
+    let changes = bench.changes_until("last").await;
     let expected = names(&[".a.yaml.swp", "a.yaml", "a.yaml~", "last", "ready"]);
-    assert_eq!(heard.and(names(&["ready"])), expected);
+    assert_eq!(changes.and(names(&["ready"])), expected);
 }
 
 #[tokio::test]
@@ -85,9 +85,9 @@ async fn what_nobody_took_is_merged() {
     }
     assert_eq!(queue.take().await, Some(names(&["a", "b"])));
     queue.push(names(&["c"]));
-    queue.push(Heard::Anything);
+    queue.push(DirectoryChange::Anything);
     queue.end();
-    assert_eq!(queue.take().await, Some(Heard::Anything));
+    assert_eq!(queue.take().await, Some(DirectoryChange::Anything));
     assert_eq!(queue.take().await, None);
 }
 
@@ -97,7 +97,7 @@ async fn too_many_names_are_anything() {
     for number in 0..2000 {
         fs::write(bench.path(&number.to_string()), "").unwrap();
     }
-    assert_eq!(bench.heard_until("last").await, Heard::Anything);
+    assert_eq!(bench.changes_until("last").await, DirectoryChange::Anything);
 }
 
 #[tokio::test]
@@ -124,9 +124,9 @@ async fn all_watches_share_one_instance_and_leave_nothing_behind() {
 async fn a_broken_instance_ends_its_watches_and_is_replaced() {
     let mut bench = Bench::new().await;
     lock(&bench.watches.instance).as_mut().unwrap().reader.abort_all();
-    assert_eq!(timeout(SOON, bench.watch.heard()).await.unwrap(), None);
+    assert_eq!(timeout(SOON, bench.watch.next_change()).await.unwrap(), None);
     bench.watch = bench.watches.watch(bench.place.path()).await.unwrap();
-    assert_eq!(bench.heard_until("new").await, names(&["new"]));
+    assert_eq!(bench.changes_until("new").await, names(&["new"]));
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl World for Directory {
     }
 
     fn special(&self, path: &Path) -> bool {
-        // The socket's file stays when nobody listens any more.
+        // The socket's file stays when the listener is closed.
         UnixListener::bind(path).unwrap();
         true
     }

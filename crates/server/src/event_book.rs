@@ -30,8 +30,8 @@ impl Default for EventLimits {
     }
 }
 
-/// Keeps events and passes them on. What is told again is counted, not kept again; when there is no
-/// room, what was told longest ago goes.
+/// Stores events and passes them on. A repeated event is counted, not stored again. When the book is full, the
+/// least recent event is removed.
 #[derive(Debug)]
 pub struct EventBook {
     clock: Arc<dyn WallClock>,
@@ -42,17 +42,17 @@ pub struct EventBook {
     node: Option<(Arc<str>, Arc<dyn NodeEvents>)>,
     /// Written by [`Events::record`] alone. Never held across an await.
     pages: Mutex<Pages>,
-    /// Counts what was told. Closed with the book.
+    /// The number of recorded events. Closed with the book.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By the order in which they were told last. Boxed: a map has room for more than it holds.
+    /// By the order of their last occurrence. Boxed: a map has room for more than it holds.
     entries: BTreeMap<u64, Box<Entry>>,
     /// The keys of each pod's entries, in order.
     by_pod: BTreeMap<PodUid, Vec<u64>>,
-    told: u64,
+    recorded: u64,
 }
 
 #[derive(Debug)]
@@ -144,10 +144,10 @@ impl Pages {
         if let Some(before) = self.take_same(&entry.event) {
             (entry.count, entry.first) = (before.count + 1, before.first);
         }
-        self.told += 1;
-        self.entries.insert(self.told, Box::new(entry));
+        self.recorded += 1;
+        self.entries.insert(self.recorded, Box::new(entry));
         let keys = self.by_pod.entry(uid).or_default();
-        keys.push(self.told);
+        keys.push(self.recorded);
         if keys.len() > limits.per_pod {
             let oldest = keys[0];
             self.take(oldest);

@@ -40,8 +40,8 @@ async fn what_is_told_again_is_counted_and_comes_last() {
     tokio::time::advance(Duration::from_secs(5)).await;
     Events::record(&book, event("web", "Pulling", "a"));
     let items = book.items(None);
-    let told: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
-    assert_eq!(told, [("Started", 1), ("Pulling", 2)]);
+    let recorded: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
+    assert_eq!(recorded, [("Started", 1), ("Pulling", 2)]);
     let pulling = &items[1];
     assert_eq!(pulling.last_time.duration_since(pulling.first_time).as_secs(), 10);
     assert_eq!(next.reasons(), ["Pulling", "Started", "Pulling"]);
@@ -116,13 +116,13 @@ async fn every_event_is_a_change() {
 proptest! {
     #[test]
     fn the_book_stays_within_its_limits_and_in_order(
-        told in vec((0..4_u8, 0..6_u8), 0..80),
+        recorded in vec((0..4_u8, 0..6_u8), 0..80),
         per_pod in 1..4_usize,
         in_all in 1..8_usize,
     ) {
         let limits = EventLimits { per_pod, in_all };
         let mut pages = Pages::default();
-        for (second, (pod, message)) in (0_i64..).zip(&told) {
+        for (second, (pod, message)) in (0_i64..).zip(&recorded) {
             let now = Timestamp::from_second(second).unwrap();
             pages.tell(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
             prop_assert!(pages.entries.len() <= in_all);
@@ -151,8 +151,8 @@ fn events_of_the_node_are_kept_beside_those_of_pods_and_passed_on() {
     NodeEvents::record(&book, failed.clone());
     NodeEvents::record(&book, failed.clone());
     let items = book.items(None);
-    let told: Vec<_> = items.iter().map(|one| (&*one.involved, &*one.pod, one.count)).collect();
-    assert_eq!(told, [("Pod", "default/web", 1), ("Node", "node-1", 2)]);
+    let recorded: Vec<_> = items.iter().map(|one| (&*one.involved, &*one.pod, one.count)).collect();
+    assert_eq!(recorded, [("Pod", "default/web", 1), ("Node", "node-1", 2)]);
     assert_eq!(messages(&book, Some("web")), ["a"]);
     assert_eq!(next.all(), [failed.clone(), failed]);
 }

@@ -9,7 +9,7 @@ use crate::query::Query;
 use crate::respond::{Answer, BrokenOff, json, json_lines, problem};
 use crate::wire::WhyAnswer;
 
-/// How many entries are told to who does not say how many, and at most.
+/// The default and the largest number of returned entries.
 const USUAL_ENTRIES: usize = 20;
 const MOST_ENTRIES: usize = 1000;
 

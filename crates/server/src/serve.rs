@@ -32,8 +32,8 @@ const BIND_RETRY: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no room for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Answers requests until told to stop. Answers that are under way then break off: those that stream
-/// would never end.
+/// Answers requests until stopped. Answers in progress are then cut off: streams would never
+/// end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
     let answered = |stream: UnixStream, slot: Slot| {
         let parts = Arc::clone(&parts);
@@ -133,7 +133,7 @@ pub async fn take_turns<D, F>(
     }
 }
 
-/// Answers the request of a connection. One for each connection: who holds one idle holds nobody up.
+/// Answers the request of a connection. Each connection has one task, so an idle one delays no other.
 pub async fn answer_one<S, B, F>(stream: S, answer: impl Fn(Request<Incoming>) -> F)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

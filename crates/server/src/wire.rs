@@ -35,7 +35,7 @@ pub struct RefusedManifest {
     pub last_good_stays: bool,
 }
 
-/// A pod and the last that was told about it.
+/// A pod and its last event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodItem<P> {
@@ -61,7 +61,7 @@ pub struct WaitingVolume {
     pub failure: Option<String>,
 }
 
-/// The last that was told about a pod.
+/// The last event of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastEvent {
     /// `Normal` or `Warning`.
@@ -101,7 +101,7 @@ pub enum WatchKind {
     Deleted,
     /// Other manifests than before do not have their way, or none.
     Refused,
-    /// All that was there when the watch began has been told.
+    /// The initial state is complete.
     Synced,
 }
 
@@ -112,7 +112,7 @@ pub struct EventItems {
     pub items: Vec<EventItem>,
 }
 
-/// What was told about a pod or the node, once or again and again.
+/// An event of a pod or the node, with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventItem {
@@ -134,9 +134,9 @@ pub struct EventItem {
     pub message: String,
     /// How often.
     pub count: u64,
-    /// When it was told first.
+    /// Its first occurrence.
     pub first_time: Timestamp,
-    /// When it was told last.
+    /// Its last occurrence.
     pub last_time: Timestamp,
 }
 
@@ -172,7 +172,7 @@ pub struct GcPlan {
     pub policy: Inputs,
     /// All that was looked at, what goes first in the order in which it goes.
     pub items: Vec<GcItem>,
-    /// What people would be told of the node by the next pass.
+    /// The events that the next pass would record for the node.
     #[serde(default)]
     pub warnings: Vec<GcWarning>,
     /// What could not be looked at.
@@ -260,14 +260,14 @@ pub enum GcLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcDone {
-    /// How much is gone, by what it was, told or not.
+    /// The number of removed objects by kind, including those left out.
     pub removed: BTreeMap<String, u64>,
-    /// How much could not be removed, by what it is, told or not.
+    /// The number of objects that could not be removed by kind, including those left out.
     pub failed: BTreeMap<String, u64>,
-    /// How much was to go and stays by what has happened since, by what it is, told or not.
+    /// The number of planned objects that stay because of later changes by kind, including those left out.
     #[serde(default)]
     pub kept: BTreeMap<String, u64>,
-    /// How many lines were left out because whoever reads was too slow.
+    /// The number of lines left out because the reader was too slow.
     #[serde(default)]
     pub left_out: u64,
     /// Parts of the pass that could not be made.

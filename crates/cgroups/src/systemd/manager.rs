@@ -22,17 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SETTLED: [&str; 2] =
     ["org.freedesktop.systemd1.UnitExists", "org.freedesktop.systemd1.NoSuchUnit"];
 
-/// What systemd says to who asks a second time to be told of jobs.
+/// systemd's error for a second subscription to job signals.
 const SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
 /// The end of a job: its number, its path, its unit, and how it ended.
 type JobRemoved = (u32, OwnedObjectPath, String, String);
 
 /// Name and value.
-type Told<'a> = Vec<(&'a str, Variant<'a>)>;
+type DbusProperties<'a> = Vec<(&'a str, Variant<'a>)>;
 
 /// A property of units that come along, of which there are none.
-type Others<'a> = Vec<(&'a str, Told<'a>)>;
+type Others<'a> = Vec<(&'a str, DbusProperties<'a>)>;
 
 /// The service manager of this machine. Connects when it is first needed, and again when the connection
 /// is lost.
@@ -97,7 +97,7 @@ impl Manager {
         match request {
             Request::Start(properties) => {
                 let mut ends = ends(&proxy).await?;
-                let body = (unit, "replace", told(properties), Others::new());
+                let body = (unit, "replace", dbus_properties(properties), Others::new());
                 let job = proxy.call("StartTransientUnit", &body).await;
                 ended(&mut ends, job).await
             }
@@ -109,7 +109,7 @@ impl Manager {
             Request::Set(properties) => {
                 // Until the machine is started again.
                 let runtime = true;
-                let body = (unit, runtime, told(properties));
+                let body = (unit, runtime, dbus_properties(properties));
                 let () = proxy.call("SetUnitProperties", &body).await?;
                 Ok(None)
             }
@@ -155,7 +155,7 @@ async fn ends(proxy: &Proxy<'static>) -> zbus::Result<SignalStream<'static>> {
     let ends = proxy.receive_signal("JobRemoved").await?;
     match proxy.call("Subscribe", &()).await {
         Err(zbus::Error::MethodError(name, ..)) if name.as_str() == SUBSCRIBED => Ok(ends),
-        told => told.map(|()| ends),
+        subscribed => subscribed.map(|()| ends),
     }
 }
 
@@ -179,7 +179,7 @@ async fn ended(
     Err(zbus::Error::Failure("the bus went before the job ended".to_owned()))
 }
 
-fn told(properties: &[Property]) -> Told<'_> {
+fn dbus_properties(properties: &[Property]) -> DbusProperties<'_> {
     let value = |setting: &Setting| match setting.clone() {
         Setting::Flag(flag) => Variant::from(flag),
         Setting::Number(number) => Variant::from(number),

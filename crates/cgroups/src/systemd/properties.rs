@@ -1,4 +1,4 @@
-//! What systemd is told of a slice.
+//! The properties of a slice unit.
 
 use model::cgroup::{CgroupName, CgroupValues, cpu};
 use model::machine::Cgroups as Version;

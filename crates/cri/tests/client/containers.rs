@@ -158,13 +158,13 @@ async fn the_sandbox_of_a_new_container_is_told_as_it_was_made() {
     let client = server.client();
     let (config, sandbox) = (container_config(), sandbox_config());
     client.create_container(&"s1".into(), &config, &sandbox).await.unwrap_err();
-    let told: cri::CreateContainerRequest = server.only_request("CreateContainer");
+    let reported: cri::CreateContainerRequest = server.only_request("CreateContainer");
 
     let server = Server::running();
     server.client().run_pod_sandbox(&sandbox).await.unwrap_err();
     let made: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
     assert!(made.config.is_some());
-    assert_eq!(told.sandbox_config, made.config);
+    assert_eq!(reported.sandbox_config, made.config);
 }
 
 #[tokio::test]
@@ -325,8 +325,8 @@ async fn a_container_is_whose_its_labels_say_and_nobodys_where_they_do_not() {
         assert_eq!((&*container.name, container.sandbox_id.as_str()), ("app", "s1"));
     }
     let filter = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
-    let nobodys = client.list_containers(&filter).await.unwrap();
-    let ids: Vec<&str> = nobodys.iter().map(|container| container.id.as_str()).collect();
+    let of_no_pod = client.list_containers(&filter).await.unwrap();
+    let ids: Vec<&str> = of_no_pod.iter().map(|container| container.id.as_str()).collect();
     assert_eq!(ids, ["c1", "c4", "c5"]);
     let uses = client.list_image_uses(&filter).await.unwrap();
     let ids: Vec<&str> = uses.iter().map(|one| one.container.as_str()).collect();
@@ -423,18 +423,18 @@ async fn a_runtime_that_says_whom_a_container_runs_as_and_what_ends_it_is_believ
         stop_signal: cri::Signal::Sigrtminplus3.into(),
         ..status()
     };
-    let told = seen(status.clone()).await;
+    let reported = seen(status.clone()).await;
     let linux = LinuxUser { uid: 7, gid: 8, supplemental_groups: vec![9, 8] };
-    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: Some(linux) }));
-    assert_eq!(told.stop_signal.as_deref(), Some("SIGRTMIN+3"));
-    let untold = cri::ContainerStatus {
+    assert_eq!(reported.user.as_deref(), Some(&ContainerUser { linux: Some(linux) }));
+    assert_eq!(reported.stop_signal.as_deref(), Some("SIGRTMIN+3"));
+    let without_value = cri::ContainerStatus {
         user: Some(cri::ContainerUser { linux: None }),
         stop_signal: 0,
         ..status
     };
-    let told = seen(untold).await;
-    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: None }));
-    assert_eq!(told.stop_signal, None);
+    let reported = seen(without_value).await;
+    assert_eq!(reported.user.as_deref(), Some(&ContainerUser { linux: None }));
+    assert_eq!(reported.stop_signal, None);
 }
 
 #[tokio::test]
@@ -462,10 +462,10 @@ async fn a_moment_that_has_not_come_is_none_and_any_other_is_told() {
 #[tokio::test]
 async fn an_older_runtime_that_knows_no_user_image_tells_its_own() {
     let image = cri::ImageSpec { image: "docker.io/shop/app:1".into(), ..Default::default() };
-    let told = seen(cri::ContainerStatus { image: Some(image), ..status() }).await;
-    assert_eq!(&*told.image, "docker.io/shop/app:1");
-    let untold = seen(cri::ContainerStatus { image: None, ..status() }).await;
-    assert_eq!(&*untold.image, "");
+    let reported = seen(cri::ContainerStatus { image: Some(image), ..status() }).await;
+    assert_eq!(&*reported.image, "docker.io/shop/app:1");
+    let without_value = seen(cri::ContainerStatus { image: None, ..status() }).await;
+    assert_eq!(&*without_value.image, "");
 }
 
 #[tokio::test]
@@ -488,8 +488,8 @@ async fn a_status_without_id_or_name_is_malformed() {
 #[tokio::test]
 async fn the_status_of_a_container_that_is_nobodys_is_told() {
     let bare = cri::ContainerStatus { labels: BTreeMap::new(), ..status() };
-    let told = seen(bare).await;
-    assert_eq!(&*told.name, "app");
+    let reported = seen(bare).await;
+    assert_eq!(&*reported.name, "app");
 }
 
 #[tokio::test]
@@ -510,8 +510,8 @@ async fn a_container_is_changed_as_it_runs_and_says_what_it_has() {
     let linux = request.linux.unwrap();
     assert_eq!((linux.cpu_period, linux.cpu_quota, linux.cpu_shares), (100_000, 25_000, 102));
     assert_eq!(linux.memory_limit_in_bytes, 1 << 20);
-    let told = cri::ContainerResources { linux: Some(linux) };
-    let status = cri::ContainerStatus { resources: Some(told), ..status() };
+    let reported = cri::ContainerResources { linux: Some(linux) };
+    let status = cri::ContainerStatus { resources: Some(reported), ..status() };
     let expected = ReportedResources {
         cpu_request: Some(100),
         cpu_limit: Some(250),

@@ -145,7 +145,7 @@ async fn a_call_that_is_late_because_we_were_held_up_is_too_slow_too() {
     server.hang("Version");
     let held_up = async {
         server.until("the call", |log| log.calls.len() == 1).await;
-        // Longer than what the runtime was told: it gives the call up too, and when we go on, its
+        // Longer than the deadline sent to the runtime: it gives the call up too, and when we go on, its
         // answer and all timers are there at once.
         std::thread::sleep(10 * SHORT + Duration::from_millis(1100));
     };

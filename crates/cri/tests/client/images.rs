@@ -179,13 +179,13 @@ async fn every_container_tells_its_image_whosever_it_is() {
     let containers = vec![owned, container("c2", "", "by-name"), container("c3", "", "")];
     server.answer("ListContainers", &cri_v1::ListContainersResponse { containers });
     let uses = server.client().list_image_uses(&ContainerFilter::default()).await.unwrap();
-    let told = |container: &str, pod: Option<&str>, image: &str| ImageUse {
+    let reported = |container: &str, pod: Option<&str>, image: &str| ImageUse {
         container: container.into(),
         pod_uid: pod.map(Into::into),
         image_id: image.into(),
         runtime_handler: "kata".into(),
     };
-    assert_eq!(uses, [told("c1", Some("u1"), "sha256:beef"), told("c2", None, "by-name")]);
+    assert_eq!(uses, [reported("c1", Some("u1"), "sha256:beef"), reported("c2", None, "by-name")]);
 }
 
 #[tokio::test]
@@ -211,16 +211,16 @@ async fn labels_and_the_image_of_a_sandbox_are_asked_for_at_length() {
     let labels = r#"{"imageSpec":{"config":{"Labels":{"keep":"yes"}}}}"#;
     let answer = cri_v1::ImageStatusResponse { info: info(labels), ..Default::default() };
     server.answer("ImageStatus", &answer);
-    let told = server.client().image_labels("sha256:beef").await.unwrap();
-    assert_eq!(told.get("keep").map(String::as_str), Some("yes"));
+    let reported = server.client().image_labels("sha256:beef").await.unwrap();
+    assert_eq!(reported.get("keep").map(String::as_str), Some("yes"));
     let request: cri_v1::ImageStatusRequest = server.only_request("ImageStatus");
     assert!(request.verbose);
     let server = Server::running();
     let info = info(r#"{"image":"pause:1"}"#);
     let answer = cri_v1::PodSandboxStatusResponse { info, ..Default::default() };
     server.answer("PodSandboxStatus", &answer);
-    let told = server.client().sandbox_image(&"s1".into()).await.unwrap();
-    assert_eq!(told.as_deref(), Some("pause:1"));
+    let reported = server.client().sandbox_image(&"s1".into()).await.unwrap();
+    assert_eq!(reported.as_deref(), Some("pause:1"));
     let request: cri_v1::PodSandboxStatusRequest = server.only_request("PodSandboxStatus");
     assert!(request.verbose);
 }

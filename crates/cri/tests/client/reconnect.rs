@@ -102,11 +102,11 @@ async fn a_call_under_way_when_the_runtime_dies_is_unavailable() {
 async fn something_else_behind_the_socket_is_unavailable() {
     let server = Server::absent();
     let listener = UnixListener::bind(server.socket()).unwrap();
-    let stranger = std::thread::spawn(move || {
+    let other_server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let error = server.client().version().await.unwrap_err();
     assert_unavailable(&error, &server, "broke off");
-    stranger.join().unwrap();
+    other_server.join().unwrap();
 }

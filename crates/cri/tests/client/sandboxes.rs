@@ -203,8 +203,8 @@ async fn a_sandbox_without_uid_is_nobodys() {
     let list = client.list_pod_sandboxes(&filter).await.unwrap();
     let ids: Vec<&str> = list.iter().map(|sandbox| sandbox.id.as_str()).collect();
     assert_eq!(ids, ["s2"]);
-    let told = seen(cri::PodSandboxStatus { metadata: Some(no_uid()), ..status() }).await;
-    assert!(told.pod_uid.is_nobodys());
+    let reported = seen(cri::PodSandboxStatus { metadata: Some(no_uid()), ..status() }).await;
+    assert!(reported.pod_uid.is_empty());
 }
 
 #[tokio::test]

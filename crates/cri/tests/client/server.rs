@@ -1,4 +1,4 @@
-//! A CRI server that answers as it is told and remembers what it was asked.
+//! A CRI server with scripted answers that records requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ pub(crate) const LONG: Duration = Duration::from_mins(1);
 enum Answer {
     Message(Bytes),
     Failure(Code, String),
-    /// None until it is told another.
+    /// None until the script changes.
     Hang,
     /// Many, as the test writes them.
     Stream(Tape),
@@ -193,7 +193,7 @@ fn serve(listener: UnixListener, shared: &Arc<Shared>, stopped: oneshot::Receive
         });
         let serving = tonic::transport::Server::builder()
             .serve_with_incoming(service, UnixListenerStream::new(listener));
-        // Being told to stop comes first: nothing after it counts.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             _ = stopped => {}

@@ -1,4 +1,4 @@
-//! Lists of everything, told only when they are news.
+//! Full lists, which are returned only if they changed.
 
 use model::fingerprint::Fingerprint;
 use model::ports::runtime::{

@@ -82,16 +82,18 @@ async fn what_each_handler_can_do_is_told() {
     });
     let answer = cri::StatusResponse { runtime_handlers, features, ..answer(vec![]) };
     server.answer("Status", &answer);
-    let told = server.client().status().await.unwrap();
-    let all =
-        (told.features.supplemental_groups_policy, told.features.user_namespaces_host_network);
+    let reported = server.client().status().await.unwrap();
+    let all = (
+        reported.features.supplemental_groups_policy,
+        reported.features.user_namespaces_host_network,
+    );
     assert_eq!(all, (true, false));
-    let told: Vec<_> = told
+    let reported: Vec<_> = reported
         .handlers
         .iter()
         .map(|one| (one.name.as_str(), one.user_namespaces, one.recursive_read_only_mounts))
         .collect();
-    assert_eq!(told, [("", true, false), ("kata", false, true), ("old", false, false)]);
+    assert_eq!(reported, [("", true, false), ("kata", false, true), ("old", false, false)]);
 }
 
 #[tokio::test]

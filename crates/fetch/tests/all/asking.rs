@@ -96,8 +96,8 @@ async fn redirect_from_https_to_http_is_refused() {
 async fn a_server_that_nobody_vouches_for_is_not_trusted() {
     let server = Server::start(Some(Identity::new("127.0.0.1"))).await;
     server.put("page", response(Page::ok("text")));
-    let stranger = Identity::new("127.0.0.1").authority;
-    let fetcher = Fetcher::trusting("kubelet/test", vec![stranger]);
+    let other_authority = Identity::new("127.0.0.1").authority;
+    let fetcher = Fetcher::trusting("kubelet/test", vec![other_authority]);
     let error = fetcher.get(&get(server.url("page"))).await.unwrap_err();
     let text = Chain(&error).to_string();
     assert!(text.starts_with("make a secure connection to 127.0.0.1:"), "{text}");

@@ -33,7 +33,7 @@ impl contract::http::World for World {
     }
 
     fn nowhere(&self) -> String {
-        // Reserved, and nobody listens there.
+        // Reserved, without a listener.
         "http://127.0.0.1:1/".to_owned()
     }
 

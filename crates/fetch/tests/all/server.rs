@@ -1,4 +1,4 @@
-//! A small server that says what it is told to, byte by byte.
+//! A small server with scripted answers, byte by byte.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

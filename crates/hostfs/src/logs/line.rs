@@ -39,7 +39,7 @@ pub(super) fn parse(header: &[u8]) -> Option<Header> {
         return None;
     }
     let (time, shown_time) = parse_time(time)?;
-    // Further tags, behind colons, are for whoever knows them.
+    // Further tags, behind colons, are ignored.
     let partial = tags.split(':').next() == Some("P");
     Some(Header { time, shown_time, stream, partial })
 }

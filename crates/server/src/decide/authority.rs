@@ -1,8 +1,8 @@
-//! Takes out of requests whom they mean to call.
+//! Replaces the authority of requests.
 //!
 //! Clients in Go that dial a path, as those of the upstream kubelet do, send it as the authority of each request, with
 //! its slashes escaped: `%2Fvar%2Flib%2Fkubelet%2F…`. Go's servers do not care; the HTTP/2 library here takes it for a
-//! malformed request, and cannot be told otherwise. Nobody needs it on a socket: what is there goes, before it is read.
+//! malformed request, and has no option to accept it. A socket needs no authority, so it is replaced before the library reads it.
 //!
 //! Headers are compressed by tables that both ends keep in step, so that nothing may be added to them or left out. A
 //! value may become shorter: the other end then keeps more of the table than the sender counts on.
@@ -26,7 +26,7 @@ const AUTHORITY: usize = 1;
 /// The value that takes the place of any: its length and a letter, so that none is shorter.
 const ANYBODY: [u8; 2] = [1, b'x'];
 
-/// What was heard of a connection and is not decided about yet.
+/// Received bytes of a connection that are not processed yet.
 #[derive(Debug)]
 pub(crate) struct Anonymous {
     /// So many bytes go on as they are.

@@ -38,7 +38,7 @@ pub enum NoInstance {
         /// Its pod.
         pod: String,
     },
-    /// It ended, but nobody knows its id.
+    /// It has terminated, and its id is unknown.
     #[error("container {container:?} in pod {pod:?} is terminated")]
     Terminated {
         /// The container.

@@ -90,7 +90,7 @@ impl Lister {
     }
 }
 
-/// A stream whose requests do not say whom they call.
+/// A stream whose requests have a neutral authority.
 struct Nameless<S> {
     stream: S,
     requests: Anonymous,

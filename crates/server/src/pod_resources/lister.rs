@@ -53,7 +53,7 @@ impl Lister {
         Self { pods, listed, clock, tokens, metrics }
     }
 
-    /// Whoever asks too much hears so. As upstream's, such calls are not counted.
+    /// Refuses calls above the rate limit. As upstream's, such calls are not counted.
     fn enter(&self, version: &str) -> Result<(), Status> {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if !tokens.take(self.clock.now()) {

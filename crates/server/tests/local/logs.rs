@@ -50,7 +50,7 @@ async fn what_cannot_be_read_is_said() {
         ("/default", 400, "Missing podID."),
         ("/default/web", 400, "Missing container name."),
         ("/default/web/", 400, "Missing container name."),
-        ("/default/nobody/main", 404, "pod \"nobody\" does not exist"),
+        ("/default/absent/main", 404, "pod \"absent\" does not exist"),
         ("/other/web/main", 404, "pod \"web\" does not exist"),
         ("/default/web/other", 404, "container \"other\" not found in pod \"web\""),
         ("/default/web/main?tailLines=x", 400, "Unable to decode query."),

@@ -71,7 +71,7 @@ impl Pods {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// From now on, whoever asks for changes finds the agent ended.
+    /// From now on, watches find the agent ended.
     pub(crate) fn shut(&self) {
         let (_, closed) = watch::channel(0);
         *self.shut.lock().unwrap() = Some(closed);
@@ -120,7 +120,7 @@ fn container_in(id: &str, state: ContainerState) -> PodStatus {
     PodStatus { container_statuses: Some(vec![status]), ..PodStatus::default() }
 }
 
-/// Logs that say what was asked of them, and with `follow` go on until the end is told.
+/// Logs that contain their query, and with `follow` go on until the end is announced.
 #[derive(Debug, Default)]
 pub(crate) struct Logs;
 
@@ -279,7 +279,7 @@ impl World {
                 field_path: "".into(),
                 kind: EventType::Normal,
                 reason: reason.into(),
-                message: "told".to_owned(),
+                message: "recorded".to_owned(),
             },
         );
     }

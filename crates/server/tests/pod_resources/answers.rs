@@ -59,11 +59,11 @@ async fn who_asks_by_the_old_version_hears_of_all_pods_and_of_containers_alone()
     let mut client = OldClient::new(OldServer::from_arc(Arc::clone(&node.lister)));
     let answer = client.list(v1alpha1::ListPodResourcesRequest {}).await.unwrap();
     let pods = answer.into_inner().pod_resources;
-    let told: Vec<(&str, Vec<&str>)> = pods
+    let answered: Vec<(&str, Vec<&str>)> = pods
         .iter()
         .map(|pod| (&*pod.name, pod.containers.iter().map(|one| &*one.name).collect()))
         .collect();
-    assert_eq!(told, [("job", vec!["work"]), ("web", vec!["main", "log"])]);
+    assert_eq!(answered, [("job", vec!["work"]), ("web", vec!["main", "log"])]);
 }
 
 // behaviour: PRS-5
@@ -103,8 +103,8 @@ async fn who_asks_too_often_is_refused_until_some_time_has_passed() {
         old.list(v1alpha1::ListPodResourcesRequest {}).await.unwrap_err(),
     ];
     for refusal in refusals {
-        let told = (refusal.code(), refusal.message());
-        assert_eq!(told, (Code::ResourceExhausted, "rejected by rate limit"));
+        let answered = (refusal.code(), refusal.message());
+        assert_eq!(answered, (Code::ResourceExhausted, "rejected by rate limit"));
     }
     tokio::time::advance(Duration::from_millis(10)).await;
     client(&node).list(ListPodResourcesRequest {}).await.unwrap();

@@ -61,7 +61,7 @@ async fn read_frame(stream: &mut DuplexStream) -> (u8, u8, u32, Vec<u8>) {
     (head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload)
 }
 
-/// Calls, and answers the names of the pods that were told.
+/// Calls, and returns the names of the pods in the answer.
 async fn call(stream: &mut DuplexStream, id: u32, headers: &[u8]) -> Vec<String> {
     stream.write_all(&frame(HEADERS, WHOLE, id, headers)).await.unwrap();
     // A message of no bytes: not packed, and so long.
@@ -95,7 +95,7 @@ async fn a_client_that_calls_the_path_of_the_socket_is_answered_time_and_again()
     client.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
     assert_eq!(call(&mut client, 1, &first_headers()).await, ["web"]);
     assert_eq!(call(&mut client, 3, &HEADERS_AGAIN).await, ["web"]);
-    // Whoever hangs up is forgotten.
+    // A closed connection ends its task.
     drop(client);
     tasks.join_next().await.unwrap().unwrap();
 }
