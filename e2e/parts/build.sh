@@ -291,7 +291,7 @@ main() { # names of parts; all of them if there are none
   mkdir -p "$testbed/parts" "$testbed/log"
   exec 9>"$testbed/lock"
   flock -n 9 || { echo "waiting for another build"; flock 9; }
-  # Left by a build that was interrupted: nobody else can be making anything now.
+  # Left by an interrupted build: no other build can run now.
   rm -rf "$testbed"/parts/.making.*
 
   # People who only run the agent need no virtual machine.

@@ -9,9 +9,8 @@ use crate::agent::Agent;
 use crate::cluster_node::{ClusterNode, PODS, pod};
 use crate::node::PATIENCE;
 
-/// Takes the API server away from a node with pods, for so long at least, and looks at what becomes of them
-/// meanwhile and afterwards: whatever runs runs on, what ends is replaced, and all of it is told in the end. Then
-/// somebody may look at the node.
+/// Stops the API server of a node with pods for at least this time: running pods keep running, containers that end are
+/// restarted, and the agent reports all of it once the API server is back. `look` inspects the node at the end.
 pub fn without_the_api_server<T>(
     agent: Agent,
     away: Duration,
@@ -52,14 +51,14 @@ pub fn without_the_api_server<T>(
 
     cluster.start_api_server()?;
     let back = Instant::now();
-    cluster.wait_for(&ClusterNode::pod_path("shaken"), "the restart is told", |pod| {
+    cluster.wait_for(&ClusterNode::pod_path("shaken"), "the restart is reported", |pod| {
         let status = &pod?["status"]["containerStatuses"][0];
         (status["restartCount"] == 1 && status["ready"] == true).then_some(())
     })?;
     let over = cluster.wait_over(&ClusterNode::pod_path("ending"))?;
     ensure!(over["status"]["phase"] == "Succeeded", "{over}");
-    println!("{}: told {:.1?} after the API server was back", agent.name(), back.elapsed());
-    // And what is wanted now is heard.
+    println!("{}: reported {:.1?} after the API server was back", agent.name(), back.elapsed());
+    // The watch works again: a new pod arrives.
     cluster.make_pod("late", &["sleep", "forever"])?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path("late"))?;
     ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");

@@ -152,7 +152,7 @@ impl Api {
                 let request = Request::get(&path).body(Vec::new()).context("make a request")?;
                 let events = self.client.request_events::<Value>(request).await;
                 let mut events = pin!(events.with_context(|| format!("watch {path}"))?);
-                // Whoever hears nothing for long hears nothing more; then it begins anew, with the object as it is.
+                // A watch may go silent. Then another one begins, with the current object.
                 while let Ok(Ok(Some(event))) = timeout_at(end.into(), events.try_next()).await {
                     let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
                         continue;

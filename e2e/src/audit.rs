@@ -35,7 +35,7 @@ impl Audit {
         self.directory.path().join(name)
     }
 
-    /// What the API server is told of it.
+    /// The API server's flags for this audit log.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, file: &str| format!("--audit-{name}={}", self.file(file).display());
         vec![flag("policy-file", "policy"), flag("log-path", "calls")]
@@ -58,7 +58,7 @@ impl Audit {
     }
 }
 
-/// Whether the API server did not let its caller do something, whoever it is.
+/// Whether the API server refused a call: unauthenticated or unauthorized.
 fn is_refused(call: &Value) -> bool {
     [401, 403].iter().any(|code| call["responseStatus"]["code"] == *code)
 }

@@ -154,7 +154,7 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
-    /// Looks at every version of a pod until one is as `wanted` says: for what may be told for a moment only.
+    /// Watches a pod until a version is as `wanted` says: for a status that may be there for a moment only.
     pub fn watch_pod<T>(
         &self,
         name: &str,

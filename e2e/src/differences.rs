@@ -101,7 +101,7 @@ fn gather(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Whether a leaf is a time, which is different for whoever writes it.
+/// Whether a leaf is a time, which differs with every write.
 pub fn is_time(path: &str) -> bool {
     ["Time", "Timestamp", "timeAdded", "startedAt", "finishedAt", "config.seen"]
         .iter()
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_something_that_is_empty_for_the_other_is_told_by_itself() {
+    fn leaves_of_an_object_that_is_empty_on_the_other_side_differ_one_by_one() {
         let empty = leaves(&json!({ "resources": {} }));
         let full = leaves(&json!({ "resources": { "limits": { "memory": "all" } } }));
         let no_limit = known("/resources/limits/memory", "", "all");

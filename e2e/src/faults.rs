@@ -4,7 +4,7 @@
 mod between;
 mod held;
 mod names;
-mod told_of_addresses;
+mod pod_cidr;
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
 
 pub use held::{HeldRunc, slow_start};
-pub use told_of_addresses::told_of_addresses;
+pub use pod_cidr::pod_cidr_faults;
 
 /// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
 /// call that goes wrong may lead to another.
@@ -38,7 +38,7 @@ pub enum Stage {
     Start,
     /// The pods get other resources as they run.
     Resize,
-    /// An image goes that nobody uses.
+    /// An unused image is removed.
     Images,
     /// The pods end, and what is left of them is removed.
     Stop,
@@ -64,7 +64,8 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 }
 
 /// Every method that the agent calls in a round. Pods are resized, and images go, only where a fault waits
-/// for that. The node is of no cluster; what only a node of one calls has rounds of its own, `told_of_addresses`.
+/// for that. The node is in no cluster; the call that only a node of a cluster makes has its own rounds,
+/// `pod_cidr_faults`.
 pub const METHODS: [Row; 25] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),
@@ -232,7 +233,7 @@ impl FaultyNode {
         self.wait_until_met()?;
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
-        wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
+        wait_tidy(&self.node, &[], STAGE).context("the orphaned sandbox is stopped")?;
         self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
         self.stop_agent()?;
         self.clean()?;

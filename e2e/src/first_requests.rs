@@ -10,13 +10,13 @@ use crate::cluster_node::ClusterNode;
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::scenarios::MANIFEST;
 
-/// What is asked before what, and why. It is the same for whoever is the agent.
+/// Which request comes before which, and why. It is the same for both agents.
 const ORDER: [(&str, &str, &str); 5] = [
     ("follow node", "follow pods", "pods are let in by what the node's object says"),
     ("make node", "make lease", "the lease has the node as its owner"),
     ("make node", "make mirror", "a mirror has the node as its owner"),
     ("follow pods", "make mirror", "there may be a mirror already"),
-    ("follow pods", "tell web", "nothing is told of a pod that was not heard of"),
+    ("follow pods", "tell web", "the status of a pod is written only after the pod was received"),
 ];
 
 /// What a request is for, in short; nothing if it is none of those that have an order, or was refused.

@@ -235,7 +235,7 @@ impl Node {
         Ok(self.instance.start_containerd()?)
     }
 
-    /// What the agent is told is its root directory.
+    /// The agent's root directory.
     pub fn root_dir(&self) -> PathBuf {
         self.directory.join("root")
     }
@@ -253,12 +253,12 @@ impl Node {
         self.run(&program, &args)
     }
 
-    /// The container runtime, as the agent is told of it.
+    /// The endpoint of the container runtime in the agent's configuration.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.runtime_socket.display())
     }
 
-    /// The container runtime itself, whoever stands between it and the agent.
+    /// The container runtime itself, without the proxy that may stand between it and the agent.
     pub fn runtime(&self) -> Result<CriRuntime> {
         let socket = self.instance.containerd_socket();
         let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;

@@ -1,4 +1,4 @@
-//! What is told, without what is another thing each time: names that somebody makes up, addresses and times.
+//! Objects and messages without what differs each time: generated names, addresses and times.
 
 use std::net::Ipv4Addr;
 
@@ -61,7 +61,7 @@ impl Plain {
         let address = address.trim_end_matches('.');
         let is_own = address.parse::<Ipv4Addr>().ok()? == self.node_ip;
         let name = if is_own { "NODE-IP" } else { "POD-IP" };
-        // Whoever asks itself says so everywhere.
+        // Loopback addresses are the same everywhere.
         (!address.starts_with("127.")).then_some((address.len(), name))
     }
 
@@ -127,8 +127,8 @@ mod tests {
             ("127.0.0.1:1, v1.36.3".to_owned(), "127.0.0.1:1, v1.36.3".to_owned()),
             ("Started container main".to_owned(), "Started container main".to_owned()),
         ];
-        for (told, plain) in cases {
-            assert_eq!(PLAIN.text(&told), plain);
+        for (input, plain) in cases {
+            assert_eq!(PLAIN.text(&input), plain);
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn objects_keep_that_there_is_a_time_but_not_which() {
-        let told = json!({
+        let input = json!({
             "metadata": { "resourceVersion": "7", "managedFields": [{}], "name": "web" },
             "podIP": "10.9.0.1",
             "startTime": "2026-01-01T00:00:00Z",
@@ -156,6 +156,6 @@ mod tests {
             "startedAt": "the epoch",
             "conditions": [{ "type": "Ready" }, { "type": "Initialized", "lastProbeTime": null }],
         });
-        assert_eq!(PLAIN.object(&told), plain);
+        assert_eq!(PLAIN.object(&input), plain);
     }
 }

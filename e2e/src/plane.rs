@@ -86,7 +86,7 @@ impl Plane {
         Ok(self.parts.start_component(Component::ApiServer, &self.flags)?)
     }
 
-    /// All that was ever told to it is lost: it starts anew, without controllers and scheduler.
+    /// All its objects are lost: it starts with an empty store, without controllers and scheduler.
     pub fn lose_everything(&mut self) -> Result<()> {
         for component in Component::ALL.into_iter().rev() {
             self.parts.kill_component(component)?;

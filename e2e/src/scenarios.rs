@@ -1,5 +1,5 @@
-//! What a cluster asks of a node, one thing after the other on one node. Whoever is its agent, ours or the
-//! upstream kubelet, it must come to the same.
+//! Scenarios of a node in a cluster, one after the other on one node. With our agent and with the upstream kubelet,
+//! the result must be the same.
 
 mod classes;
 mod deletion;
@@ -99,14 +99,18 @@ const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VE
 /// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for, and it said who it is.
 fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
-    let is_telling = |call: &&Value| {
+    let is_status_patch = |call: &&Value| {
         let object = &call["objectRef"];
         let is_status = object["resource"] == "pods" && object["subresource"] == "status";
         is_status && call["verb"] == "patch" && call["responseStatus"]["code"] == 200
     };
-    let told = calls.iter().filter(is_telling).count();
-    println!("{}: {} calls, {told} of them tell of pods", agent.name(), calls.len());
-    ensure!(told > 0, "nothing was told of any pod: {calls:#?}");
+    let updates = calls.iter().filter(is_status_patch).count();
+    println!(
+        "{}: {} calls, {updates} of them update the status of a pod",
+        agent.name(),
+        calls.len()
+    );
+    ensure!(updates > 0, "no status of a pod was updated: {calls:#?}");
     if agent != Agent::Ferrolet {
         return Ok(());
     }

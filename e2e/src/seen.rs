@@ -30,7 +30,7 @@ type Files = BTreeMap<String, &'static str>;
 /// The scenario that is of no pod.
 pub(crate) const NODE: &str = "the node";
 
-/// How long nothing new may be told until all is told: longer than events wait to be written.
+/// How long no new event may come until all are taken as written: longer than an agent delays events.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// How long files of pods may be there after them: upstream looks for them once a minute.
@@ -116,7 +116,7 @@ impl ClusterNode {
         Plain { node_ip: self.node().instance().node_ip() }
     }
 
-    /// All that was seen in the end: waits until nothing new is told and nothing more goes.
+    /// All that was seen: waits until no new event comes and no more files are removed.
     pub fn seen(&self) -> Result<Seen> {
         let (events, files) = (self.events()?, self.left_files()?);
         let record = self.record().borrow();
@@ -137,16 +137,16 @@ impl ClusterNode {
                 add(sight.scenario, called, "files", renamed(&sight.files)?);
             }
         }
-        for ((kind, name), told) in events {
+        for ((kind, name), lines) in events {
             match record.pods.get(&name) {
                 Some(sight) if kind == "Pod" => {
                     let called = format!("pod {}", sight.called);
-                    let told = renamed(&told, &name, &sight.called)?;
-                    add(sight.scenario, called, "events", told);
+                    let lines = renamed(&lines, &name, &sight.called)?;
+                    add(sight.scenario, called, "events", lines);
                 }
                 // Others of many alike are not looked at one by one.
                 None if kind == "Pod" => {}
-                _ => add(NODE, format!("{} {name}", kind.to_lowercase()), "events", told),
+                _ => add(NODE, format!("{} {name}", kind.to_lowercase()), "events", lines),
             }
         }
         add(NODE, "directories".to_owned(), "files", files);
@@ -162,10 +162,10 @@ impl ClusterNode {
         Ok(serde_json::from_str(&node.replace(&address, "\"NODE-IP\""))?)
     }
 
-    /// What the agent told of each object, once nothing new is told.
+    /// The agent's events of each object, once no new event comes.
     fn events(&self) -> Result<BTreeMap<(String, String), Value>> {
         let mut before = 0;
-        let what = "nothing new is told";
+        let what = "no new event comes";
         let all = wait::every(QUIET, what, PATIENCE, || {
             let mut all = self.api().list("/api/v1/events")?;
             all.retain(|event| event["source"]["component"] == "kubelet");
@@ -174,19 +174,19 @@ impl ClusterNode {
             before = times;
             Ok(if is_quiet { Ok(all) } else { Err(format!("{before} so far")) })
         })?;
-        let mut told: BTreeMap<_, BTreeMap<String, (String, Times)>> = BTreeMap::new();
+        let mut by_object: BTreeMap<_, BTreeMap<String, (String, Times)>> = BTreeMap::new();
         for event in &all {
             let text = |key: &str| event["involvedObject"][key].as_str().unwrap_or_default();
             let object = (text("kind").to_owned(), text("name").to_owned());
             let (line, by) = line(event);
-            let of_object = told.entry(object).or_default();
-            // Another pod of the same name may have been told the same.
+            let of_object = by_object.entry(object).or_default();
+            // Another pod of the same name may have the same event.
             let (_, times) = of_object
                 .entry(self.plain().text(&line))
                 .or_insert_with(|| (self.plain().text(&by), Times::default()));
             times.add(event);
         }
-        let said = told.into_iter().map(|(object, lines)| {
+        let said = by_object.into_iter().map(|(object, lines)| {
             let said =
                 lines.into_iter().map(|(line, (by, times))| (line, format!("{by}, {times}")));
             (object, json!(said.collect::<BTreeMap<String, String>>()))
@@ -264,7 +264,7 @@ impl ClusterNode {
     }
 }
 
-/// What is told for as long as it is so: how often is a matter of time.
+/// Events that repeat while their cause lasts: their number depends on timing.
 const AGAIN_AND_AGAIN: [&str; 6] = [
     "BackOff",
     "ErrImageNeverPull",
@@ -274,7 +274,7 @@ const AGAIN_AND_AGAIN: [&str; 6] = [
     "Pulling",
 ];
 
-/// How often something was told.
+/// How often an event was recorded.
 #[derive(Debug, Default)]
 enum Times {
     #[default]
@@ -306,7 +306,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// What an event says; and of which object, and by whom. In which order is a matter of time.
+/// The text of an event, and its object and source. The order of events depends on timing.
 fn line(event: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let object = &event["involvedObject"];

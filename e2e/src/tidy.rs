@@ -1,4 +1,4 @@
-//! Whether a node has what its pods want, and nothing that nobody wants.
+//! Whether a node has what its pods need, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
     let slots: BTreeSet<(String, String)> = slots.collect();
     for found in &alive {
         if !slots.contains(&(found.pod.clone(), found.name.clone())) {
-            problems.push(format!("nobody wants {found:?}"));
+            problems.push(format!("left over: {found:?}"));
         }
     }
     let sandboxes: Vec<&RuntimeContainer> =

@@ -14,7 +14,7 @@ pub struct Names {
     pub besteffort: &'static str,
     /// How that of a pod in `burstable` begins.
     pub pod: &'static str,
-    /// Of whom something is kept back for, which is there before the agent is.
+    /// The cgroup that resources are reserved for; it exists before the agent starts.
     pub reserved: &'static str,
 }
 
@@ -68,8 +68,8 @@ pub fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
 
 /// The machine's memory, in bytes.
 fn memory(node: &VmNode) -> Result<u64> {
-    let told = node.vm().read("/proc/meminfo")?;
-    let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let meminfo = node.vm().read("/proc/meminfo")?;
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kibibytes = total.and_then(|total| total.split_whitespace().next());
     Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
 }
@@ -77,8 +77,8 @@ fn memory(node: &VmNode) -> Result<u64> {
 /// How many processes the machine can have.
 fn most_processes(node: &VmNode) -> Result<u64> {
     let [pids, threads] = ["pid_max", "threads-max"].map(|file| {
-        let told = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
-        Ok::<u64, anyhow::Error>(told.trim().parse()?)
+        let value = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
+        Ok::<u64, anyhow::Error>(value.trim().parse()?)
     });
     Ok(pids?.min(threads?))
 }
@@ -114,7 +114,7 @@ pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
     end(node, names)
 }
 
-/// Lets the pod run. The cgroup of whom something is kept back for is there.
+/// Runs the pod. The cgroup that resources are reserved for exists.
 pub fn begin(node: &mut VmNode, names: &Names) -> Result<Limited> {
     node.configure(&format!(
         "podPidsLimit: 200\nkubeReserved: {{cpu: 250m, memory: 100Mi, pid: '1000'}}\n\

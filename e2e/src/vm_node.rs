@@ -73,7 +73,7 @@ pub struct VmOptions {
     pub init: Option<String>,
     /// Whether the runtime has systemd make cgroups.
     pub systemd_cgroups: bool,
-    /// What its kernel is told besides what all are.
+    /// Further parameters of its kernel.
     pub parameters: &'static str,
 }
 
@@ -298,7 +298,7 @@ fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
     for name in IMAGES {
         root.copy(&format!("/images/{name}"), &parts.images_dir().join(name));
     }
-    // Most of a program that was built for tests is for whoever debugs it.
+    // Most of a program that was built for tests is debug information.
     let agent = stripped.join("ferrolet");
     let strip = Command::new("strip").arg("-o").arg(&agent).arg(program("ferrolet")?).status();
     ensure!(strip.context("run strip")?.success(), "strip failed");

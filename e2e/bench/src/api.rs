@@ -59,7 +59,7 @@ impl Api {
         present(self.call("DELETE", path, &Value::Null)).map(drop)
     }
 
-    /// Makes a namespace with the service account that pods have, for which nobody else is there.
+    /// Makes a namespace and its default service account: no controller creates that one here.
     pub(crate) fn make_namespace(&self, name: &str) -> Result<()> {
         let object = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");

@@ -212,7 +212,7 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Resul
     let since = Instant::now();
     let mut about = about(programs, &session.commit)?;
     let place = ClusterPlace::start(programs)?;
-    // The first pods of a machine take longer, whoever makes them: nobody counts these.
+    // The first pods of a machine take longer with either agent, so these are not measured.
     one_by_one(&place, plan, 0, &mut Block::default()).context("before it counts")?;
     let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {

@@ -39,19 +39,22 @@ fn death(stage: &Stage<'_>, deaths: &Deaths, container: &str) -> Result<Death> {
     let killed = Timestamp::now();
     kill_process(pid, Signal::KILL).context("kill the container's process")?;
     let script = stage.proxy.script();
-    let (told, created, running) = wait::until("another container runs", PATIENCE, || {
+    let (stopped, created, running) = wait::until("another container runs", PATIENCE, || {
         let first = |times: Vec<Timestamp>| times.into_iter().find(|at| *at >= killed);
-        let seen =
-            (deaths.told(container), first(script.arrivals(CREATE)), first(script.done(START)));
+        let seen = (
+            deaths.stopped_at(container),
+            first(script.arrivals(CREATE)),
+            first(script.done(START)),
+        );
         Ok(match seen {
-            (Some(told), Some(created), Some(running)) => Ok((told, created, running)),
+            (Some(stopped), Some(created), Some(running)) => Ok((stopped, created, running)),
             seen => Err(format!("{seen:?}")),
         })
     })?;
     let running_now = stage.runtime.running()?;
     ensure!(!running_now.values().any(|id| id == container), "the container did not die");
     Ok(Death {
-        told_seconds: told.duration_since(killed).as_secs_f64(),
+        event_seconds: stopped.duration_since(killed).as_secs_f64(),
         create_seconds: created.duration_since(killed).as_secs_f64(),
         running_seconds: running.duration_since(killed).as_secs_f64(),
     })

@@ -1,7 +1,7 @@
 //! An agent on a node full of dead containers: how long until they are gone, and what that costs.
 //!
 //! The pods are unknown to the agent, so in the end all is to go. An agent that does not get there has
-//! its time, and what is left then is told.
+//! its time; the report lists what is left then.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -60,7 +60,7 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
     let containers = plan.containers();
     writeln!(
         page,
-        "\n{containers} dead containers of {} pods that nobody wants, on the in-memory runtime; each agent has {} s.\n",
+        "\n{containers} dead containers of {} deleted pods, on the in-memory runtime; each agent has {} s.\n",
         plan.pods, plan.patience_seconds
     )
     .expect("a string takes every text");

@@ -18,8 +18,8 @@ pub const RESIDENT: &str = "resident memory, MiB";
 pub const CPU: &str = "CPU, ms per minute";
 /// Calls to the runtime while nothing happens.
 pub const CALLS: &str = "CRI calls per minute";
-/// From a death to the earliest moment at which an agent can know of it.
-pub const TO_TOLD: &str = "death until the runtime tells of it, ms";
+/// From a death until the runtime sends its event: no agent can notice the death earlier.
+pub const TO_EVENT: &str = "death to the runtime's event, ms";
 /// From a death to the call.
 pub const TO_CREATE: &str = "death to CreateContainer, ms";
 /// From a death to the end of the call that starts it.
@@ -41,7 +41,7 @@ pub const METRICS: [Metric; 12] = [
             Some(per_minute(run, number(bytes) / 1024.0))
         },
     },
-    Metric { name: TO_TOLD, of: |run| deaths(run, |death| death.told_seconds) },
+    Metric { name: TO_EVENT, of: |run| deaths(run, |death| death.event_seconds) },
     Metric { name: TO_CREATE, of: |run| deaths(run, |death| death.create_seconds) },
     Metric { name: TO_RUNNING, of: |run| deaths(run, |death| death.running_seconds) },
     Metric { name: "start to all pods running, s", of: |run| start(run, |start| start.seconds) },
@@ -77,7 +77,7 @@ pub fn floor(name: &str, run: &Run) -> Option<f64> {
     match name {
         RESIDENT => asleep(|asleep| mebibytes(asleep.rss_bytes)),
         CPU => asleep(|asleep| asleep.cpu_seconds * 1000.0).map(|cpu| per_minute(run, cpu)),
-        TO_CREATE | TO_RUNNING => deaths(run, |death| death.told_seconds),
+        TO_CREATE | TO_RUNNING => deaths(run, |death| death.event_seconds),
         _ => None,
     }
 }

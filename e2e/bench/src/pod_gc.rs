@@ -28,7 +28,7 @@ const DONE: &str = "done";
 const PATIENCE: Duration = Duration::from_mins(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A controller with these flags is held up by nobody but the API server.
+/// With these flags, only the API server limits how fast a controller deletes.
 const AS_FAST_AS_IT_CAN: [&str; 3] =
     ["--terminated-pod-gc-threshold=1", "--kube-api-qps=10000", "--kube-api-burst=10000"];
 
@@ -114,7 +114,7 @@ fn first() -> u32 {
 /// How fast terminated pods went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deletions {
-    /// Who deleted them; nobody for bare calls, as fast as the server takes them.
+    /// The agent that deleted them; none for bare calls, as fast as the server takes them.
     pub agent: Option<Agent>,
     /// How many.
     pub pods: usize,
@@ -164,7 +164,7 @@ fn deletions(
     population: &mut Population,
     start: impl Fn(Agent) -> Result<Controller>,
 ) -> Result<Vec<Deletions>> {
-    // The first to delete finds a server that has never done so: that turn is nobody's.
+    // The first deletions of a server are slower: they are not measured.
     population.terminated(DONE, plan.deletions).context("make terminated pods")?;
     population.delete_all(DONE)?;
     let mut deletions = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_was_first_in_a_round_is_last_in_the_next() {
+    fn order_of_turns_is_reversed_each_round() {
         let (even, odd) = (turns(0), turns(1));
         assert_eq!((even[0], even[2]), (odd[2], odd[0]));
         assert_eq!(turns(2), even);

@@ -38,7 +38,7 @@ fn pairs(results: &PodGcResults, pods: usize) -> impl Iterator<Item = (&Quiet, &
     })
 }
 
-/// How many pods went in a second, over the rounds of one of them; of bare calls for nobody.
+/// Deleted pods per second, over the rounds of an agent; of bare calls without one.
 pub fn rate(results: &PodGcResults, agent: Option<Agent>) -> Option<Spread> {
     let rounds = results.deletions.iter().filter(|deletions| deletions.agent == agent);
     Spread::of(rounds.map(|round| number(round.pods as u64) / round.seconds.max(0.001)))

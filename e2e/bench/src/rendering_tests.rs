@@ -56,7 +56,7 @@ fn run(round: u32, scenario: &str, agent: Agent, upstream: f64) -> Run {
 
 fn death(seconds: f64, times: f64) -> Death {
     Death {
-        told_seconds: seconds / 2.0,
+        event_seconds: seconds / 2.0,
         create_seconds: seconds * times,
         running_seconds: seconds * times * 10.0,
     }
@@ -209,7 +209,7 @@ fn a_target_that_the_runtime_alone_uses_up_says_so() {
     for run in results.runs.iter_mut().filter(ours) {
         // Upstream takes 400 ms in the middle round.
         run.deaths =
-            vec![Death { told_seconds: 0.05, create_seconds: 0.054, running_seconds: 0.06 }];
+            vec![Death { event_seconds: 0.05, create_seconds: 0.054, running_seconds: 0.06 }];
     }
     let page = markdown(&results, "x");
     let missed = page.lines().find(|line| line.contains("**missed**")).unwrap();

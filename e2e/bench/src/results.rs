@@ -164,8 +164,8 @@ pub struct Memory {
 /// A container that was killed, from the signal on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Death {
-    /// Until the runtime told of it, to somebody who only listens.
-    pub told_seconds: f64,
+    /// Until the runtime's event reached a client that only listens for events.
+    pub event_seconds: f64,
     /// Until `CreateContainer` arrived at the runtime.
     pub create_seconds: f64,
     /// Until the runtime said that the new container was started.

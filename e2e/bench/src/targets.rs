@@ -2,7 +2,7 @@
 
 use crate::judge::{self, Floor, Judgement, Measured, load_before};
 use crate::metrics::{
-    CPU, Metric, RESIDENT, TO_CREATE, TO_RUNNING, TO_TOLD, floor, metric, ours, values,
+    CPU, Metric, RESIDENT, TO_CREATE, TO_EVENT, TO_RUNNING, floor, metric, ours, values,
 };
 use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30, RELISTS, WINDOW};
 use crate::results::{Agent, Results, Run};
@@ -80,16 +80,16 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     TARGETS.into_iter().map(judged).collect()
 }
 
-/// What the runtime takes to tell of a death, divided by all that upstream takes in the same round.
+/// How long the runtime takes to report a death, divided by upstream's total in the same round.
 fn least(results: &Results, target: Target) -> Option<Spread> {
     if target.metric != TO_CREATE {
         return None;
     }
-    let (told, all) = (metric(TO_TOLD)?, metric(TO_CREATE)?);
-    Spread::of(values(results, target.scenario, told, Agent::Ferrolet).filter_map(
-        |(round, told)| {
+    let (event, all) = (metric(TO_EVENT)?, metric(TO_CREATE)?);
+    Spread::of(values(results, target.scenario, event, Agent::Ferrolet).filter_map(
+        |(round, event)| {
             let mut upstream = values(results, target.scenario, all, Agent::Upstream);
-            upstream.find(|(of, all)| *of == round && *all > 0.0).map(|(_, all)| told / all)
+            upstream.find(|(of, all)| *of == round && *all > 0.0).map(|(_, all)| event / all)
         },
     ))
 }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_a_step_ahead() {
+    fn no_player_is_a_step_ahead() {
         let (turn, reached) = (Turn::of(3), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {

@@ -54,7 +54,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
 }
 
 #[test]
-fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
+fn garbage_benchmark_reports_both_agents_and_ferrolet_removes_all_containers() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = GarbagePlan::tiny();
@@ -136,7 +136,7 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
     for run in [&round.ferrolet, &round.upstream] {
         assert!(run.idle.memory.rss_bytes > 1 << 20 && run.full.memory.rss_bytes > 1 << 20);
         assert!(run.start_all_cpu_seconds > 0.0 && run.delete_all_cpu_seconds > 0.0, "{run:?}");
-        // Each pod is told of at least once and deleted.
+        // Each pod has at least one status update and is deleted.
         let pods = plan.at_once as u64;
         assert!(run.requests["patch pods/status"] >= pods, "{run:?}");
         assert!(run.requests["delete pods"] >= pods, "{run:?}");

@@ -16,7 +16,7 @@ use guest::{INIT, MODULES, PROGRAM};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What is mounted whoever is pid 1: type and place.
+/// What is mounted for any program that is pid 1: type and mount point.
 const MOUNTS: [(&str, &str); 4] =
     [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run")];
 
@@ -87,7 +87,7 @@ fn serve() -> Result<i32> {
     Ok(child.id().cast_signed())
 }
 
-/// Reaps whoever ends, until it is `pid`.
+/// Reaps processes until `pid` has ended.
 fn look_after(pid: i32) -> Result<()> {
     loop {
         let ended = wait(WaitOptions::empty()).context("wait for children")?;

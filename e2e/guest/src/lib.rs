@@ -1,16 +1,15 @@
-//! What a test and the program inside its virtual machine say to each other.
+//! The protocol between a test and the program inside its virtual machine.
 //!
 //! - Input: a [`Request`], one line of JSON.
 //! - Output: an [`Answer`] to each, in order, one line of JSON. The first answer, [`Answer::Ready`], comes
 //!   unasked.
-//! - Invariant: an answer is bounded: of what a program printed or a file holds, the last
-//!   [`TEXT_MAX`] bytes are told.
+//! - Invariant: an answer is bounded: it has the last [`TEXT_MAX`] bytes of a file or of the output of a program.
 
 use serde::{Deserialize, Serialize};
 
 /// The name of the virtual serial port they speak over.
 pub const PORT: &str = "ferrolet.guest";
-/// As much of a text as an answer carries: its end.
+/// An answer has at most this many bytes of a text: its end.
 pub const TEXT_MAX: usize = 512 << 10;
 /// Where the guest's program lies in its root.
 pub const PROGRAM: &str = "/guest";
@@ -40,10 +39,10 @@ pub enum Request {
     Wait { pid: i32, milliseconds: u64 },
 }
 
-/// What the guest says to that.
+/// The guest's answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The guest is there, after so much time of its own since the kernel started.
+    /// The guest is ready, this long after its kernel started.
     Ready {
         milliseconds: u64,
     },
@@ -62,7 +61,7 @@ pub enum Answer {
         stdout: String,
         stderr: String,
     },
-    /// It did not work, and this is why.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
@@ -76,17 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_end_is_told() {
+    fn bounded_keeps_the_end_of_a_long_text() {
         assert_eq!(bounded(b"short"), "short");
         let mut long = vec![b'x'; TEXT_MAX];
         long.extend_from_slice(b"end");
-        let told = bounded(&long);
-        assert_eq!(told.len(), TEXT_MAX);
-        assert!(told.ends_with("xend"));
+        let kept = bounded(&long);
+        assert_eq!(kept.len(), TEXT_MAX);
+        assert!(kept.ends_with("xend"));
     }
 
     #[test]
-    fn what_is_said_is_one_line() {
+    fn request_is_one_line() {
         let request = Request::Write { path: "/a".to_owned(), text: "one\ntwo\n".to_owned() };
         let line = serde_json::to_string(&request).unwrap();
         assert!(!line.contains('\n'), "{line}");

@@ -47,8 +47,8 @@ pub fn disposable(executable: Vec<u8>) -> Image {
 fn system(executable: Vec<u8>) -> Layer {
     let text = |text: &str| Entry::File { content: text.into(), mode: 0o644 };
     let passwd = "root:x:0:0:root:/:/workload\nwww:x:33:33:www:/:/workload\n\
-                  nobody:x:65534:65534:nobody:/:/workload\n";
-    let group = "root:x:0:\nwww:x:33:\nstaff:x:50:www\nnobody:x:65534:\n";
+                  guest:x:65534:65534:guest:/:/workload\n";
+    let group = "root:x:0:\nwww:x:33:\nstaff:x:50:www\nguest:x:65534:\n";
     Layer::default()
         .with("etc/group", text(group))
         .with("etc/passwd", text(passwd))

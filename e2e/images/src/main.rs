@@ -66,7 +66,7 @@ fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
         .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
     serve(&registry, &listener, &|line| {
-        // Whoever no longer reads may still pull.
+        // The address cannot be printed when stdout is closed; pulls still work.
         writeln!(io::stdout(), "{line}").ok();
     });
     Ok(())

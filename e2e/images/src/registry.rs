@@ -3,7 +3,7 @@
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
 //!
-//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime is told the address of
+//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime's configuration has the address of
 //! this registry in the place of the name that no network knows.
 //!
 //! Invariant: no request ends the registry or makes it hold more than a few kilobytes.

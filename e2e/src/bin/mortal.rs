@@ -1,5 +1,4 @@
-//! The agent with ports through which it kills itself: before or after the n-th of its effects, at
-//! once and without a word, as a crash of the machine's memory or an impatient operator would.
+//! The agent with ports that kill it with SIGKILL before or after its n-th effect, as the OOM killer or an operator would.
 //!
 //! The agent is the library's own, on the host's real files and a real socket; only the ports are
 //! wrapped.
@@ -53,17 +52,17 @@ impl WallClock for Clock {
     }
 }
 
-/// Events for whoever reads the output of a test that failed.
+/// Prints events, for the output of a failed test.
 #[derive(Debug)]
-struct Told;
+struct PrintedEvents;
 
-impl Events for Told {
+impl Events for PrintedEvents {
     fn record(&self, event: PodEvent) {
         eprintln!("{} {}: {}", event.pod, event.reason, event.message);
     }
 }
 
-impl NodeEvents for Told {
+impl NodeEvents for PrintedEvents {
     fn record(&self, event: NodeEvent) {
         eprintln!("node {}: {}", event.reason, event.message);
     }
@@ -123,9 +122,9 @@ async fn main() -> Result<()> {
         logs: Arc::new(host.logs()),
         log_files: None,
         clock: Arc::new(Clock),
-        events: Arc::new(Told),
+        events: Arc::new(PrintedEvents),
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
-        node_events: Arc::new(Told),
+        node_events: Arc::new(PrintedEvents),
         disks: Arc::new(host.clone()),
         cgroups: None,
         packet_filter: None,

@@ -15,11 +15,11 @@ use crate::own_settings::own_settings;
 const UNUSED: &str = "ferrolet.test/unused:1";
 /// How long a fetch may take, which never takes nearly as long here.
 const PULL: &str = "4s";
-/// Images that stay, used or not: pods of the next round want them, and nobody serves them.
+/// Images that stay, used or not: pods of the next round need them, and no registry has them.
 const PINNED: &str = "ferrolet.test/workload:*";
 
 impl FaultyNode {
-    /// Starts the agent; one that removes images does so soon after nobody uses them.
+    /// Starts the agent; one that removes images does so soon after their last use.
     pub(super) fn start_agent(&mut self, removes_images: bool) -> Result<()> {
         let ages =
             if removes_images { "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s" } else { "" };
@@ -86,12 +86,12 @@ impl FaultyNode {
         })
     }
 
-    /// Makes passes until an image is gone that nobody uses, while these faults happen.
+    /// Runs GC passes until an unused image is gone, while these faults happen.
     pub(super) fn collect_images<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
         self.import_unused()?;
         self.add(faults)?;
         let pause = Duration::from_millis(500);
-        self.node.explained(wait::every(pause, "nobody's image is gone", STAGE, || {
+        self.node.explained(wait::every(pause, "the unused image is gone", STAGE, || {
             let said = self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"));
             let is_there = self.has_image(UNUSED)?;
             let (left, _) = self.proxy.left()?;

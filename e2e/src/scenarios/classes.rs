@@ -118,7 +118,7 @@ fn make_class(cluster: &ClusterNode, name: &str, handler: &str) -> Result<()> {
 /// Makes a pod whose class is gone by the time it comes to the node: the API server takes none whose class it does
 /// not know.
 fn make_without_class(cluster: &ClusterNode, name: &str) -> Result<()> {
-    make_class(cluster, "late", "nobody")?;
+    make_class(cluster, "late", "unconfigured")?;
     let mut pod = of_class(name, "late");
     let node = pod["spec"]["nodeName"].take();
     cluster.api().create(PODS, &pod)?;
@@ -132,7 +132,7 @@ fn make_without_class(cluster: &ClusterNode, name: &str) -> Result<()> {
     cluster.api().create(&format!("{}/binding", ClusterNode::pod_path(name)), &binding).map(drop)
 }
 
-/// Waits until a pod is told to wait for its sandbox.
+/// Waits until the status of a pod says that it waits for its sandbox.
 fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
     let waits = cluster.wait_for(&ClusterNode::pod_path(name), "it waits", |pod| {
         let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
@@ -145,7 +145,7 @@ fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
 pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<()> {
     let api = cluster.api();
     make_class_with_overhead(cluster, "other", "second")?;
-    make_class(cluster, "lost", "nobody")?;
+    make_class(cluster, "lost", "unconfigured")?;
     cluster.wait_for(
         &format!("/api/v1/nodes/{NODE_NAME}"),
         "the node tells its runtimes",
@@ -154,7 +154,7 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
             handlers.iter().any(|handler| handler["name"] == "second").then_some(())
         },
     )?;
-    ensure!(!second.was_asked(), "nobody was to ask for it yet");
+    ensure!(!second.was_asked(), "no pod uses it yet");
     let mut with_class = of_class("with-class", "other");
     let limits = json!({ "cpu": "100m", "memory": "32Mi" });
     with_class["spec"]["containers"][0]["resources"] = json!({ "limits": limits });
@@ -171,7 +171,7 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     make_class(cluster, "late", "second")?;
     // The class is there, and the runtime that it names is not.
     api.create(PODS, &of_class("with-none", "lost"))?;
-    let says = "no runtime for \"nobody\" is configured";
+    let says = "no runtime for \"unconfigured\" is configured";
     let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
     let message = event["message"].as_str().unwrap_or_default();
     let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";

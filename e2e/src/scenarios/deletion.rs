@@ -26,10 +26,10 @@ pub(super) fn wait_held(cluster: &ClusterNode, path: &str) -> Result<Value> {
     Ok(held)
 }
 
-/// Nobody holds a pod any more.
+/// Removes the finalizers of a pod, and waits until it is gone.
 pub(super) fn let_go(cluster: &ClusterNode, path: &str) -> Result<()> {
-    let nobody = json!({ "metadata": { "finalizers": null } });
-    cluster.api().patch(path, Patch::Merge, &nobody)?;
+    let no_finalizers = json!({ "metadata": { "finalizers": null } });
+    cluster.api().patch(path, Patch::Merge, &no_finalizers)?;
     cluster.wait_gone(path, PATIENCE)
 }
 
@@ -55,7 +55,7 @@ fn exit_code(status: &Value) -> &Value {
 }
 
 pub(super) fn deletion(cluster: &ClusterNode) -> Result<()> {
-    // In its own time, which is told before it goes.
+    // With its own grace period; the status has the exit code before the object goes.
     let careful = pod("careful", &["trap", "TERM", "--exit", "7", "--delay", "1s"]);
     let status = ended(cluster, &careful, None)?;
     ensure!(status["phase"] == "Failed" && *exit_code(&status) == 7, "{status}");
@@ -84,7 +84,7 @@ fn forced(cluster: &ClusterNode) -> Result<()> {
     }))?;
     let after = cluster.running("forced")?;
     ensure!(after.id != before.id, "the first still runs");
-    let told = format!("containerd://{}", after.id);
-    ensure!(second["status"]["containerStatuses"][0]["containerID"] == told, "{second}");
+    let container_id = format!("containerd://{}", after.id);
+    ensure!(second["status"]["containerStatuses"][0]["containerID"] == container_id, "{second}");
     cluster.remove_pod("forced")
 }

@@ -9,7 +9,7 @@ use testbed::wait;
 use crate::cluster_node::{ClusterNode, IMAGE, PODS, is_ready, pod};
 use crate::node::PATIENCE;
 
-/// How long nothing may be told of pods until they are taken as they are.
+/// How long no pod may change until their statuses are taken as final.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// A pod, and what it comes to.
@@ -23,8 +23,8 @@ struct Kind {
 fn is_over(pod: &Value) -> bool {
     let status = &pod["status"];
     let main = &status["containerStatuses"][0]["state"];
-    let is_told = main["terminated"].is_object() || main.is_null();
-    is_told && (status["phase"] == "Succeeded" || status["phase"] == "Failed")
+    let is_reported = main["terminated"].is_object() || main.is_null();
+    is_reported && (status["phase"] == "Succeeded" || status["phase"] == "Failed")
 }
 
 fn waits(pod: &Value, reason: &str) -> bool {
@@ -114,10 +114,10 @@ fn ending() -> Vec<Kind> {
 fn waiting() -> Vec<Kind> {
     let none = || json!({});
     let absent = json!({ "image": "ferrolet.test/none:1", "imagePullPolicy": "Never" });
-    // Nobody listens there.
+    // No registry listens there.
     let unreachable = json!({ "image": "127.0.0.1:1/none:1" });
     let rootless = json!({ "securityContext": { "runAsNonRoot": true } });
-    // Upstream does not always tell at once that it waits, but when it begins anew; then it is told for a moment.
+    // Upstream may report the back-off only with the next restart, and then for a moment.
     let crashes = kind("crashes", &["exit", "5"], none(), none(), |pod| {
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
         waits(pod, "CrashLoopBackOff") && restarts.is_some_and(|restarts| restarts > 1)
@@ -147,10 +147,10 @@ fn without_count(mut pod: Value) -> Value {
     pod
 }
 
-/// Waits until nothing new is told of any pod.
+/// Waits until no pod changes any more.
 fn wait_quiet(cluster: &ClusterNode) -> Result<()> {
     let mut before = Vec::new();
-    wait::every(QUIET, "all is told of the pods", PATIENCE, || {
+    wait::every(QUIET, "the pods stop changing", PATIENCE, || {
         let version = |pod: &Value| pod["metadata"]["resourceVersion"].to_string();
         let now: Vec<String> = cluster.api().list(PODS)?.iter().map(version).collect();
         let is_quiet = now == before;

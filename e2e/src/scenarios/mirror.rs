@@ -35,8 +35,8 @@ fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value>
         let (before, now) = (marks(former)[&mark].clone(), marks(&anew)[&mark].clone());
         ensure!(now.is_string() && now == before, "{mark}: {before} became {now}");
     }
-    let told = |mirror: &Value| mirror["status"]["containerStatuses"][0].clone();
-    ensure!(told(&anew) == told(former), "{} became {}", told(former), told(&anew));
+    let status = |mirror: &Value| mirror["status"]["containerStatuses"][0].clone();
+    ensure!(status(&anew) == status(former), "{} became {}", status(former), status(&anew));
     Ok(anew)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     let container = cluster.node().wait_running("fixed")?;
     cluster.look_at(&mirror)?;
 
-    // Whoever deletes it, in its own time or at once, does not delete the pod.
+    // Deleting the mirror pod, gracefully or at once, does not delete the static pod.
     cluster.api().delete(&path)?;
     let second = made_anew(cluster, &path, &mirror)?;
     ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");

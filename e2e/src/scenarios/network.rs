@@ -10,16 +10,16 @@ use crate::node::{NODE_NAME, PATIENCE};
 const WHY: &str = "container runtime network not ready: NetworkReady=false \
     reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
-/// The node says why it is not ready, and runs who needs no network of its own; when the network comes, all is well.
+/// The node reports why it is not ready and runs pods with the host's network; with a network it becomes ready.
 pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
     // Upstream may take minutes to see its own node.
     let path = format!("/api/v1/nodes/{NODE_NAME}");
-    let told = cluster.api().wait(&path, "the node says what it lacks", 5 * PATIENCE, |node| {
+    let waited = cluster.api().wait(&path, "the node says what it lacks", 5 * PATIENCE, |node| {
         let ready = condition(node?, "Ready");
         let is_unready = ready["status"] == "False" && ready["reason"] == "KubeletNotReady";
         (is_unready && ready["message"] == WHY).then_some(())
     });
-    cluster.node().explained(told)?;
+    cluster.node().explained(waited)?;
     let mut host = pod("with-hosts", &["sleep", "forever"]);
     host["spec"]["hostNetwork"] = true.into();
     cluster.make_pod("with-own", &["sleep", "forever"])?;

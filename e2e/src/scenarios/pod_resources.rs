@@ -48,11 +48,11 @@ fn ask<T>(cluster: &ClusterNode, question: impl AsyncFnOnce(Channel) -> Result<T
     })
 }
 
-/// The pods that are told, as `namespace/name`, with their containers.
-type Told = BTreeMap<String, Vec<String>>;
+/// The listed pods, as `namespace/name`, with their containers.
+type ListedPods = BTreeMap<String, Vec<String>>;
 
-/// What is told of a pod, which must be nothing but names.
-fn told(pod: PodResources) -> Result<(String, Vec<String>)> {
+/// A pod and its containers. They must have nothing but names.
+fn listed_pod(pod: PodResources) -> Result<(String, Vec<String>)> {
     let mut names = Vec::new();
     for container in pod.containers {
         let name = container.name.clone();
@@ -63,15 +63,15 @@ fn told(pod: PodResources) -> Result<(String, Vec<String>)> {
     Ok((format!("{}/{}", pod.namespace, pod.name), names))
 }
 
-fn list(cluster: &ClusterNode) -> Result<Told> {
+fn list(cluster: &ClusterNode) -> Result<ListedPods> {
     ask(cluster, async |channel| {
         let mut client = PodResourcesListerClient::new(channel);
         let answer = client.list(ListPodResourcesRequest {}).await?;
-        answer.into_inner().pod_resources.into_iter().map(told).collect()
+        answer.into_inner().pod_resources.into_iter().map(listed_pod).collect()
     })
 }
 
-fn old_list(cluster: &ClusterNode) -> Result<Told> {
+fn old_list(cluster: &ClusterNode) -> Result<ListedPods> {
     ask(cluster, async |channel| {
         let answer = OldClient::new(channel).list(v1alpha1::ListPodResourcesRequest {}).await?;
         let pods = answer.into_inner().pod_resources.into_iter();
@@ -84,13 +84,13 @@ fn old_list(cluster: &ClusterNode) -> Result<Told> {
     })
 }
 
-/// What is told of one pod, or how it is refused.
+/// The containers of one pod, or the error.
 fn get(cluster: &ClusterNode, name: &str) -> Result<Result<Vec<String>, (Code, String)>> {
     let request = GetPodResourcesRequest { pod_name: name.into(), pod_namespace: NAMESPACE.into() };
     ask(cluster, async |channel| match PodResourcesListerClient::new(channel).get(request).await {
         Ok(answer) => {
             let pod = answer.into_inner().pod_resources.context("an answer has a pod")?;
-            Ok(Ok(told(pod)?.1))
+            Ok(Ok(listed_pod(pod)?.1))
         }
         Err(status) => Ok(Err((status.code(), status.message().to_owned()))),
     })
@@ -110,8 +110,8 @@ fn hurry(cluster: &ClusterNode) -> Result<usize> {
         let mut refused = 0;
         while let Some(call) = calls.join_next().await {
             let Err(status) = call? else { continue };
-            let told = (status.code(), status.message());
-            ensure!(told == (Code::ResourceExhausted, "rejected by rate limit"), "{status}");
+            let error = (status.code(), status.message());
+            ensure!(error == (Code::ResourceExhausted, "rejected by rate limit"), "{status}");
             refused += 1;
         }
         Ok(refused)
@@ -122,7 +122,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Pods that run are told with sidecars and containers; one that has ended only to who asks by the old version.
+/// Running pods are listed with sidecars and containers. Only the old version of the API lists a pod that has ended.
 pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     let container =
         |name: &str, args: &[&str]| json!({ "name": name, "image": IMAGE, "args": args });
@@ -144,14 +144,16 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_over(&ClusterNode::pod_path("over"))?;
 
     let lasting = (format!("default/lasting-{NODE_NAME}"), names(&["main"]));
-    let active =
-        Told::from([lasting.clone(), ("shop/with-sidecar".to_owned(), names(&["beside", "main"]))]);
-    // A pod that is told to be over may have a moment to go.
+    let active = ListedPods::from([
+        lasting.clone(),
+        ("shop/with-sidecar".to_owned(), names(&["beside", "main"])),
+    ]);
+    // A pod may be listed for a moment after its status says that it is over.
     wait::every(PAUSE, "the pods that run are listed", PATIENCE, || {
         let seen = list(cluster)?;
         Ok(if seen == active { Ok(()) } else { Err(format!("{seen:?}")) })
     })?;
-    let all = Told::from([
+    let all = ListedPods::from([
         lasting,
         ("shop/over".to_owned(), names(&["main"])),
         ("shop/with-sidecar".to_owned(), names(&["main"])),
@@ -160,7 +162,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     ensure!(seen == all, "by the old version: {seen:?}");
     let seen = get(cluster, "with-sidecar")?;
     ensure!(seen == Ok(names(&["beside", "main"])), "one alone: {seen:?}");
-    for name in ["over", "nobody"] {
+    for name in ["over", "missing"] {
         let text = format!("pod {name} in namespace shop not found");
         let seen = get(cluster, name)?;
         ensure!(seen == Err((Code::Unknown, text)), "{name}: {seen:?}");

@@ -41,13 +41,13 @@ pub(crate) enum State {
 /// Every process that was ever asked for.
 ///
 /// The lock is held while starting, while reaping and while signalling. So a process is in the
-/// table before its end is seen, a failed start is reaped by whoever started it, and a number is
+/// table before its end is seen, a failed start is reaped by its starter, and a number is
 /// never signalled after it was given away.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     /// Written by `spawn` and `reap`.
     table: Mutex<HashMap<i32, State>>,
-    /// Told of by `reap` whenever something ended.
+    /// Notified by `reap` whenever a process has ended.
     ended: Condvar,
 }
 

@@ -102,7 +102,7 @@ impl Containerd<'_> {
     }
 
     /// Everything that has a default on the host is a place in the instance, or switched off.
-    /// Without `CAP_SYS_RESOURCE` nobody can lower an OOM score, so scores are kept within bounds.
+    /// Lowering an OOM score takes `CAP_SYS_RESOURCE`, so scores are kept within bounds.
     /// A crash of the machine ends the instance anyhow, so its database need not be synced to disk.
     fn config(&self, extra: &str) -> String {
         format!(

@@ -1,4 +1,4 @@
-//! A program that ends with whoever started it, without an instance around it.
+//! A program that ends with the process that started it, without an instance around it.
 
 use std::io;
 use std::os::unix::process::CommandExt;

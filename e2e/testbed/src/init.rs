@@ -40,10 +40,10 @@ pub fn init(slot: u8, dir: PathBuf) -> process::ExitCode {
         Ok(listening) => (InitReport::Listening, Some(listening)),
         Err(error) => (InitReport::Failed { reason: chain(&error) }, None),
     };
-    let told = serde_json::to_string(&report)
+    let reported = serde_json::to_string(&report)
         .map_err(io::Error::from)
         .and_then(|line| writeln!(io::stdout(), "{line}"));
-    let (Some((listener, mut signals)), Ok(())) = (listening, told) else {
+    let (Some((listener, mut signals)), Ok(())) = (listening, reported) else {
         return process::ExitCode::FAILURE;
     };
 

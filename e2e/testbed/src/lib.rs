@@ -20,7 +20,7 @@
 //! Files are read through the root of pid 1 ([`Instance::read_file`]), which costs no process.
 //!
 //! **Invariants**
-//! - Whoever dies, and however, nothing stays: the holder's death closes the supervisor's pipe, the
+//! - Nothing stays, whichever process dies: the holder's death closes the supervisor's pipe, the
 //!   supervisor's death closes pid 1's pipe, pid 1's death kills its PID namespace. What a
 //!   supervisor killed by force leaves behind (cgroups, directory) is swept by the next start.
 //! - Two instances never meet. A slot number gives each its directory, cgroup name, host link, node

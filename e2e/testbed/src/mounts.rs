@@ -130,7 +130,7 @@ fn show_own_settings() -> Result<(), PathError> {
 }
 
 /// Mounts a whole `proc` or `sysfs` aside. It has to stay: in a user namespace the kernel mounts
-/// these only for whoever already sees one of which nothing is covered.
+/// these only for a process that already sees one of which nothing is covered.
 fn whole(fs_type: &str) -> Result<PathBuf, PathError> {
     let point = Path::new(OWN).join(fs_type);
     fs::create_dir(&point).at("make", &point)?;

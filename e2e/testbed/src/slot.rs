@@ -17,9 +17,9 @@ pub(crate) const SLOTS: u8 = 64;
 pub(crate) struct Slot {
     number: u8,
     path: PathBuf,
-    /// Locked: nobody else works in the slot's directory.
+    /// Locked: no other process works in the slot's directory.
     _lock: File,
-    /// Bound to a name that is unique on the host: nobody else, not even with another cache
+    /// Bound to a name that is unique on the host: no other process, even with another cache
     /// directory, uses the slot's cgroup name, link and addresses.
     _name: UnixListener,
 }
@@ -41,8 +41,8 @@ impl Slot {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(source)) => return Err(source).at("lock", &path),
             }
-            // Whoever had it may have removed the file between our opening and locking it: then
-            // our lock is on a file that nobody else will ever find.
+            // The former holder may have removed the file between our opening and locking it: then
+            // our lock is on a file that no other process will ever find.
             let ours = lock.metadata().at("inspect", &path)?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
                 return Ok(Some(Self { number, path, _lock: lock, _name: name }));

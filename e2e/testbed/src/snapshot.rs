@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanished_counts_where_nobody_else_would_have_removed_it() {
+    fn vanished_entry_is_a_problem_unless_others_may_remove_it() {
         let before = snapshot(&[
             (Kind::Cgroup, "/session", None),
             (Kind::File, "/run/netns/a", None),

@@ -79,8 +79,7 @@ pub fn supervise() -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Only the end of the pipe ends a supervisor: whoever is interrupted together with its holder
-/// could not clean up.
+/// Only the end of the pipe ends a supervisor: interrupted together with its holder, it could not clean up.
 fn ignore_signals() -> Result<(), SuperviseError> {
     // Fails when we lead a process group, and then we are out of the holder's group already.
     rustix::process::setsid().ok();
@@ -92,7 +91,7 @@ fn ignore_signals() -> Result<(), SuperviseError> {
     Ok(())
 }
 
-/// The holder may be dead and its pipe closed; then nobody needs to be told.
+/// The holder may be dead and its pipe closed; then nothing needs to be reported.
 fn tell(report: &Report) {
     let line = serde_json::to_string(report).expect("reports are plain text and numbers");
     writeln!(io::stdout(), "{line}").ok();

@@ -83,7 +83,7 @@ pub(crate) fn wait_for_a_pass(plane: &Plane, namespace: &str) -> Result<()> {
     let mut last = pod("last", None);
     last["metadata"]["finalizers"] = json!([FINALIZER]);
     // It never gets a node, even where there is a scheduler.
-    last["spec"]["schedulerName"] = json!("nobody");
+    last["spec"]["schedulerName"] = json!("missing");
     api.create(&collection, &last)?;
     api.delete(&path)?;
     api.wait(&path, "a pass is made", PASS, |pod| {

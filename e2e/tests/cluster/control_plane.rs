@@ -78,7 +78,7 @@ fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
     let api = Api::new(&kubeconfig)?;
     let pods = "/api/v1/namespaces/first/pods";
     proxy.before(Method::POST, "/pods", move || {
-        own.create(pods, &pod("a", None)).expect("nobody was faster");
+        own.create(pods, &pod("a", None)).expect("the name is free");
     });
     let refused = api.create(pods, &pod("a", None)).unwrap_err();
     assert_eq!(status_code(&refused), Some(409), "{refused:#}");

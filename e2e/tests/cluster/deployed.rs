@@ -69,10 +69,10 @@ fn image(name: &str) -> Result<Image> {
         let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         Ok(Entry::File { content, mode: 0o755 })
     };
-    let told = process::Command::new("ldd").arg(&ferrolet).output().context("run ldd")?;
-    let told = String::from_utf8(told.stdout).context("ldd prints text")?;
+    let output = process::Command::new("ldd").arg(&ferrolet).output().context("run ldd")?;
+    let libraries = String::from_utf8(output.stdout).context("ldd prints text")?;
     let mut layer = Layer::default().with("usr/local/bin/ferrolet", file(&ferrolet)?);
-    for line in told.lines() {
+    for line in libraries.lines() {
         ensure!(!line.contains("not found"), "{line}");
         // What has no path is the kernel's own.
         let Some(path) = line.split_whitespace().find(|word| word.starts_with('/')) else {
@@ -166,7 +166,7 @@ fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value
     explained(cluster, leads)
 }
 
-/// A pod of a node that is gone is deleted, and that is told in the cluster and by the pod that did it.
+/// An orphaned pod is deleted. An event and the leader's `why` command say so.
 fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     let (api, path) = (cluster.api(), ClusterNode::pod_path("orphan"));
     api.create("/api/v1/nodes", &node("goes"))?;
@@ -181,9 +181,9 @@ fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     let container = cluster.running(name(leader))?.id;
     let why = ["ferrolet", "pod-gc", "why", "shop/orphan"];
     let ask = ["tasks", "exec", "--exec-id", "why", &container];
-    let told = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
+    let output = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
     let (text, error) =
-        (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = "its node goes no longer existed";
     ensure!(
         text.starts_with("pod shop/orphan was removed ") && text.contains(said),
@@ -218,7 +218,7 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
     Ok(Who::Token(token.trim().to_owned()))
 }
 
-/// What each pod tells whom on its port, and what the leader counts.
+/// Each pod's port serves health to all clients and metrics to authorized ones; the leader counts deleted pods.
 fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
     let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
@@ -234,15 +234,15 @@ fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &s
         let metrics = port.get(&reader, "/metrics")?.1;
         let leads = u8::from(name(pod) == name(leader));
         let calls = |code: u16| format!("rest_client_requests_total{{code=\"{code}\"");
-        let mut told = vec![
+        let mut expected = vec![
             format!("leader_election_master_status{{name=\"ferrolet-pod-gc\"}} {leads}"),
             format!("{},host=\"{service}", calls(200)),
         ];
         if leads == 1 {
             let orphans = "{namespace=\"shop\",reason=\"orphaned\"} 1";
-            told.push(format!("pod_gc_collector_force_delete_pods_total{orphans}"));
+            expected.push(format!("pod_gc_collector_force_delete_pods_total{orphans}"));
         }
-        for line in told {
+        for line in expected {
             ensure!(metrics.contains(&line), "{line} is not in {metrics}");
         }
         for code in [401, 403] {

@@ -46,17 +46,17 @@ fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let seen = shown_to(cluster.instance())?;
     let apply = |more: &[&str]| -> Result<Vec<String>> {
-        let told = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
-        let mut lines: Vec<String> = told.lines().map(ToOwned::to_owned).collect();
+        let output = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
+        let mut lines: Vec<String> = output.lines().map(ToOwned::to_owned).collect();
         lines.sort();
         Ok(lines)
     };
-    let told = apply(&["--dry-run=server"])?;
-    ensure!(told == all("created (server dry run)"), "{told:#?}");
-    let told = apply(&[])?;
-    ensure!(told == all("created"), "{told:#?}");
-    let told = apply(&[])?;
-    ensure!(told == all("unchanged"), "{told:#?}");
+    let output = apply(&["--dry-run=server"])?;
+    ensure!(output == all("created (server dry run)"), "{output:#?}");
+    let output = apply(&[])?;
+    ensure!(output == all("created"), "{output:#?}");
+    let output = apply(&[])?;
+    ensure!(output == all("unchanged"), "{output:#?}");
     // What a controller would make of it.
     let deployment = cluster.api().get(DEPLOYMENT)?.context("it is there")?;
     let template = &deployment["spec"]["template"];

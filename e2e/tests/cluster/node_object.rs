@@ -138,8 +138,11 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
     owned_lease(cluster.api(), &new)?;
     eprintln!("there again {:?} after the API server was", begin.elapsed());
     ensure!(ours.handle.node().is_some(), "what is known follows");
-    let told: Vec<&str> = ours.events.all().iter().map(|event| event.reason).collect();
-    ensure!(told.contains(&"NodeReady") && told.contains(&"NodeHasSufficientMemory"), "{told:?}");
+    let reasons: Vec<&str> = ours.events.all().iter().map(|event| event.reason).collect();
+    ensure!(
+        reasons.contains(&"NodeReady") && reasons.contains(&"NodeHasSufficientMemory"),
+        "{reasons:?}"
+    );
     drop(ours);
     cluster.stop()
 }

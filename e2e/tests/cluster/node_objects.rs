@@ -124,7 +124,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     };
     wait("the secret", value("own", "first")).await?;
     wait("the config map", async || store.get(&map).await.ok()).await?;
-    // Nobody can change it, so nobody listens any more for that.
+    // An immutable object cannot change, so it is no longer watched.
     wait("its watch ends", async || world.watches("configmaps").filter(|all| *all == (1, 1)))
         .await?;
     let changed = json!({ "stringData": { "k": "second" } });
@@ -133,7 +133,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     wait("the change", value("own", "second")).await?;
     ensure!(world.watches("configmaps") == Some((1, 1)), "{:?}", world.watches("configmaps"));
     ensure!(world.watches("secrets") == Some((1, 0)), "{:?}", world.watches("secrets"));
-    // Nobody's pod refers to it: whether it exists is not for this node to know.
+    // No pod refers to it, so this node may not read it.
     let found = store.get(&key("none")).await;
     ensure!(matches!(found, Err(ObjectError::NotYet { .. })), "{found:?}");
     for name in ["foreign", "none"] {

@@ -9,7 +9,7 @@ use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::differences::{Known, differences};
 use e2e::node::{PATIENCE, program};
-use e2e::node_told::{DIFFERENT, told};
+use e2e::node_values::{DIFFERENT, node_values};
 use e2e::plane::with_controllers;
 use model::quantity::Quantity;
 use serde_json::{Value, json};
@@ -43,8 +43,8 @@ fn is_ready(node: &Value) -> bool {
 /// What is kept back of the memory, by the configuration below: of it, what huge pages have is no memory either.
 const KEPT_BACK: &str = "96Mi";
 
-/// Whether memory is told as it will be. Of a node that was there before, upstream's first status may still count the
-/// huge pages of sizes that the machine does not have, and that are gone from the object already.
+/// Whether the amounts of memory are final. For a node that was there before, upstream's first status may still count
+/// huge pages of sizes that the machine does not have, and that the object no longer lists.
 fn memory_is_final(node: &Value) -> bool {
     let bytes = |text: &str| Quantity::parse(text).ok().map(|amount| amount.value());
     let of = |amounts: &Value| amounts["memory"].as_str().and_then(bytes);
@@ -70,7 +70,7 @@ fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     })
 }
 
-/// Makes a node as somebody may have left it: hardly anything of it is true, and some of it is nobody's business but theirs.
+/// Creates a Node object with wrong values, and with values of other owners that the agent must keep.
 fn make_wrong(api: &Api, name: &str) -> Result<()> {
     let path = format!("/api/v1/nodes/{name}");
     api.delete(&path)?;
@@ -117,7 +117,7 @@ fn configuration(socket: &str) -> String {
     )
 }
 
-/// What the runtime was told of the addresses of pods, in the CRI's own encoding.
+/// The `UpdateRuntimeConfig` requests that the runtime received, in the CRI's encoding.
 fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
@@ -132,12 +132,12 @@ fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     names.iter().map(|path| std::fs::read(path).context("read a request")).collect()
 }
 
-/// The node gets addresses for its pods; what the runtime is told of them.
-fn told_of_addresses(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
+/// Gives the node a pod CIDR, and returns the `UpdateRuntimeConfig` request that follows.
+fn update_runtime_config(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
     let before = runtime_configs(requests)?.len();
     let cidrs = json!({ "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] } });
     cluster.api().patch(&format!("/api/v1/nodes/{name}"), Patch::Strategic, &cidrs)?;
-    wait::until("the runtime is told of addresses", PATIENCE, || {
+    wait::until("the runtime gets the pod CIDR", PATIENCE, || {
         let mut all = runtime_configs(requests)?;
         let last = all.pop().filter(|_| all.len() >= before);
         Ok(last.ok_or_else(|| format!("{} requests", all.len())))
@@ -163,8 +163,8 @@ fn lease(api: &Api, name: &str) -> Result<Value> {
 struct Registered {
     node: Value,
     lease: Value,
-    /// What the runtime was told.
-    told: Vec<u8>,
+    /// The last `UpdateRuntimeConfig` request.
+    runtime_config: Vec<u8>,
 }
 
 /// A cluster with a runtime for agents.
@@ -222,11 +222,11 @@ impl World {
         let api = self.cluster.api();
         let node = ready(api, name, taint).with_context(last_words)?;
         let lease = lease(api, name).with_context(last_words)?;
-        let told =
-            told_of_addresses(&self.cluster, name, &self.requests).with_context(last_words)?;
+        let runtime_config =
+            update_runtime_config(&self.cluster, name, &self.requests).with_context(last_words)?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
-        Ok(Registered { node, lease, told })
+        Ok(Registered { node, lease, runtime_config })
     }
 
     /// What becomes of devices that are in the object of a node, once an agent finds it.
@@ -264,12 +264,13 @@ impl World {
     fn same(&self, taint: &str) -> Result<()> {
         let theirs = self.registered(Agent::Upstream, "theirs", taint)?;
         let ours = self.registered(Agent::Ferrolet, "ours", taint)?;
-        ensure!(ours.told == theirs.told, "the runtime: {:?}, {:?}", ours.told, theirs.told);
+        let (our_config, their_config) = (&ours.runtime_config, &theirs.runtime_config);
+        ensure!(our_config == their_config, "the runtime: {our_config:?}, {their_config:?}");
         ensure!(ours.lease == theirs.lease, "the lease: {}, {}", ours.lease, theirs.lease);
         let (ours, theirs) = (ours.node, theirs.node);
-        eprintln!("{} values compared", told(&ours).len());
+        eprintln!("{} values compared", node_values(&ours).len());
         let known = [NAMES, DIFFERENT].concat();
-        let found = differences(&told(&ours), &told(&theirs), &known);
+        let found = differences(&node_values(&ours), &node_values(&theirs), &known);
         ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
         Ok(())
     }

@@ -98,7 +98,7 @@ fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
         let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
         let made = Arc::clone(&made);
         proxy.before(method, &format!("/pods/{name}{part}"), move || {
-            made.lock().expect("nobody panics with it").push(replace(&own, name));
+            made.lock().expect("no thread panics with it").push(replace(&own, name));
         });
     }
     let flags = ["--terminated-pod-gc-threshold=1", FREQUENT_PASSES];
@@ -106,7 +106,7 @@ fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
     explained(api.wait_gone(&path("stuck"), PATIENCE), &process)?;
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
 
-    let made = std::mem::take(&mut *made.lock().expect("nobody panics with it"));
+    let made = std::mem::take(&mut *made.lock().expect("no thread panics with it"));
     ensure!(made.len() == MOMENTS.len(), "made anew: {made:?}");
     for new in made {
         let new = new?;
@@ -158,7 +158,7 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
     first.signal(Signal::Stop)?;
     let halfway = explained(halfway, &first)?;
     ensure!(halfway > FEW, "the pass was over before the leader was held up");
-    let leader = holder(api)?.context("nobody leads")?;
+    let leader = holder(api)?.context("there is no leader")?;
 
     let (second_way, kubeconfig) = proxy(&cluster, "second")?;
     let second = start_pod_gc(&cluster, "second", &kubeconfig, &flags)?;
@@ -174,7 +174,7 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
     first.signal(Signal::Cont)?;
     // It gives up: there is nothing that it could do.
     first.wait(PATIENCE)?;
-    // What was handed to the connection before it was held up still arrives, and meets nobody.
+    // Requests that were sent before the connection was held up still arrive: no pod matches them.
     let late = deletions(&first_way).split_off(before);
     let met = late.iter().filter(|asked| asked.status == Some(StatusCode::OK)).count();
     assert!(met == 0 && late.len() < MANY / 10, "{} late, {met} met: {}", late.len(), first.log());

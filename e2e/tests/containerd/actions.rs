@@ -138,7 +138,7 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
 /// The next container starts when the hook of the one before it is over, which takes two seconds.
 fn hook_is_waited_for(node: &Node) -> Result<()> {
     let begun = |container| seconds(&written(node, &log("hooked", container, 0), "trapping")?);
-    let waited = begun("failing")? - begun("told")?;
+    let waited = begun("failing")? - begun("trapping")?;
     ensure!(waited > 1.2, "the next container started after {waited} s");
     Ok(())
 }
@@ -162,7 +162,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     lifecycle:
       postStart: {httpGet: {path: /hello, port: 8080}}
       preStop: {sleep: {seconds: 2}}
-  - name: told
+  - name: trapping
     image: IMAGE
     args: [trap, TERM]
     lifecycle:
@@ -188,9 +188,9 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     node.remove_manifest("hooked.yaml")?;
     node.wait_for_log(&["pod has ended", "hooked"])?;
     let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
-    let told = written(&node, &kept("hooked", "told", 0), "pre-stop")?;
-    let asked = written(&node, &kept("hooked", "told", 0), "received")?;
-    ensure!(told <= asked, "the signal came before the hook: {told} {asked}");
+    let hook = written(&node, &kept("hooked", "trapping", 0), "pre-stop")?;
+    let signal = written(&node, &kept("hooked", "trapping", 0), "received")?;
+    ensure!(hook <= signal, "the signal came before the hook: {hook} {signal}");
     let patient = written(&node, &kept("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
     ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
@@ -211,7 +211,7 @@ fn seconds(time: &str) -> Result<f64> {
 
 // behaviour: ACT-92, ACT-89, ACT-96
 #[test]
-fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<()> {
+fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   restartPolicy: Never
@@ -231,10 +231,10 @@ fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<
     for round in ["the agent", "the next agent"] {
         node.wait_for_log(&["pod has ended", "dying"])?;
         let described = node.ask(&["describe", "dying"])?;
-        // Arguments are told too, so what is told as a message counts.
+        // The output shows arguments too, so only the message line counts.
         for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
-            let told = described.contains(&format!("Message:       {words}"));
-            ensure!(told, "{round} does not tell {words:?}: {described}");
+            let is_shown = described.contains(&format!("Message:       {words}"));
+            ensure!(is_shown, "{round} does not show {words:?}: {described}");
         }
         node.stop_agent()?;
         node.start_agent()?;
@@ -400,9 +400,9 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
         node.run("kill", &["-9", &adopted.pid.to_string()])
     })?;
     wait_exited(&runtime, &adopted.id).await?;
-    let nobodys = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
-    // While it runs nobody removes it.
-    runtime.start_container(&nobodys.as_str().into()).await?;
+    let stray = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
+    // While it runs it is not removed.
+    runtime.start_container(&stray.as_str().into()).await?;
     tokio::task::block_in_place(|| {
         node.start_agent()?;
         written(&node, &log("late", "main", 3), "trapping")
@@ -410,7 +410,7 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
     let filter = ContainerFilter { pod_uid: Some(uid), ..ContainerFilter::default() };
     let listed = runtime.list_containers(&filter).await?;
     let numbers: Vec<u32> = listed.iter().map(|one| one.attempt).collect();
-    ensure!(numbers.contains(&3) && !listed.iter().any(|one| one.id.as_str() == nobodys));
+    ensure!(numbers.contains(&3) && !listed.iter().any(|one| one.id.as_str() == stray));
     tokio::task::block_in_place(|| node.stop())
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
     Ok(status)
 }
 
-/// That the runtime never heard of a pod.
+/// The runtime never got a request for the pod.
 pub(crate) fn is_untouched(node: &Node, pod: &str) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     let containers = containerd::containers(node.instance())?;

@@ -129,10 +129,10 @@ fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() ->
     // The kernel counts in pages.
     ensure!(all.parse::<u64>()?.abs_diff(reserved) < 4096, "{all} and not {reserved}");
     node.explained(wait::until("the busy one is slowed down", PATIENCE, || {
-        let told = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
-        let mut lines = told.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
+        let stat = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
+        let mut lines = stat.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
         let is_slow = lines.next().is_some_and(|count| count != "0");
-        Ok(if is_slow { Ok(()) } else { Err(told) })
+        Ok(if is_slow { Ok(()) } else { Err(stat) })
     }))?;
     for name in ["limited", "some", "plain"] {
         node.remove_manifest(&format!("{name}.yaml"))?;
@@ -145,7 +145,7 @@ fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() ->
 }
 
 #[test]
-fn what_uses_more_memory_than_it_may_is_killed_and_told_so() -> Result<()> {
+fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
     let mut node = Node::start()?;
     // One line of a hundred megabytes, which is never written.
     let hungry = "[logs, --rate, '1', --count, '1', --size, '100000000']";
@@ -197,7 +197,7 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
     let state = format!("/proc/{}/stat", process.trim());
     let gone = format!("! grep -qv ') Z ' {state} 2> /dev/null");
     node.run("sh", &["-c", &gone]).context("the process in it is dead")?;
-    // Whoever cleans the node up leaves none, not even those above the pods'.
+    // Cleaning the node up removes all cgroups, also the parents of those of pods.
     node.stop_agent()?;
     node.clean()?;
     let left = node.run("sh", &["-c", "find /sys/fs/cgroup -type d -name kubepods"])?;
@@ -218,7 +218,7 @@ fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
 }
 
 #[test]
-fn an_agent_that_waits_for_its_cgroup_driver_ends_when_told() -> Result<()> {
+fn agent_stops_while_it_waits_for_the_cgroup_driver() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("")?;

@@ -201,11 +201,11 @@ async fn an_image_is_pulled_by_its_digest() -> Result<()> {
     let again = runtime.pull_image(by_digest, None, None).await?;
     ensure!(again == reference, "{reference} became {again}");
     let image = runtime.image_status(by_digest).await?.context("it was pulled")?;
-    ensure!(image.repo_tags.is_empty(), "a name that nobody asked for: {image:?}");
+    ensure!(image.repo_tags.is_empty(), "a tag that was not requested: {image:?}");
     ensure!(image.repo_digests == [by_digest.clone()], "{image:?}");
 
     let absent = format!("{}{}", world.registry.image("disposable@sha256:"), "0".repeat(64));
-    let error = runtime.pull_image(&absent, None, None).await.expect_err("nobody has it");
+    let error = runtime.pull_image(&absent, None, None).await.expect_err("no registry has it");
     ensure!(error.code == Code::NotFound, "{error:?}");
     Ok(world.instance.stop()?)
 }

@@ -1,5 +1,5 @@
 //! Calls to the runtime that go wrong, one of every method that the agent calls: the pods get there,
-//! and nothing is left that nobody wants. `make soak` has every method with every kind of fault.
+//! and nothing is left over. `make soak` has every method with every kind of fault.
 
 mod soak;
 
@@ -79,7 +79,7 @@ const LISTS: [Planned; 2] = [("StreamPodSandboxes", "hang"), ("StreamContainers"
 const DEEDS: [Planned; 13] = [
     ("RunPodSandbox", "late"),
     ("Status", "deadline"),
-    // In a round of its own: without a list of images nobody asks for their disk.
+    // In a round of its own: without a list of images there is no request for their disk.
     ("ImageFsInfo", "hang"),
     ("CreateContainer", "late"),
     ("StartContainer", "late"),
@@ -114,6 +114,6 @@ fn lists_that_are_too_large_and_break_off_in_parts_cost_no_pod() -> Result<()> {
 }
 
 #[test]
-fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()> {
+fn agent_retries_failed_runtime_calls_until_they_succeed() -> Result<()> {
     rounds(&DEEDS)
 }

@@ -37,7 +37,7 @@ spec:
   - name: arguments
     image: ferrolet.test/workload:1
     command: [/workload, args]
-    args: [hello, $(WHO), $$(WHO), $(NOBODY)]
+    args: [hello, $(WHO), $$(WHO), $(UNDEFINED)]
     env: [{name: WHO, value: world}]
   - name: environment
     image: ferrolet.test/workload:1
@@ -54,7 +54,7 @@ spec:
     let arguments = node.read(&format!("{logs}/arguments/0.log"))?;
     let words: Vec<&str> =
         arguments.lines().filter_map(|line| line.split(" stdout F ").nth(1)).collect();
-    ensure!(words == ["hello", "world", "$(WHO)", "$(NOBODY)"], "{arguments}");
+    ensure!(words == ["hello", "world", "$(WHO)", "$(UNDEFINED)"], "{arguments}");
     let environment = node.read(&format!("{logs}/environment/0.log"))?;
     for expected in ["FIRST=one", "SECOND=one and two", &format!("HOSTNAME=greeter-{NODE_NAME}")] {
         ensure!(environment.contains(&format!(" stdout F {expected}\n")), "{environment}");

@@ -135,7 +135,7 @@ fn on_the_node_as_many_dead_ones_are_kept_as_the_flag_says() -> Result<()> {
 
 // behaviour: GC-4, GC-50, GC-55, GC-76
 #[test]
-fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()> {
+fn resources_of_deleted_and_unknown_pods_are_removed() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     node.write_manifest("gone.yaml", &pod("gone", "Always", "[sleep, forever]"))?;
@@ -209,8 +209,8 @@ fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     ids.iter().filter(was_removed).cloned().collect()
 }
 
-/// Starts an agent of which all removals but the first two meet a fault, kills it there, and answers what is
-/// gone without its having heard so.
+/// Starts an agent whose removals meet a fault, all but the first two, and kills it there. Returns the containers that
+/// are gone without a successful response.
 fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<BTreeSet<String>> {
     let spoilt = || -> Result<u64> {
         Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
@@ -218,29 +218,29 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     let (before, met) = (ids_besides(node, "web", false)?, spoilt()?);
     proxy.fault(&format!("RemoveContainer={fault} skip=2 times=all"))?;
     node.start_agent()?;
-    let told = node.explained(wait::until("the pass stops in the middle", PASSES, || {
+    let known = node.explained(wait::until("the pass stops in the middle", PASSES, || {
         let gone = &before - &ids_besides(node, "web", false)?;
-        let told = on_record(node, &gone);
-        // Two answers come at most: of more that are gone, one is that the agent cannot have heard of.
-        let is_there = fault != "late" || (gone.len() > 2 && told.len() < gone.len());
-        let explained = format!("{gone:?} are gone, {told:?} told");
-        let is_there = is_there && !told.is_empty() && spoilt()? > met;
-        Ok(if is_there { Ok(told) } else { Err(explained) })
+        let known = on_record(node, &gone);
+        // At most two calls succeed: of more that are gone, the agent cannot know of one.
+        let is_there = fault != "late" || (gone.len() > 2 && known.len() < gone.len());
+        let explained = format!("{gone:?} are gone, {known:?} on record");
+        let is_there = is_there && !known.is_empty() && spoilt()? > met;
+        Ok(if is_there { Ok(known) } else { Err(explained) })
     }))?;
     node.kill_agent()?;
     proxy.wait_until_done(PASSES)?;
     let gone = &before - &ids_besides(node, "web", false)?;
     ensure!(gone.len() < before.len(), "{fault}: nothing is left to do");
-    // Nobody runs who could tell: this is what is on disk.
+    // No agent runs: this is what is on disk.
     let on_disk = on_record(node, &gone);
-    ensure!(on_disk.is_superset(&told), "{fault}: {on_disk:?}, but {told:?} was told");
-    let unheard = &gone - &on_disk;
-    for id in &unheard {
+    ensure!(on_disk.is_superset(&known), "{fault}: {on_disk:?} lacks some of {known:?}");
+    let unconfirmed = &gone - &on_disk;
+    for id in &unconfirmed {
         let why = node.ask(&["gc", "why", id])?;
         ensure!(why.contains("was being removed"), "{fault}: {why}");
     }
     proxy.clear()?;
-    Ok(unheard)
+    Ok(unconfirmed)
 }
 
 /// Adds a pod that ends, and waits until it has.
@@ -249,12 +249,12 @@ fn run_job(node: &Node, name: &str) -> Result<()> {
     node.wait_for_log(&["pod has ended", &format!("default/{name}-")]).map(drop)
 }
 
-/// Waits until a pass has told of a call that went wrong.
+/// Waits until a pass has logged a failed call.
 fn wait_until_met(node: &Node, what: &str, call: &str) -> Result<()> {
     node.explained(wait::until(&format!("{what}: {call}"), PASSES, || {
         let log = node.agent_log();
-        let told = log.lines().any(|line| line.contains(what) && line.contains(call));
-        Ok(if told { Ok(()) } else { Err("no pass has met it".to_owned()) })
+        let is_logged = log.lines().any(|line| line.contains(what) && line.contains(call));
+        Ok(if is_logged { Ok(()) } else { Err("no pass has met it".to_owned()) })
     }))
 }
 
@@ -268,7 +268,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
     start_with_frequent_gc(&mut node, &[])?;
     let web = node.wait_running("web")?;
 
-    // Others call these too, so each fails until a pass has told of it.
+    // Other parts make these calls too, so each fails until a pass has logged it.
     let removals =
         ["StopPodSandbox=unavailable", "RemoveContainer=deadline", "RemovePodSandbox=hang"];
     for (number, fault) in removals.iter().enumerate() {
@@ -323,7 +323,7 @@ async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes()
         node.stop_agent()?;
         anyhow::Ok((web, proxy))
     })?;
-    // One of a pod would be stopped by its worker; this one is nobody's.
+    // The worker of a pod would stop its container; this one has no pod.
     let filter = ContainerFilter { id: Some(web.id.as_str().into()), ..<_>::default() };
     let listed = runtime.list_containers(&filter).await?;
     let home = listed.first().context("the runtime lists what runs")?;

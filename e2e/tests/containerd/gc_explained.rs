@@ -1,4 +1,4 @@
-//! What goes on real containerd is told before and after, with the rule that says so.
+//! `gc plan` and `gc why` on real containerd: what will be removed and what was removed, with the rule.
 
 mod soak;
 
@@ -115,8 +115,8 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
     ensure!(before.len() == 6, "a plan touches nothing: {before:?}");
     let table = node.ask(&["gc", "plan"])?;
     ensure!(table.contains("would remove 2 containers; would keep"), "{table}");
-    let told = node.ask(&["gc", "run", "-o", "json"])?;
-    let lines = told.lines().map(json).collect::<Result<Vec<_>>>()?;
+    let output = node.ask(&["gc", "run", "-o", "json"])?;
+    let lines = output.lines().map(json).collect::<Result<Vec<_>>>()?;
     let removed: BTreeSet<(String, String)> = lines
         .iter()
         .filter(|line| line["type"] == "REMOVED")
@@ -124,7 +124,7 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
         .map(|item| (item["kind"].as_str().unwrap().into(), item["id"].as_str().unwrap().into()))
         .collect();
     ensure!(removed == going, "{removed:?} instead of {going:?}");
-    ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{told}");
+    ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{output}");
     let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
     ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
     let after = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
@@ -140,14 +140,14 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
         explains(&node.ask(&["gc", "why", &format!("containerd://{id}")])?, id)?;
         explains(&node.ask(&["gc", "why", "main"])?, id)?;
     }
-    let error = node.ask(&["gc", "why", "nobody"]).unwrap_err().to_string();
-    ensure!(error.contains("nothing called \"nobody\" was removed"), "{error}");
+    let error = node.ask(&["gc", "why", "missing"]).unwrap_err().to_string();
+    ensure!(error.contains("nothing called \"missing\" was removed"), "{error}");
     ensure!(error.contains("exit status: 1"), "{error}");
     node.stop()
 }
 
 #[test]
-fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() -> Result<()> {
+fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("a.yaml", &ended("a"))?;
     node.write_manifest("b.yaml", &ended("b"))?;

@@ -128,7 +128,7 @@ impl SmallNode {
         self.node.root_dir().join("ferrolet/state/image-use.json")
     }
 
-    /// An agent sees all images, with room in plenty, and ends once the pods run: an image that nobody uses
+    /// An agent sees all images, with room in plenty, and ends once the pods run: an image without users
     /// yet may go. The next one knows them already.
     fn let_an_agent_see_all(&mut self, pods: &[&str]) -> Result<String> {
         self.node.configure("imageMinimumGCAge: 1ms\nimageGCHighThresholdPercent: 99")?;
@@ -155,8 +155,8 @@ impl SmallNode {
         self.node.explained(wait::until("there is room", PASS, || {
             let (_, available) = self.disk()?;
             let left = self.left()?;
-            let told = format!("{available} of {wanted} bytes, {left:?} left");
-            Ok(if available >= wanted { Ok(()) } else { Err(told) })
+            let state = format!("{available} of {wanted} bytes, {left:?} left");
+            Ok(if available >= wanted { Ok(()) } else { Err(state) })
         }))
     }
 
@@ -249,7 +249,7 @@ impl Family {
         Image::new(&tagged(name), self.shared.clone()).entrypoint(&["/workload"])
     }
 
-    /// Four that nobody uses, and those that stay whatever happens.
+    /// Four unused images, and those that always stay.
     fn import(&self, small: &SmallNode) -> Result<()> {
         for name in NAMES {
             small.import(&self.member(name).padded(OWN))?;

@@ -1,4 +1,4 @@
-//! Whom containers run as whose images say so, in which groups, and which of them must not run.
+//! Users and groups of containers whose images define them, and images that `runAsNonRoot` refuses.
 
 use anyhow::{Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
@@ -18,7 +18,7 @@ const HOST: &str = "some.where.else";
 
 const REFUSED_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000b8";
 
-/// One of each image, which prints whom it runs as.
+/// A container of each image, which prints its user.
 const CONTAINERS: &str = "
   containers:
   - name: numbered
@@ -77,10 +77,10 @@ pub(crate) fn pods() -> [(&'static str, String); 2] {
 pub(crate) fn were_who_their_images_say(node: &Node) -> Result<()> {
     for (pod, groups) in [("merged", "33 50 4000"), ("strict", "33 4000")] {
         for container in ["numbered", "named"] {
-            let told = lines(node, pod, container)?;
+            let found = lines(node, pod, container)?;
             let ids = "33 33 33 33";
             for (name, value) in [("Uid", ids), ("Gid", ids), ("Groups", groups)] {
-                ensure!(status(&told, name)? == value, "{name} of {pod}/{container}: {told:?}");
+                ensure!(status(&found, name)? == value, "{name} of {pod}/{container}: {found:?}");
             }
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn name_is_the_one_that_overrides(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A pod with two containers that must not be root: of one nobody can tell, and the other is.
+/// A pod with two containers that must not be root: the user of the first is unknown, the second is root.
 pub(crate) fn refused() -> String {
     let spec = "
   containers:

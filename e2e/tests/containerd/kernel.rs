@@ -44,8 +44,8 @@ fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
     );
     ended(&mut node, &[("filtered", filtered), ("unmasked", unmasked)])?;
     for (container, mode) in [("status", "2"), ("free", "0")] {
-        let told = lines(&node, "filtered", container)?;
-        ensure!(status(&told, "Seccomp")? == mode, "{container}: {told:?}");
+        let found = lines(&node, "filtered", container)?;
+        ensure!(status(&found, "Seccomp")? == mode, "{container}: {found:?}");
     }
     let log = node.run("sh", &["-c", "cat /var/log/pods/shop_filtered-*/silenced/0.log"])?;
     ensure!(log.contains("Operation not permitted"), "{log}");

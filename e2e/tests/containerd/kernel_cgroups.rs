@@ -111,8 +111,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Pods come and go, several at a time, each in its cgroup as any pod's. Each leaves a process; whoever
-    /// ends the pod meets who looks for what is left.
+    /// Several pods at a time are created and deleted, each with its cgroup. Each leaves a process: the end of the pod and
+    /// the search for leftover cgroups remove the same cgroup at once.
     async fn play_pods(&self) -> Result<()> {
         let removals = Arc::new(Removals::default());
         let ledger = Arc::new(Ledger::new(Arc::clone(&removals) as _, &Registry::new())?);

@@ -12,7 +12,7 @@ use crate::container::{lines, pod};
 const KUBE: &str = "/kube-reserved";
 const SYSTEM: &str = "/system-reserved";
 
-/// What is kept back, and for whom.
+/// Reserved resources, and their cgroups.
 const AMOUNTS: &str = "\
 kubeReserved: {cpu: 100m, memory: 64Mi, pid: '1000'}
 systemReserved: {cpu: 250m, memory: 128Mi, pid: '500'}
@@ -33,8 +33,8 @@ const OF_KUBE: Share = Share { milli: 100, memory: 64 * MEBIBYTE, processes: 100
 const OF_SYSTEM: Share = Share { milli: 250, memory: 128 * MEBIBYTE, processes: 500 };
 
 fn number(node: &Node, script: &str) -> Result<u64> {
-    let told = node.run("sh", &["-c", script])?;
-    told.trim().parse().with_context(|| format!("read a number of {script}: {told}"))
+    let output = node.run("sh", &["-c", script])?;
+    output.trim().parse().with_context(|| format!("read a number of {script}: {output}"))
 }
 
 /// What is left of the machine for pods where so many thousandths of processors are kept back.
@@ -64,7 +64,7 @@ fn has_share(node: &Node, cgroup: &str, share: Share) -> Result<()> {
     has(node, cgroup, &values)
 }
 
-/// Makes a cgroup in all hierarchies, as whoever it is for would.
+/// Makes a cgroup in all hierarchies, as its owner would.
 fn make(node: &Node, cgroup: &str) -> Result<()> {
     let roots = if is_v2() { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/*" };
     let script = format!(
@@ -90,28 +90,28 @@ fn listener() -> String {
     pod("listener", "hostname: listener", &[("main", "[env]", &env)])
 }
 
-/// What pods can have, as they are told: eviction keeps some memory free, and huge pages are none.
+/// Checks the allocatable resources that a pod sees: without memory for eviction and huge pages.
 fn tells(node: &Node, left: Share) -> Result<()> {
     node.wait_for_log(&["pod has ended", &format!("shop/listener-{NODE_NAME}")])?;
-    let told = lines(node, "listener", "main")?;
+    let found = lines(node, "listener", "main")?;
     let sum = "awk '/^Hugetlb:/ {sum += $2} END {print sum + 0}' /proc/meminfo";
     let memory = left.memory - 100 * MEBIBYTE - 1024 * number(node, sum)?;
     for line in [format!("CPU={}", left.milli), format!("MEMORY={memory}")] {
-        ensure!(told.contains(&line), "no {line} in {told:?}");
+        ensure!(found.contains(&line), "no {line} in {found:?}");
     }
     Ok(())
 }
 
 // behaviour: CGR-8, CGR-20, CGR-22, CGR-23
 #[test]
-fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
+fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(&format!(
         "{AMOUNTS}kubeReservedCgroup: {KUBE}\nsystemReservedCgroup: {SYSTEM}\n\
          enforceNodeAllocatable: [pods, kube-reserved, system-reserved]\n"
     ))?;
     node.write_manifest("listener.yaml", &listener())?;
-    // The first of both is limited; the other one is not there, and nobody but its owner makes it.
+    // The first of both is limited; the other one is missing, and only its owner may create it.
     make(&node, SYSTEM)?;
     node.start_agent()?;
     let failure = "Failed to enforce Kube Reserved Cgroup Limits on";
@@ -150,7 +150,7 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
     );
     is_untouched(&node, "more")?;
 
-    // Whoever cleans the node up leaves to others what is theirs.
+    // Cleaning the node up keeps the cgroups of other owners.
     node.stop_agent()?;
     node.clean()?;
     let of_pods = places(&node, "/kubepods")?;
@@ -171,7 +171,7 @@ fn processors_that_are_kept_back_are_so_many_whatever_the_amounts_say() -> Resul
     node.wait_for_log(&["NodeAllocatableEnforced", enforced])?;
     let left = left(&node, 1000)?;
     has_share(&node, "/kubepods", left)?;
-    // Nobody is pinned: pods may use any, just not as much.
+    // Pods are not pinned: they may use any CPU, within their share.
     let online = node.run("cat", &["/sys/devices/system/cpu/online"])?;
     let online = online.trim();
     has(&node, "/kubepods", &[("cpuset", "cpuset.cpus", online, "cpuset.cpus", online)])?;

@@ -61,14 +61,14 @@ fn shares_are_weights_by_the_arithmetic_of_who_writes_them() {
     }
 }
 
-/// What the agent tells of the pod.
+/// The status of the pod.
 fn status(node: &Node, pod: &str) -> Result<Json> {
-    let told = node.ask(&["get", "pods", "-o", "json"])?;
-    let told: Json = serde_json::from_str(&told).context("read what the agent tells")?;
+    let output = node.ask(&["get", "pods", "-o", "json"])?;
+    let list: Json = serde_json::from_str(&output).context("read the list of pods")?;
     let name = format!("{pod}-{NODE_NAME}");
-    let items = told["items"].as_array().context("there are pods")?;
+    let items = list["items"].as_array().context("there are pods")?;
     let pod = items.iter().find(|item| item["metadata"]["name"] == name.as_str());
-    Ok(pod.context("the pod is told")?["status"].clone())
+    Ok(pod.context("the pod is in the list")?["status"].clone())
 }
 
 fn condition(status: &Json, kind: &str) -> Option<(String, String)> {
@@ -86,7 +86,7 @@ fn wait_for_status(node: &Node, what: &str, is: impl Fn(&Json) -> bool) -> Resul
 
 // behaviour: RSZ-4, RSZ-12
 #[test]
-fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Result<()> {
+fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<()> {
     let mut node = Node::start()?;
     let policy = "resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]";
     node.write_manifest("web.yaml", &pod(&sized(100, 32), policy))?;
@@ -104,19 +104,19 @@ fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Resu
     })?;
     // Guaranteed is another class.
     node.write_manifest("web.yaml", &pod("limits: {cpu: 1, memory: 128Mi}", policy))?;
-    let told = wait_for_status(&node, "it is told", |status| {
+    let status = wait_for_status(&node, "the resize is pending", |status| {
         condition(status, "PodResizePending").is_some()
     })?;
     let message = "Pod QOS Class may not change as a result of resizing".to_owned();
     let expected = Some(("Infeasible".to_owned(), message));
-    ensure!(condition(&told, "PodResizePending") == expected, "{told}");
+    ensure!(condition(&status, "PodResizePending") == expected, "{status}");
     ensure!(node.wait_running("web")?.id == anew.id, "it goes on as it is");
     // More than the node has: it waits.
     node.write_manifest("web.yaml", &pod(&sized(900_000, 64), policy))?;
-    let told = wait_for_status(&node, "it waits", |status| {
+    let status = wait_for_status(&node, "it waits", |status| {
         condition(status, "PodResizePending").is_some_and(|(reason, _)| reason == "Deferred")
     })?;
-    ensure!(told["phase"] == "Running", "{told}");
+    ensure!(status["phase"] == "Running", "{status}");
     node.remove_manifest("web.yaml")?;
     wait_for_none(&node)?;
     node.stop()

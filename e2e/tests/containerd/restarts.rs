@@ -63,11 +63,11 @@ pub(crate) fn wait_for_status(
 ) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     node.explained(wait::until(what, PATIENCE, || {
-        let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
-        let told: Value = serde_json::from_str(&told).context("read the pod list")?;
-        let mut pods = told["items"].as_array().into_iter().flatten();
+        let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+        let list: Value = serde_json::from_str(&output).context("read the pod list")?;
+        let mut pods = list["items"].as_array().into_iter().flatten();
         let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
-        Ok(if status.is_some_and(&mut is_so) { Ok(()) } else { Err(format!("{told:#}")) })
+        Ok(if status.is_some_and(&mut is_so) { Ok(()) } else { Err(format!("{list:#}")) })
     }))
 }
 
@@ -147,14 +147,14 @@ fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
     ];
     for (name, settings, waits) in rows {
         node.configure(settings)?;
-        // Its first line is half a second older than its end: whoever writes the log is never that late.
+        // Its first line is half a second older than its end: the writer of the log is never that late.
         let ending = pod(name, "", &[("main", "[logs, --rate, '2', --count, '2']", "")]);
         let file = format!("{name}.yaml");
         node.write_manifest(&file, &ending.replacen("Never", "Always", 1))?;
         node.start_agent()?;
         let times = beginnings(&node, name, u32::try_from(waits.len())? + 1)?;
         let time = |number: u32| {
-            times.get(&number).with_context(|| format!("nobody saw number {number}: {times:?}"))
+            times.get(&number).with_context(|| format!("number {number} was not seen: {times:?}"))
         };
         for (number, least) in (1..).zip(waits) {
             let between = time(number + 1)?.duration_since(*time(number)?);
@@ -226,7 +226,7 @@ fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
     ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
     let mut found = sandbox_annotations(node, id)?;
     found.remove(labels::POD_SIZES).context("it has no sizes")?;
-    let seen = found.remove("kubernetes.io/config.seen").context("nobody saw it")?;
+    let seen = found.remove("kubernetes.io/config.seen").context("it has no time")?;
     seen.parse::<Timestamp>().with_context(|| format!("{seen} is no time"))?;
     let annotations = [
         ("kubernetes.io/config.hash", UID),

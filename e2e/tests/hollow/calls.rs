@@ -94,7 +94,7 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     std::thread::sleep(Duration::from_secs(2));
     let death = hollow.ask("reset")?;
     eprintln!("idle: {idle}\ndeath and restart: {death}");
-    // A relist may have come in between; it is told from looks by what it asks for.
+    // A relist may have come in between; its requests differ from those of status calls.
     let unfiltered =
         |method: &str| calls(&death, method) - death[method]["filtered"].as_u64().unwrap_or(0);
     ensure!(unfiltered("ListContainers") <= 1 && unfiltered("ListPodSandbox") <= 1, "{death}");

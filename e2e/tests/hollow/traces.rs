@@ -261,8 +261,10 @@ async fn a_collector_that_never_answers_holds_nothing_up() -> Result<()> {
     let agent = node.agent(&tracing, "")?;
     // The agent has dialled, and is not spoken to.
     let deaf = tokio::task::spawn_blocking(move || listener.accept());
-    let deaf =
-        tokio::time::timeout(LONG, deaf).await.context("nobody dials")??.context("accept")?;
+    let deaf = tokio::time::timeout(LONG, deaf)
+        .await
+        .context("the agent does not connect")??
+        .context("accept")?;
     for _ in 0..3 {
         let begun = Instant::now();
         node.pass()?;

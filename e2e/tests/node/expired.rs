@@ -15,7 +15,7 @@ fn forgetful() -> ControlPlaneOptions {
     ControlPlaneOptions { api_server, ..ControlPlaneOptions::default() }
 }
 
-/// Adds or removes a rule by which nobody on the node reaches the API server.
+/// Adds or removes a rule that blocks the node's way to the API server.
 fn cut_off(cluster: &ClusterNode, how: &str) -> Result<()> {
     let node = cluster.node();
     let server = cluster.control_plane().server();

@@ -46,7 +46,7 @@ fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
 
     cluster.kill_agent()?;
     cluster.start_agent()?;
-    // A second pod shows that the new agent has heard the API and acts.
+    // A second pod shows that the new agent watches the API and acts.
     cluster.make_pod("second", &["sleep", "forever"])?;
     cluster.wait_ready(&ClusterNode::pod_path("second"))?;
     ensure!(cluster.running("sleeper")?.id == container.id, "the container was restarted");

@@ -43,10 +43,10 @@ fn wait_for_chains(cluster: &ClusterNode) -> Result<()> {
     })
 }
 
-/// Starts an agent that cannot start, and waits until the cluster has heard of it and the agent has ended.
-fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], told: &[(&str, &str)]) -> Result<()> {
+/// Starts an agent that cannot start, and waits until the cluster has its events and the agent has ended.
+fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], events: &[(&str, &str)]) -> Result<()> {
     cluster.start_agent_with_flags(flags)?;
-    for (reason, part) in told {
+    for (reason, part) in events {
         cluster.wait_for_node_event(reason, part)?;
     }
     let ended = cluster.wait_agent_ends()?;
@@ -62,8 +62,8 @@ fn the_agent_sets_the_kernel_if_it_may_and_makes_the_chains_of_a_node_once() -> 
     let other = "echo 0 > /proc/sys/kernel/panic; echo 2 > /proc/sys/vm/overcommit_memory";
     cluster.node().run("sh", &["-c", other])?;
     let refused = "invalid kernel flag: kernel/panic, expected value: 10, actual value: 0";
-    let told = [("KubeletSetupFailed", refused)];
-    cannot_start(&mut cluster, &["--protect-kernel-defaults"], &told)?;
+    let events = [("KubeletSetupFailed", refused)];
+    cannot_start(&mut cluster, &["--protect-kernel-defaults"], &events)?;
     ensure!(cluster.chains()?.is_empty(), "it did not start: {:?}", cluster.chains()?);
 
     cluster.start_agent()?;
@@ -79,11 +79,11 @@ fn the_agent_sets_the_kernel_if_it_may_and_makes_the_chains_of_a_node_once() -> 
     cluster.start_agent_with_flags(&["--protect-kernel-defaults"])?;
     cluster.node().wait_for_log(&["the chains of a node are there", "IPv6"])?;
     wait_for_chains(&cluster)?;
-    // Another one would have to limit a cgroup that nobody has made.
+    // Another one would have to limit a cgroup that does not exist.
     cluster.kill_agent()?;
     let flags = ["--enforce-node-allocatable=pods,kube-reserved", "--kube-reserved-cgroup=/kube"];
     let missing = "Failed to enforce Kube Reserved Cgroup Limits on \"/kube\"";
-    let told = ["FailedNodeAllocatableEnforcement", "KubeletSetupFailed"];
-    cannot_start(&mut cluster, &flags, &told.map(|reason| (reason, missing)))?;
+    let events = ["FailedNodeAllocatableEnforcement", "KubeletSetupFailed"];
+    cannot_start(&mut cluster, &flags, &events.map(|reason| (reason, missing)))?;
     cluster.stop()
 }

@@ -24,7 +24,7 @@ fn tree() -> PathBuf {
 /// What `make cluster` does, a command on each line.
 fn recipe() -> Result<Vec<String>> {
     let mut make = Command::new("make");
-    // A `make` around the test has told its wishes to its children.
+    // A `make` around the test passes its flags to its children.
     make.args(["--dry-run", "--no-print-directory", "cluster"]).current_dir(tree());
     for inherited in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"] {
         make.env_remove(inherited);

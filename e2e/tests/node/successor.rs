@@ -10,19 +10,19 @@ use e2e::tidy::{WantedPod, wait_tidy};
 use serde_json::{Value, json};
 use testbed::ControlPlaneOptions;
 
-/// Parts of the status of a pod. Others may be told later, such as the node's address by upstream.
+/// Fields of the status of a pod. Others may follow later, such as the node's address with upstream.
 const OF_POD: [&str; 4] = ["phase", "conditions", "startTime", "podIPs"];
 
 /// Parts of the status of a container.
 const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastState", "ready"];
 
-/// What must not change of a pod: what runs of it, and what is told of that.
+/// What must not change of a pod: its containers, and their status.
 #[derive(Debug, PartialEq)]
 struct Sight {
     /// Its sandbox and its container, with their processes.
     running: Vec<RuntimeContainer>,
     /// With when each condition came, so that one that was another meanwhile is seen.
-    told: Vec<Value>,
+    status: Vec<Value>,
 }
 
 /// A pod of the API has a name as static pods get one on their node.
@@ -49,10 +49,10 @@ fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
     let container = &pod["status"]["containerStatuses"][0];
     let of_pod = OF_POD.map(|part| pod["status"][part].clone());
     let of_container = OF_CONTAINER.map(|part| container[part].clone());
-    Ok(Sight { running, told: of_pod.into_iter().chain(of_container).collect() })
+    Ok(Sight { running, status: of_pod.into_iter().chain(of_container).collect() })
 }
 
-/// Waits until another container of the static pod runs than this one, and its mirror tells of it.
+/// Waits until another container of the static pod runs than this one, and its mirror pod has it.
 fn started_anew(
     cluster: &ClusterNode,
     former: Option<&RuntimeContainer>,
@@ -63,10 +63,10 @@ fn started_anew(
         running.find(|one| former.is_none_or(|former| one.id != former.id)).cloned()
     })?;
     let mirror = format!("/api/v1/namespaces/default/pods/{}", full("fixed"));
-    cluster.wait_for(&mirror, "the mirror tells of it", |mirror| {
-        let told = &mirror?["status"]["containerStatuses"][0];
-        let is_told = told["containerID"] == format!("containerd://{}", container.id);
-        (is_ready(mirror?) && is_told && told["restartCount"] == 0).then_some(())
+    cluster.wait_for(&mirror, "the mirror pod has it", |mirror| {
+        let status = &mirror?["status"]["containerStatuses"][0];
+        let is_reported = status["containerID"] == format!("containerd://{}", container.id);
+        (is_ready(mirror?) && is_reported && status["restartCount"] == 0).then_some(())
     })?;
     Ok(container)
 }
@@ -99,7 +99,7 @@ fn pods_of_the_api_go_on_when_the_agent_takes_the_place_of_a_kubelet_and_when_th
     let fixed = started_anew(&cluster, None)?;
 
     cluster.hand_over_to(Agent::Ferrolet)?;
-    // That it runs shows that the next agent has heard the API and acts.
+    // That it runs shows that the next agent watches the API and acts.
     let second = make(&cluster, "second")?;
     let fixed = started_anew(&cluster, Some(&fixed))?;
     nothing_else_runs(&cluster, &["first", "second"])?;

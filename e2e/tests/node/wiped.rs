@@ -32,7 +32,7 @@ fn a_cluster_that_lost_everything_has_its_node_again_and_nothing_else() -> Resul
 
     cluster.lose_everything()?;
     cluster.wait_node_ready()?;
-    // Nobody wants the pod of the first life any more; the static one was never the cluster's.
+    // The pod of the first life is deleted; the static pod was never in the cluster's store.
     let only = WantedPod { name: "fixed", containers: &["main"] };
     wait_tidy(cluster.node(), &[only], PATIENCE)?;
     ensure!(cluster.node().wait_running("fixed")?.id == fixed.id, "it was restarted");

@@ -15,7 +15,7 @@ use crate::requests::{self, Request};
 /// The node's name for both, which is part of their pods' names and uids.
 pub(crate) const NODE_NAME: &str = "cmp";
 
-/// What somebody is told about a pod.
+/// An event of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) pod: String,

@@ -20,8 +20,8 @@ use requests::Request;
 const REASONS: [&str; 5] =
     ["DNSConfigForming", "Failed", "FailedCreatePodSandBox", "InspectFailed", "SysctlForbidden"];
 
-/// Pods that run with less than they ask for, or not at all: how many events tell of it.
-const TOLD: [(&str, usize); 5] = [
+/// Pods that run with less than they ask for, or not at all, and the number of events about it.
+const EXPECTED_EVENTS: [(&str, usize); 5] = [
     ("a-name-of-more-than-sixty-four-characters-with-its-domain", 1),
     ("dns-too-much", 2),
     // Why each image is no name, and that containers wait for that.
@@ -35,9 +35,9 @@ fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> 
     let both = Both::start()?;
     let wanted = wanted_requests()?;
     ensure!(wanted.len() > 40, "only {} requests are compared", wanted.len());
-    let told: BTreeMap<&str, usize> = TOLD.into();
-    let ours = settled(&both.ours, &wanted, &told)?;
-    let upstreams = settled(&both.upstream, &wanted, &told)?;
+    let expected: BTreeMap<&str, usize> = EXPECTED_EVENTS.into();
+    let ours = settled(&both.ours, &wanted, &expected)?;
+    let upstreams = settled(&both.upstream, &wanted, &expected)?;
     let mut differences = String::new();
     for (key, upstream) in upstreams.iter().filter(|(key, _)| wanted.contains(*key)) {
         let differing = differing_lines(&ours[key].text(), &upstream.text());
@@ -67,14 +67,14 @@ fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> 
 fn settled(
     agent: &Agent,
     wanted: &BTreeSet<String>,
-    told: &BTreeMap<&str, usize>,
+    expected: &BTreeMap<&str, usize>,
 ) -> Result<BTreeMap<String, Request>> {
     agent.wait("all requests and events", || {
         let requests = agent.requests()?;
         let lacking: Vec<&String> =
             wanted.iter().filter(|key| !requests.contains_key(*key)).collect();
         let events = agent.events(&REASONS);
-        let silent: Vec<&&str> = told
+        let silent: Vec<&&str> = expected
             .iter()
             .filter(|(pod, count)| {
                 let name = format!("shop/{pod}-{NODE_NAME}");
@@ -95,19 +95,19 @@ fn differing_lines(ours: &str, upstreams: &str) -> String {
     if ours == upstreams {
         return String::new();
     }
-    let mut told = String::new();
+    let mut differing = String::new();
     let lines: BTreeSet<&str> = upstreams.lines().collect();
     for line in ours.lines().filter(|line| !lines.contains(line)) {
-        writeln!(told, "  this agent: {line}").expect("writing to a string does not fail");
+        writeln!(differing, "  this agent: {line}").expect("writing to a string does not fail");
     }
     let lines: BTreeSet<&str> = ours.lines().collect();
     for line in upstreams.lines().filter(|line| !lines.contains(line)) {
-        writeln!(told, "  upstream:   {line}").expect("writing to a string does not fail");
+        writeln!(differing, "  upstream:   {line}").expect("writing to a string does not fail");
     }
-    if told.is_empty() {
-        told = format!(
+    if differing.is_empty() {
+        differing = format!(
             "  the same lines in another order; this agent:\n{ours}\nupstream:\n{upstreams}\n"
         );
     }
-    told
+    differing
 }

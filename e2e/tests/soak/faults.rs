@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::faults::{Fault, FaultyNode, METHODS, slow_start, told_of_addresses};
+use e2e::faults::{Fault, FaultyNode, METHODS, pod_cidr_faults, slow_start};
 
 /// The same pod again and again, so that nothing of a round may be in the way of the next.
 fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
@@ -105,5 +105,5 @@ fn nothing_works_for_a_while() -> Result<()> {
 /// The method that only the agent of a node of a cluster calls.
 #[test]
 fn the_runtime_hears_of_the_addresses_of_pods_whatever_goes_wrong() -> Result<()> {
-    told_of_addresses(&KINDS)
+    pod_cidr_faults(&KINDS)
 }

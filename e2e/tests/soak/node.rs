@@ -10,7 +10,7 @@ use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::differences::{Known, differences, leaves};
 use e2e::first_requests::in_order;
-use e2e::node_told::{DIFFERENT, told};
+use e2e::node_values::{DIFFERENT, node_values};
 use e2e::scenarios::{of_controllers, of_pods};
 use e2e::seen::Seen;
 
@@ -27,7 +27,7 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
     let (ours, upstream) = (ours?, upstream?);
     ours.ensure_whole().context("ours")?;
     upstream.ensure_whole().context("upstream's")?;
-    let mut found = differences(&told(&ours.node), &told(&upstream.node), DIFFERENT);
+    let mut found = differences(&node_values(&ours.node), &node_values(&upstream.node), DIFFERENT);
     let (ours, upstream) = (serde_json::to_value(ours.play)?, serde_json::to_value(upstream.play)?);
     let (ours, upstream) = (leaves(&ours), leaves(&upstream));
     println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
@@ -37,7 +37,7 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
 }
 
 #[test]
-fn pods_of_the_api_get_the_same_of_both_agents_and_the_same_is_told_of_them() -> Result<()> {
+fn pods_and_their_statuses_are_the_same_with_both_agents() -> Result<()> {
     same(&[OF_A_NODE, OF_PODS].concat(), |agent| of_pods(agent, ClusterNode::seen))
 }
 

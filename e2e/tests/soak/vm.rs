@@ -1,4 +1,4 @@
-//! What only the kernel of a virtual machine has: the second version of cgroups at work, how it chooses whom
+//! What only the kernel of a virtual machine has: the second version of cgroups at work, which process it
 //! to kill, `AppArmor`, and a real systemd.
 
 mod apparmor;

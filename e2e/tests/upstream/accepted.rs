@@ -75,14 +75,14 @@ fn collect(directory: &Path, text: &mut String) -> Result<()> {
 }
 
 fn next<'a>(left: &Mutex<impl Iterator<Item = &'a PathBuf>>) -> Option<&'a Path> {
-    left.lock().expect("nobody panics with it").next().map(PathBuf::as_path)
+    left.lock().expect("no thread panics with it").next().map(PathBuf::as_path)
 }
 
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
     let output = place.check(&case, &["-o", "json"])?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "refused by us: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "refused by us: {stderr}");
     let mut ours: Value = serde_json::from_slice(&output.stdout).context("read our answer")?;
     let port = ours["port"].as_u64().and_then(|port| u16::try_from(port).ok());
     let mut theirs = place.configz(&case, port.context("our answer has no port")?)?;

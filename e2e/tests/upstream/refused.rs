@@ -32,17 +32,17 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
     let said = place.refusal(&case)?;
     let theirs = blamed(&said).with_context(|| format!("upstream blames nothing:\n{said}"))?;
     let output = place.check(&case, &["-o", "json"])?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {stderr}");
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let ours: Vec<Blamed> = match answer["errors"].as_array() {
         Some(errors) => errors.iter().map(Blamed::of).collect(),
         // A command line that is not understood is refused before any field is looked at.
-        None => vec![Blamed { field: String::new(), text: told.trim().to_owned() }],
+        None => vec![Blamed { field: String::new(), text: stderr.trim().to_owned() }],
     };
     let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
         && ours.iter().all(|ours| theirs.iter().any(|theirs| ours.is(theirs)));
-    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{told}{said}");
+    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{said}");
     Ok(())
 }
 

@@ -53,7 +53,7 @@ impl Place {
         Ok(case)
     }
 
-    /// What a kubelet is told besides the case: nothing of it is in the configuration.
+    /// Flags of a kubelet besides those of the case; the configuration has none of them.
     fn surroundings(&self, case: &Case) -> [String; 3] {
         [
             format!("--node-ip={}", self.instance.node_ip()),

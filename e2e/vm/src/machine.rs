@@ -22,7 +22,7 @@ pub struct Machine {
     pub modules: Vec<&'static str>,
     /// The program that is pid 1; the guest's own without it.
     pub init: Option<String>,
-    /// What its kernel is told besides what all are, separated by blanks.
+    /// Further kernel parameters, separated by blanks.
     pub parameters: &'static str,
 }
 

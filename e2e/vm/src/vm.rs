@@ -187,7 +187,7 @@ impl Vm {
             let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
             wire.get_mut().write_all(&line)
         };
-        said.with_context(|| self.unheard())?;
+        said.with_context(|| self.no_answer())?;
         match self.answer(time + ANSWER)? {
             Answer::Failed(why) => bail!("in the machine: {why}"),
             answer => Ok(answer),
@@ -198,11 +198,11 @@ impl Vm {
     /// machine that missed one has nothing more to ask.
     fn answer(&self, time: Duration) -> Result<Answer> {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = hear(&mut wire, time).with_context(|| self.unheard())?;
-        serde_json::from_str(&heard).with_context(|| format!("understand {heard:?}"))
+        let answer = hear(&mut wire, time).with_context(|| self.no_answer())?;
+        serde_json::from_str(&answer).with_context(|| format!("understand {answer:?}"))
     }
 
-    fn unheard(&self) -> String {
+    fn no_answer(&self) -> String {
         format!(
             "the machine does not answer; the end of its console:\n{}",
             self.console.last_text()

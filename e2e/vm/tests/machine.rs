@@ -97,7 +97,7 @@ fn a_machine_that_cannot_start_says_why() -> Result<()> {
     ensure!(error.as_ref().is_some_and(|error| error.contains("no_such_module")), "{error:?}");
     let machine = Machine { init: Some("/no/such/init".to_owned()), ..small() };
     let error = Vm::boot(&machine, Root::default()).err().map(|error| format!("{error:#}"));
-    let told = error.as_ref().is_some_and(|error| error.contains("become /no/such/init"));
-    ensure!(told, "{error:?}");
+    let is_reported = error.as_ref().is_some_and(|error| error.contains("become /no/such/init"));
+    ensure!(is_reported, "{error:?}");
     Ok(())
 }

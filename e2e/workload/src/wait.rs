@@ -48,7 +48,7 @@ pub(crate) fn after(time: Duration) -> Option<Instant> {
     Instant::now().checked_add(time)
 }
 
-/// Prints a line at once, so that whoever follows the log sees it before the process can end.
+/// Prints a line and flushes it, so that readers of the log see it before the process can end.
 fn say(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;

@@ -168,7 +168,7 @@ impl Drop for Session {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Told to stop as a user would, it leaves nothing behind; only then is it killed.
+        // Interrupted as by a user, it leaves nothing behind. It is killed only if that does not end it.
         self.interrupt().ok();
         let end = Instant::now() + GOODBYE;
         while Instant::now() < end && self.take(TOGETHER) {}

@@ -163,8 +163,8 @@ async fn watch(
         let mut events = pin!(events);
         while let Some(event) = events.next().await {
             let event = event.context("watch pods")?;
-            if let Some(heard) = lock(seen).hear(event, Instant::now())? {
-                version = heard;
+            if let Some(resource_version) = lock(seen).hear(event, Instant::now())? {
+                version = resource_version;
             }
         }
         tokio::time::sleep(PAUSE).await;

@@ -18,7 +18,7 @@ pub struct Asked {
 }
 
 impl Direct {
-    /// What was asked for the pod of that name, which runs. containerd tells, as it heard it.
+    /// The configurations that containerd received for the running pod of that name.
     pub fn asked(&self, pod: &str) -> Result<Asked> {
         let id = self.running()?.remove(pod).with_context(|| format!("{pod} does not run"))?;
         self.handle.block_on(async {
@@ -36,8 +36,8 @@ impl Direct {
     }
 }
 
-fn info(told: &BTreeMap<String, String>) -> Result<Value> {
-    let text = told.get("info").context("the runtime does not tell what it was asked for")?;
+fn info(verbose: &BTreeMap<String, String>) -> Result<Value> {
+    let text = verbose.get("info").context("the runtime does not tell what it was asked for")?;
     serde_json::from_str(text).context("understand what the runtime was asked for")
 }
 

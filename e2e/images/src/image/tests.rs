@@ -127,12 +127,12 @@ fn the_config_says_how_the_image_is_run() {
     };
     let plain = workload(EXECUTABLE.into());
     assert_eq!(process(&plain)["Labels"], Value::Null);
-    let image = plain.cmd(&["sleep", "1"]).user("nobody").label("keep", "yes");
+    let image = plain.cmd(&["sleep", "1"]).user("guest").label("keep", "yes");
     let process = process(&image);
     assert_eq!(process["Labels"]["keep"], "yes");
     assert_eq!(process["Entrypoint"], Value::from(vec!["/workload"]));
     assert_eq!(process["Cmd"], Value::from(vec!["sleep", "1"]));
-    assert_eq!(process["User"], "nobody");
+    assert_eq!(process["User"], "guest");
     assert_eq!(process["WorkingDir"], "/");
 }
 
@@ -145,8 +145,8 @@ fn the_layer_holds_a_small_system() {
         let (kind, mode, content) = &layer.entries["workload"];
         assert_eq!((*kind, *mode, content.as_slice()), (EntryType::Regular, 0o755, EXECUTABLE));
         let files: [(&str, &[&str]); 2] = [
-            ("etc/passwd", &["root", "www", "nobody"]),
-            ("etc/group", &["root", "www", "staff", "nobody"]),
+            ("etc/passwd", &["root", "www", "guest"]),
+            ("etc/group", &["root", "www", "staff", "guest"]),
         ];
         for (file, expected) in files {
             let text = str::from_utf8(layer.content(file)).unwrap();

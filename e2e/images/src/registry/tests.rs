@@ -62,7 +62,7 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The code of the failure, which must be told the way clients expect it.
+    /// The code of the failure, in the format that clients expect.
     fn failure(&self) -> String {
         assert_eq!(self.header("Content-Type"), Some("application/json"));
         assert!(self.json()["errors"][0]["message"].is_string());

@@ -1,4 +1,4 @@
-//! The programs of a control plane: what each is told, and where it says that it is ready.
+//! The programs of a control plane: their flags and readiness endpoints.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -92,10 +92,10 @@ impl Flags<'_> {
             flag("etcd-servers", "http://127.0.0.1:2379"),
             flag("secure-port", API_SERVER_PORT),
             flag("advertise-address", self.address),
-            // There is one API server; nobody needs the list of them.
+            // There is one API server, so the list of them is not needed.
             flag("endpoint-reconciler-type", "none"),
             flag("client-ca-file", self.file("ca.crt").display()),
-            // Others ask for this as the API server starts; nobody has a certificate of that name.
+            // Other programs request this as the API server starts; no certificate has that name.
             flag("requestheader-client-ca-file", self.file("ca.crt").display()),
             flag("requestheader-allowed-names", "front-proxy-client"),
             flag("requestheader-username-headers", "X-Remote-User"),
@@ -127,7 +127,7 @@ impl Flags<'_> {
         Ok(flags)
     }
 
-    /// What a client of the API server is told that serves its own health. There is one of each.
+    /// The flags of a client of the API server that serves its own health. There is one of each.
     fn client(&self, user: &str) -> Result<Vec<String>, PkiError> {
         let kubeconfig = self.pki.write_kubeconfig(&User::new(user), self.server)?;
         let mut flags = self.serving();

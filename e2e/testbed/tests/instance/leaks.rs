@@ -155,7 +155,7 @@ fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
         let now = Snapshot::take().unwrap().difference(&before, &BTreeSet::from([slot]));
         (!now.contains("+ Process") && !now.contains("+ Namespace")).then_some(())
     });
-    assert!(dir.exists(), "nobody was there to remove it");
+    assert!(dir.exists(), "no process was left to remove it");
     assert!(instance.stop().is_err(), "a killed supervisor reports nothing");
 
     let next = start();

@@ -8,7 +8,7 @@ use testbed::{Cache, Command, Instance};
 
 use crate::{alone, eventually, printed, start};
 
-/// Whether there is somebody at the address: nobody listens there, so a refusal is an answer.
+/// Whether the address is reachable: no program listens there, so a refusal is an answer.
 fn answers(address: Ipv4Addr) -> bool {
     let address = SocketAddr::from((address, 1));
     let error = TcpStream::connect_timeout(&address, Duration::from_secs(1)).unwrap_err();

@@ -35,8 +35,8 @@ async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay()
             Ok(if found { Err(format!("{all:?}")) } else { Ok(()) })
         }))
     })?;
-    let nobodys = ContainerFilter { pod_uid: Some("".into()), ..<_>::default() };
-    let left = runtime.list_containers(&nobodys).await?;
+    let without_pod = ContainerFilter { pod_uid: Some("".into()), ..<_>::default() };
+    let left = runtime.list_containers(&without_pod).await?;
     let left: Vec<_> = left.iter().map(|one| (one.id.as_str(), one.state)).collect();
     ensure!(left == [(bare[1].as_str(), ContainerState::Running)], "{left:?}");
     tokio::task::block_in_place(|| {
@@ -82,8 +82,8 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
     node.explained(wait::until("all that went is on record", PASSES, || {
-        let told = on_record(&node, &all);
-        Ok(if told == all { Ok(()) } else { Err(format!("{:?} are not", &all - &told)) })
+        let recorded = on_record(&node, &all);
+        Ok(if recorded == all { Ok(()) } else { Err(format!("{:?} are not", &all - &recorded)) })
     }))?;
     for id in &late {
         node.wait_for_answer(&["gc", "why", id], "foundGone after a restart")?;

@@ -19,7 +19,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
     small.node.kill_agent()?;
     let left = small.images()?;
     ensure!(left.len() + 1 == before.len(), "one image went: {before:?} became {left:?}");
-    // It is on record, though nobody runs who could tell.
+    // It is on record although no agent runs.
     small.are_on_record(&before)?;
     small.proxy()?.clear()?;
     // The one that went may have made so much room that the disk is not too full any more.
@@ -61,7 +61,7 @@ fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
     small.node.write_manifest("web.yaml", POD)?;
     small.let_an_agent_see_all(&["web"])?;
     let wanted = small.want(12 * MIB)?;
-    let own = small.pin(&["label:nobody.has.it"])?;
+    let own = small.pin(&["label:missing.example"])?;
     // What an agent hears that has just started.
     for (method, expected) in [
         ("ContainerStatus", "look at the mounts of a container"),

@@ -16,13 +16,19 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
         wait_sized(&node, &container, size.0, size.1)?;
         wait_sized(&node, &own, size.0, size.1)?;
         let status = wait_for_status(&node, "it is over", |status| {
-            let told = &status["containerStatuses"][0];
-            told["resources"]["requests"]["cpu"] == format!("{}m", size.0)
+            let container = &status["containerStatuses"][0];
+            container["resources"]["requests"]["cpu"] == format!("{}m", size.0)
                 && condition(status, "PodResizeInProgress").is_none()
         })?;
-        let told = &status["containerStatuses"][0];
-        ensure!(told["allocatedResources"] == told["resources"]["requests"], "{told}");
-        ensure!(told["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1), "{told}");
+        let container = &status["containerStatuses"][0];
+        ensure!(
+            container["allocatedResources"] == container["resources"]["requests"],
+            "{container}"
+        );
+        ensure!(
+            container["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1),
+            "{container}"
+        );
     }
     let after = node.wait_running("web")?;
     ensure!((&after.id, after.pid) == (&before.id, before.pid), "{before:?}, then {after:?}");

@@ -64,9 +64,9 @@ async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_
     ];
     for line in expected {
         wait::until(line, LONG, || {
-            let told = metrics(&root.join("root/ferrolet/agent.sock"))?;
-            let is_there = told.lines().any(|told| told.starts_with(line));
-            Ok(if is_there { Ok(()) } else { Err(told) })
+            let text = metrics(&root.join("root/ferrolet/agent.sock"))?;
+            let is_there = text.lines().any(|found| found.starts_with(line));
+            Ok(if is_there { Ok(()) } else { Err(text) })
         })?;
     }
     ensure!(agent.stop()?.success());

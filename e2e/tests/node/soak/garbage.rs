@@ -1,4 +1,4 @@
-//! What goes wrong with garbage collection, told to everybody in the cluster.
+//! Events of failed garbage collection in the cluster.
 
 use anyhow::{Result, ensure};
 use e2e::cluster_node::ClusterNode;

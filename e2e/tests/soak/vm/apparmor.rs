@@ -96,8 +96,8 @@ fn a_pod_that_is_to_be_confined_is_refused_where_the_kernel_does_not_do_it() -> 
     node.start_agent()?;
     node.wait_running("free", "main")?;
     let status = node.status("confined")?;
-    let told = ["phase", "reason", "message"].map(|key| status[key].as_str().unwrap_or_default());
+    let found = ["phase", "reason", "message"].map(|key| status[key].as_str().unwrap_or_default());
     let message = "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host";
-    ensure!(told == ["Failed", "AppArmor", message], "{status}");
+    ensure!(found == ["Failed", "AppArmor", message], "{status}");
     node.stop()
 }

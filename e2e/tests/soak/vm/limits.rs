@@ -17,7 +17,7 @@ fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
 }
 
 #[test]
-fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Result<()> {
+fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     let mut node = VmNode::start()?;
     // Bounded: some thirty megabytes of log.
     let busy = "[logs, --rate, max, --count, '600000']";
@@ -39,9 +39,9 @@ fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Resu
     }
     // The pod's cgroup outlives the container, should that be through with its lines.
     node.until("it is slowed down", || {
-        let told = node.cgroup_file(of_pod, "cpu.stat")?;
-        let count = told.lines().find_map(|line| line.strip_prefix("nr_throttled "));
-        Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(told) })
+        let stat = node.cgroup_file(of_pod, "cpu.stat")?;
+        let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(stat) })
     })?;
     let end = node.wait_ended("hungry")?;
     ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
 use e2e::vm_node::VmNode;
-use e2e::vm_told::condition;
+use e2e::vm_status::condition;
 
 use super::pod;
 
@@ -40,9 +40,9 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
         node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;
         let limit = format!("{}m", 2 * cpu);
         node.wait_for_status("web", &format!("it has {cpu}m"), |status| {
-            let told = &status["containerStatuses"][0];
-            let has = told["resources"]["limits"]["cpu"] == limit.as_str()
-                && told["allocatedResources"]["cpu"] == format!("{cpu}m")
+            let container = &status["containerStatuses"][0];
+            let has = container["resources"]["limits"]["cpu"] == limit.as_str()
+                && container["allocatedResources"]["cpu"] == format!("{cpu}m")
                 && condition(status, "PodResizeInProgress").is_none();
             has.then_some(())
         })?;
@@ -57,8 +57,8 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
     node.write_manifest("web.yaml", &resizable(50, "4Ki"))?;
     node.wait_for_log(&["ResizeError", "below current usage"])?;
     let message = node.wait_for_status("web", "what is in the way", |status| {
-        let told = condition(status, "PodResizeInProgress");
-        told.and_then(|(reason, message)| (reason == "Error").then_some(message))
+        let progress = condition(status, "PodResizeInProgress");
+        progress.and_then(|(reason, message)| (reason == "Error").then_some(message))
     })?;
     ensure!(message.contains("memory limit (4096) below current usage"), "{message}");
     has(node, &before.cgroup, &[("memory.max", &(32 << 20).to_string())])?;

@@ -1,4 +1,4 @@
-//! Whom the kernel kills first when memory is short. To lower that takes a right that the machine that runs
+//! Which process the kernel kills first when memory is short. To lower that takes a right that the machine that runs
 //! the tests may lack.
 
 use anyhow::{Context, Result, ensure};

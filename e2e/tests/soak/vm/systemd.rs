@@ -13,8 +13,8 @@ use super::{pod, resize};
 /// What systemd thinks of a unit.
 fn properties(node: &VmNode, unit: &str, names: &[&str]) -> Result<BTreeMap<String, String>> {
     let names = names.join(",");
-    let told = node.vm().output(&["systemctl", "show", unit, "--property", &names], PATIENCE)?;
-    let pairs = told.lines().filter_map(|line| line.split_once('='));
+    let shown = node.vm().output(&["systemctl", "show", unit, "--property", &names], PATIENCE)?;
+    let pairs = shown.lines().filter_map(|line| line.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
@@ -126,11 +126,11 @@ fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
     let list =
         ["systemctl", "list-units", "--all", "--plain", "--no-legend", "--type", "slice,scope"];
     node.until("no pod has a unit", || {
-        let told = node.vm().output(&list, PATIENCE)?;
-        let units = told.lines().filter_map(|line| line.split_whitespace().next());
+        let listed = node.vm().output(&list, PATIENCE)?;
+        let units = listed.lines().filter_map(|line| line.split_whitespace().next());
         let left: Vec<&str> =
             units.filter(|unit| unit.contains("-pod") || unit.contains("containerd")).collect();
-        ensure!(told.contains("kubepods-burstable.slice"), "{told}");
+        ensure!(listed.contains("kubepods-burstable.slice"), "{listed}");
         Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
     })
 }
@@ -150,7 +150,7 @@ fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should
     let limited = vm_limits::begin(&mut node, &SYSTEMD)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;
     are_units(&node, &limited)?;
-    // What systemd was not told of it takes back when it reads all units again.
+    // systemd resets settings that it does not know when it reads all units again.
     node.vm().output(&["systemctl", "daemon-reload"], PATIENCE)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;
     are_units(&node, &limited)?;

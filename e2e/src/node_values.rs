@@ -1,4 +1,4 @@
-//! What the object of a node says of it, and where that of our agent is not as that of the upstream kubelet.
+//! The values of a Node object, and known differences between our agent's and the upstream kubelet's.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::differences::{Known, is_time, leaves};
 
-/// Where our node is not as upstream's, and why that is right.
+/// Where our Node object differs from upstream's, and why that is right.
 pub const DIFFERENT: &[Known] = &[
     Known {
         path: "/status/nodeInfo/kubeletVersion",
@@ -19,11 +19,11 @@ pub const DIFFERENT: &[Known] = &[
         ours: "",
         upstream: "declared",
         why: "promised in docs/behaviour/node.md, NODE-17: nothing is declared that is not there, \
-              and nobody can exec or attach by our port",
+              and our port serves neither exec nor attach",
     },
 ];
 
-/// What says when and by whom an object was written, and nothing about the node.
+/// Who wrote the object and when: these say nothing about the node.
 const NOT_COMPARED: &[&str] = &[
     "/metadata/name",
     "/metadata/uid",
@@ -32,8 +32,8 @@ const NOT_COMPARED: &[&str] = &[
     "/metadata/managedFields",
 ];
 
-/// All that it says, each value by its path.
-pub fn told(node: &Value) -> BTreeMap<String, String> {
+/// All values of a Node object, by their paths.
+pub fn node_values(node: &Value) -> BTreeMap<String, String> {
     let mut node = node.clone();
     // Each feature by its name, wherever it is in the list.
     let features = node["status"]["declaredFeatures"].take();

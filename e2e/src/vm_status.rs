@@ -1,4 +1,4 @@
-//! What the agent in a virtual machine tells of its pods.
+//! The statuses of pods of the agent in a virtual machine.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -9,9 +9,9 @@ use crate::vm_node::VmNode;
 impl VmNode {
     /// The status of a pod; nothing when the agent knows of no such pod.
     pub fn status(&self, pod: &str) -> Result<Value> {
-        let told = self.ask(&["get", "pods", "-o", "json"])?;
-        let mut told: Value = serde_json::from_str(&told).context("read what the agent tells")?;
-        let items = told["items"].as_array_mut().context("there are pods")?;
+        let output = self.ask(&["get", "pods", "-o", "json"])?;
+        let mut list: Value = serde_json::from_str(&output).context("read the list of pods")?;
+        let items = list["items"].as_array_mut().context("there are pods")?;
         let name = format!("{pod}-{NODE_NAME}");
         let pod = items.iter_mut().find(|item| item["metadata"]["name"] == name.as_str());
         Ok(pod.map(|pod| pod["status"].take()).unwrap_or_default())

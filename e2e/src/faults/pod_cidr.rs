@@ -1,4 +1,4 @@
-//! Rounds of a node of a cluster: it is given addresses for its pods, of which its agent tells the runtime.
+//! Rounds of a node in a cluster: it gets a pod CIDR, which its agent sends to the runtime.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -11,15 +11,15 @@ use crate::cri_proxy::CriProxy;
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::tidy::wait_tidy;
 
-/// What only the agent of such a node calls.
+/// Only the agent of such a node calls this method.
 const METHOD: &str = "UpdateRuntimeConfig";
 
 /// The addresses.
 const CIDR: &str = "10.9.0.0/24";
 
-/// A round for each of these kinds of faults: an agent of its own meets it, tells the runtime all the same, and
-/// runs a pod of which nothing is left in the end.
-pub fn told_of_addresses(kinds: &[&str]) -> Result<()> {
+/// A round for each of these kinds of faults: another agent meets the fault, sends the CIDR all the same, and runs a
+/// pod that leaves nothing behind.
+pub fn pod_cidr_faults(kinds: &[&str]) -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     let proxy = cluster.put_proxy_before_runtime(IMPATIENT)?;
     for kind in kinds {
@@ -36,7 +36,7 @@ fn round(cluster: &mut ClusterNode, proxy: &CriProxy, kind: &str) -> Result<()> 
     proxy.fault(&format!("{METHOD}={kind}"))?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
-    // Those that it was given once it keeps.
+    // A node keeps its first CIDRs.
     let addresses = json!({ "spec": { "podCIDR": CIDR, "podCIDRs": [CIDR] } });
     cluster.api().patch(&format!("/api/v1/nodes/{NODE_NAME}"), Patch::Strategic, &addresses)?;
     let node = cluster.node();
