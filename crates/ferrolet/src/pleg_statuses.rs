@@ -15,8 +15,8 @@ use crate::runtime_state::Ready;
 #[derive(Debug)]
 pub(crate) struct PlegStatuses {
     pub(crate) cache: pleg::cache::Reader,
-    pub(crate) requests: pleg::Marks<()>,
-    /// Nothing is done for any pod while the runtime says that it cannot run containers.
+    pub(crate) requests: pleg::DirtySet<()>,
+    /// No pod syncs while the runtime reports that it is not ready.
     pub(crate) ready: Ready,
 }
 

@@ -31,7 +31,7 @@ use pods::decide::intake::{Intake, IntakeCommand, IntakeEvent, Passes};
 use pods::decide::mirror::StaticPods;
 use pods::decide::pod_retries::PodRetries;
 use pods::source::{SourceChange, Sources};
-use pods::workers::{News, WorkersHandle};
+use pods::workers::{WorkerEvent, WorkersHandle};
 use podspec::view;
 use probes::ProbeManager;
 use runtime::{PodDirectories, PodRuntime};
@@ -63,11 +63,11 @@ pub(crate) struct SyncLoopParts {
     /// Whether the runtime was listed.
     pub(crate) pleg: pleg::Health,
     /// Pods that changed in the runtime.
-    pub(crate) lifecycle: pleg::Marks<LifecycleEvent>,
+    pub(crate) lifecycle: pleg::DirtySet<LifecycleEvent>,
     /// The last known status of every pod.
     pub(crate) cache: pleg::cache::Reader,
     /// Events of the workers.
-    pub(crate) news: mpsc::UnboundedReceiver<News>,
+    pub(crate) news: mpsc::UnboundedReceiver<WorkerEvent>,
     /// The directories of pods.
     pub(crate) directories: PodDirectories,
     /// Unmounts the volumes of pods that are gone.
@@ -265,14 +265,14 @@ impl SyncLoop {
         self.parts.events.record(event);
     }
 
-    async fn worker_event(&mut self, news: News) {
+    async fn worker_event(&mut self, news: WorkerEvent) {
         match news {
-            News::Finished(uid) => {
+            WorkerEvent::Finished(uid) => {
                 self.step(&uid, LoopStep::WorkerFinished).await;
                 self.send_desired().await;
                 self.retry_resizes(Trigger::PodTerminated).await;
             }
-            News::Forgotten(uid) => {
+            WorkerEvent::Forgotten(uid) => {
                 self.step(&uid, LoopStep::WorkerForgotten).await;
                 if self.intake.pod(&uid).is_some() {
                     self.look_after_all(Trigger::PodsAdded).await;

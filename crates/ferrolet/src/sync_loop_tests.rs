@@ -62,7 +62,7 @@ impl PodSyncer for Ender {
 }
 
 #[derive(Debug)]
-struct Looks(pleg::cache::Reader, pleg::Marks<()>);
+struct Looks(pleg::cache::Reader, pleg::DirtySet<()>);
 
 #[async_trait]
 impl Statuses for Looks {
@@ -240,7 +240,7 @@ impl Bench {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
             // Not the ones that the relist task marks.
-            lifecycle: pleg::Marks::default(),
+            lifecycle: pleg::DirtySet::default(),
             cache: pleg.cache,
             news,
             directories: PodDirectories {

@@ -64,7 +64,7 @@ pub(crate) struct SyncPod {
     /// The node with the state of its network; none outside a cluster.
     pub(crate) node: Option<NodeHandle>,
     /// Requests a new status of a pod.
-    pub(crate) looks: pleg::Marks<()>,
+    pub(crate) looks: pleg::DirtySet<()>,
     /// Pods whose resources change, between here and the sync loop.
     pub(crate) resizes: Arc<Resizes>,
     /// Mounts and unmounts volumes.

@@ -13,7 +13,7 @@ fn uid() -> PodUid {
     "uid".into()
 }
 
-/// A relist that passed over nobody.
+/// A relist that skipped no pod.
 fn all() -> BTreeSet<PodUid> {
     BTreeSet::new()
 }
@@ -60,7 +60,7 @@ fn relist_does_not_refresh_a_pod_that_it_skipped() {
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     writer.relisted(seq.next(), [uid.clone()].into());
     assert_pending!(wait.poll());
-    // The end of what was under way does not make it newer than its beginning.
+    // An observation is as old as the beginning of its list.
     writer.store(&uid, Ok(seen("10.0.0.1")), look);
     assert_pending!(wait.poll());
     writer.unchanged(&uid, look);
@@ -104,9 +104,9 @@ fn absent_pod_entry_is_kept_until_a_later_relist() {
     let early = seq.next();
     writer.forget(&uid(), seq.next());
     let uid = uid();
-    // Whoever asks later hears it as well, even if a relist ends meanwhile that began before.
-    for passed_over in [all(), [uid.clone()].into()] {
-        writer.relisted(early, passed_over);
+    // A later reader gets it too, even if a relist that began before ends meanwhile.
+    for skipped in [all(), [uid.clone()].into()] {
+        writer.relisted(early, skipped);
         let mut wait = task::spawn(reader.newer_than(&uid, action));
         assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
         assert_eq!(super::lock(&writer.shared).entries.len(), 1);

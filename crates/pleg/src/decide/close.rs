@@ -1,15 +1,15 @@
-//! Which instances are looked at closely.
+//! Which container instances are inspected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::observed::{Container, ContainerState};
 
-/// How many ended instances of each container: how it ended last, and what was before that.
+/// How many exited instances of each container are inspected: the last one and its predecessor.
 const ENDED: usize = 2;
 
-/// The positions of the containers to look at closely, of those that a pod has, the newest first. Of what
-/// ended only the newest of each name count: nobody asks how those before them ended, and there may be
-/// very many. Those that turned out to be gone are left out.
+/// The positions of the containers to inspect, in a pod's list with the newest first. Of the exited ones only
+/// the newest of each name count: the status needs no older ones, and there may be very many. Containers
+/// in `gone` are left out.
 pub fn close(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut ended: BTreeMap<&str, usize> = BTreeMap::new();
     let listed = containers.iter().enumerate().filter(|(position, _)| !gone.contains(position));

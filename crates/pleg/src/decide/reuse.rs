@@ -4,19 +4,19 @@ use model::observed::{
     Container, ContainerState, ContainerStatus, PodStatus, Sandbox, SandboxState, SandboxStatus,
 };
 
-/// The status of a container that was read before and still holds: what a status says of an
-/// instance changes only with its state, unless somebody says otherwise.
+/// The status of a container that was read before and is still valid: the status of an instance changes
+/// only with its state, unless a request marks the pod as stale.
 pub fn known_container<'a>(
     container: &Container,
     old: Option<&'a PodStatus>,
 ) -> Option<&'a ContainerStatus> {
-    // A container in an unknown state may come to its senses without a change that a list shows.
+    // A container in an unknown state may recover without a change that a list shows.
     let settled = matches!(container.state, ContainerState::Running | ContainerState::Exited);
     let known = old?.containers.iter().find(|known| known.id == container.id);
     known.filter(|known| settled && known.state == container.state)
 }
 
-/// The status of a sandbox that was read before and still holds. One that is ready and has no
+/// The status of a sandbox that was read before and is still valid. One that is ready and has no
 /// address yet is read again.
 pub fn known_sandbox<'a>(
     sandbox: &Sandbox,

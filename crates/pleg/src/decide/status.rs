@@ -3,8 +3,8 @@
 use model::ids::PodUid;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
 
-/// Puts a pod's status together; the parts come in the order of the list, newest first. A pod whose
-/// sandbox is dead keeps the addresses it had, so that its last status still says where it was.
+/// Builds a pod's status; sandboxes and containers are in the order of the list, newest first. A pod whose
+/// sandbox is dead keeps its addresses, so that its last status still has them.
 pub fn pod_status(
     uid: PodUid,
     sandboxes: Vec<SandboxStatus>,

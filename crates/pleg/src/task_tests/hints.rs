@@ -1,4 +1,4 @@
-//! What the runtime tells, and what is spared by listening.
+//! The event stream of the runtime, and the calls that it saves.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ async fn container_death_event_is_handled_at_once_with_three_filtered_calls() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(10)).await;
     runtime.forget_calls();
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
     let calls = runtime.calls();
     assert_eq!(calls.len(), 3, "{calls:?}");
@@ -49,23 +49,23 @@ async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_sec
     runtime.forget_calls();
     let act = node.in_flight.begin(&uid("web"));
     let (web, main) = run(&runtime, "web", FOREVER).await;
-    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Started(container(&main)), Started(sandbox(&web))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
     assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one look");
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
     let removal = wanted::removal(Subject::Container(main.clone()));
     runtime.remove_container(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Removed(container(&main))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
     runtime.stop_pod_sandbox(&web).await.unwrap();
-    assert_eq!(node.hear("web").await, [Died(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Died(sandbox(&web))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
     drop(act);
     let removal = wanted::removal(Subject::Sandbox(web.clone()));
     runtime.remove_pod_sandbox(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Removed(sandbox(&web))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
 }
 
@@ -82,7 +82,7 @@ async fn event_costs_no_call_when_the_actor_has_already_inspected() {
     node.at(seconds(10) + millis(1)).await;
     drop(act);
     let action = node.seq.next();
-    node.look_at("web");
+    node.relist_pod("web");
     assert_eq!(node.newer_than("web", action).await.unwrap().containers.len(), 1);
     assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
     node.at(seconds(20)).await;
@@ -92,7 +92,7 @@ async fn event_costs_no_call_when_the_actor_has_already_inspected() {
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
 async fn event_during_an_inspection_does_not_count_as_observed() {
-    let looks: [fn(&mut Relist); 2] = [|task| task.look_at(uid("web")), Relist::start_relist];
+    let looks: [fn(&mut Relist); 2] = [|task| task.relist_pod(uid("web")), Relist::start_relist];
     for look in looks {
         let runtime = runtime();
         let (seq, registry) = Default::default();
@@ -103,12 +103,12 @@ async fn event_during_an_inspection_does_not_count_as_observed() {
             object: ObjectId::Container("gone".into()),
             kind: ContainerEventKind::Deleted,
         };
-        task.hear(gone());
-        assert!(task.told.is_empty(), "nobody has seen it");
-        // It may have been listed before it went.
+        task.on_event(gone());
+        assert!(task.pending_events.is_empty(), "the container is not in the record");
+        // The list may still contain the container.
         look(&mut task);
-        task.hear(gone());
-        assert_eq!(task.told.keys().collect::<Vec<_>>(), [&uid("web")]);
+        task.on_event(gone());
+        assert_eq!(task.pending_events.keys().collect::<Vec<_>>(), [&uid("web")]);
     }
 }
 
@@ -120,7 +120,7 @@ async fn thousand_idle_pods_cost_two_calls_a_minute() {
         run(&runtime, &format!("pod-{pod}"), FOREVER).await;
     }
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("pod-999").await;
+    node.next_events("pod-999").await;
     runtime.forget_calls();
     node.at(seconds(59)).await;
     assert_eq!(runtime.calls().len(), 0, "just listed");
@@ -137,13 +137,13 @@ async fn hint_lost_after_fifteen_quiet_minutes_is_acted_on_within_62_seconds() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     let quiet = seconds(15 * 60 + 5);
     node.at(quiet).await;
     runtime.inject_on_events(EventRule::all(EventFault::Lose).once());
     runtime.kill_container(&main, 1);
     node.at(quiet + seconds(1)).await;
-    let died = tokio::time::timeout(seconds(61), node.hear("web")).await.unwrap();
+    let died = tokio::time::timeout(seconds(61), node.next_events("web")).await.unwrap();
     assert_eq!(died, [Died(container(&main))]);
 }
 
@@ -156,23 +156,23 @@ async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
     let (_, third) = run(&runtime, "third", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
     for pod in ["first", "second", "third"] {
-        node.hear(pod).await;
+        node.next_events(pod).await;
     }
     node.at(seconds(70)).await;
     // The stream stays open, and nothing arrives on it.
     runtime.inject_on_events(EventRule::all(EventFault::Lose));
     runtime.kill_container(&first, 1);
-    assert_eq!(node.hear("first").await, [Died(container(&first))]);
+    assert_eq!(node.next_events("first").await, [Died(container(&first))]);
     node.at(seconds(140)).await;
     let opened = runtime.count(Method::GetContainerEvents);
     assert!(opened >= 2, "opened {opened} times");
     runtime.kill_container(&second, 1);
-    let died = tokio::time::timeout(seconds(2), node.hear("second")).await.unwrap();
+    let died = tokio::time::timeout(seconds(2), node.next_events("second")).await.unwrap();
     assert_eq!(died, [Died(container(&second))]);
     // An event proves that the stream works again.
     runtime.clear_faults();
     runtime.kill_container(&third, 1);
-    node.hear("third").await;
+    node.next_events("third").await;
     node.at(seconds(160)).await;
     runtime.forget_calls();
     node.at(seconds(210)).await;
@@ -188,13 +188,13 @@ async fn event_without_a_pod_wakes_the_relist() {
     task.next = Some(Instant::now() + seconds(60));
     let object = ObjectId::Container("c1".into());
     let kind = ContainerEventKind::Stopped;
-    task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
+    task.on_event(ContainerEvent { pod_uid: "".into(), object, kind });
     assert_eq!(task.next, Some(Instant::now() + seconds(1)));
-    assert!(task.told.is_empty());
-    // A list that is under way may have passed what happened: the next one is as near.
+    assert!(task.pending_events.is_empty());
+    // A list in progress may not show the change: the next one follows as soon.
     task.next = None;
     let object = ObjectId::Container("c1".into());
-    task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
+    task.on_event(ContainerEvent { pod_uid: "".into(), object, kind });
     assert!(task.list_again);
 }
 
@@ -204,7 +204,7 @@ async fn pod_whose_status_cannot_be_read_does_not_make_the_stream_silent() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(70)).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)));
     runtime.kill_container(&main, 1);
@@ -218,7 +218,7 @@ async fn hung_runtime_with_an_open_stream_is_unhealthy_after_three_minutes() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(15 * 60 + 5)).await;
     for method in LISTS {
         runtime.inject(Rule::on(method, Fault::hang()));
@@ -237,7 +237,7 @@ async fn failing_runtime_on_an_idle_node_is_unhealthy_after_three_minutes() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(15 * 60 + 5)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     for method in LISTS.into_iter().chain([Method::GetContainerEvents]) {
@@ -256,13 +256,13 @@ async fn relist_runs_every_second_when_the_stream_ends() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(30)).await;
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::GetContainerEvents, fault));
     runtime.end_event_streams(None);
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() <= seconds(31) + millis(50), "{:?}", node.elapsed());
     runtime.forget_calls();
     node.at(seconds(61)).await;
@@ -283,7 +283,7 @@ async fn failed_list_is_retried_within_a_second_with_the_stream_open() {
     let fault = Fault::error(Code::DeadlineExceeded).after(seconds(2));
     runtime.inject(Rule::on(Method::ListPodSandbox, fault).once());
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     assert!(node.elapsed() <= seconds(3) + millis(50), "{:?}", node.elapsed());
     node.at(seconds(10)).await;
     runtime.forget_calls();
@@ -297,11 +297,11 @@ async fn next_relist_finds_the_change_of_a_lost_event() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(5)).await;
     runtime.inject_on_events(EventRule::all(EventFault::Lose).once());
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() <= seconds(62), "{:?}", node.elapsed());
 }
 
@@ -311,13 +311,13 @@ async fn relist_does_not_wait_for_the_reader_of_events() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
-    node.hear("web").await;
+    node.next_events("web").await;
     runtime.kill_container(&main, 1);
-    // Nobody reads for an hour.
+    // No reader for an hour.
     node.at(seconds(3600)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     assert!(runtime.count(Method::ListContainers) >= 3500);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
 }
 
 // behaviour: PLEG-45
@@ -326,7 +326,7 @@ async fn stream_is_not_opened_when_disabled() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(600)).await;
     assert_eq!(runtime.count(Method::GetContainerEvents), 0);
 }
@@ -337,9 +337,9 @@ async fn metrics_have_upstream_names() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(70)).await;
-    node.look_at("web");
+    node.relist_pod("web");
     node.newer_than("web", node.seq.next()).await.unwrap();
     runtime.end_event_streams(None);
     node.at(seconds(80)).await;

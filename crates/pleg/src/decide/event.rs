@@ -1,32 +1,36 @@
-//! When to look at a pod that the runtime tells of.
+//! How soon to relist a pod after a container event.
 
 use model::ports::runtime::ContainerEventKind;
 
 use super::diff::ObjectState;
 
-/// When a pod is looked at.
+/// When a pod is relisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum Urgency {
     /// At once.
     Now,
-    /// Before long, unless what was told has been seen by then.
+    /// After the relist period, unless the record reflects the event by then.
     Soon,
 }
 
-/// When to look at a pod if this was told of a part of it that was last seen in that state. That something has ended
-/// is always looked at. All else is mostly what the agent does itself: while it `acts` on the pod, which it looks at
-/// when it is done, a look would show half of it, and the one that shows all would have to wait for its end.
-pub fn when_to_look(kind: ContainerEventKind, state: Option<ObjectState>, acts: bool) -> Look {
+/// How soon to relist a pod after an event of a container or sandbox with this recorded state. The end of a container
+/// or sandbox is always inspected at once. Other events mostly come from the agent's own calls: while calls for the pod
+/// are `in_flight`, the agent relists the pod when they are done, and an earlier list would show an intermediate state.
+pub fn event_urgency(
+    kind: ContainerEventKind,
+    state: Option<ObjectState>,
+    in_flight: bool,
+) -> Urgency {
     match (kind, state) {
         (ContainerEventKind::Stopped, _)
-        | (ContainerEventKind::Deleted, Some(ObjectState::Running)) => Look::Now,
-        _ if acts => Look::Soon,
-        _ => Look::Now,
+        | (ContainerEventKind::Deleted, Some(ObjectState::Running)) => Urgency::Now,
+        _ if in_flight => Urgency::Soon,
+        _ => Urgency::Now,
     }
 }
 
-/// Whether a part of a pod that was last seen in that state was seen with what is told of it.
-pub fn shows(state: Option<ObjectState>, kind: ContainerEventKind) -> bool {
+/// Whether the recorded state of a container or sandbox reflects an event.
+pub fn reflects(state: Option<ObjectState>, kind: ContainerEventKind) -> bool {
     match kind {
         ContainerEventKind::Created => state.is_some(),
         ContainerEventKind::Started => {
@@ -50,15 +54,15 @@ mod tests {
     #[test]
     fn only_stop_events_trigger_an_immediate_inspection_while_the_pod_is_in_flight() {
         let rows = [
-            (Created, [Look::Soon; 4]),
-            (Started, [Look::Soon; 4]),
-            (Stopped, [Look::Now; 4]),
-            (Deleted, [Look::Soon, Look::Soon, Look::Now, Look::Soon]),
+            (Created, [Urgency::Soon; 4]),
+            (Started, [Urgency::Soon; 4]),
+            (Stopped, [Urgency::Now; 4]),
+            (Deleted, [Urgency::Soon, Urgency::Soon, Urgency::Now, Urgency::Soon]),
         ];
         for (kind, expected) in rows {
             for (state, expected) in STATES.into_iter().zip(expected) {
-                assert_eq!(when_to_look(kind, state, true), expected, "{kind:?} {state:?}");
-                assert_eq!(when_to_look(kind, state, false), Look::Now, "{kind:?} {state:?}");
+                assert_eq!(event_urgency(kind, state, true), expected, "{kind:?} {state:?}");
+                assert_eq!(event_urgency(kind, state, false), Urgency::Now, "{kind:?} {state:?}");
             }
         }
     }
@@ -73,7 +77,7 @@ mod tests {
             (Deleted, [true, false, false, false]),
         ];
         for (kind, expected) in rows {
-            assert_eq!(STATES.map(|state| shows(state, kind)), expected, "{kind:?}");
+            assert_eq!(STATES.map(|state| reflects(state, kind)), expected, "{kind:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at single pods, and what they have to do with relists.
+//! Single-pod relists, and their interaction with full relists.
 
 use futures_util::StreamExt as _;
 use model::ids::{ContainerId, PodUid};
@@ -20,12 +20,12 @@ use crate::Settings;
 use crate::cache::Observation;
 use crate::task::Relist;
 
-/// A list of everything, answered late with what was true when it was asked for.
+/// A full list that is answered late with the state at its request.
 fn late_relist(millis_late: u64) -> Rule {
     Rule::on(Method::ListContainers, Fault::late_answer(millis(millis_late))).object("").once()
 }
 
-/// The same for the look at a pod.
+/// The same for a single-pod relist.
 fn late_look(pod: &str, millis_late: u64) -> Rule {
     let fault = Fault::late_answer(millis(millis_late));
     Rule::on(Method::ListContainers, fault).object(uid(pod).as_str()).once()
@@ -36,7 +36,7 @@ fn calls(runtime: &MemoryRuntime) -> Vec<(Method, String)> {
     runtime.calls().into_iter().map(call).collect()
 }
 
-/// How a pod's only container is.
+/// The state of a pod's only container.
 fn state(observation: &Observation) -> ContainerState {
     let status = observation.as_ref().unwrap();
     assert_eq!(status.containers.len(), 1);
@@ -51,12 +51,12 @@ async fn single_pod_relist_reports_a_change_before_the_next_full_relist() {
         run(&runtime, &format!("other-{number}"), FOREVER).await;
     }
     let mut node = Node::watching(&runtime);
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(millis(300)).await;
     runtime.kill_container(&main, 1);
     runtime.forget_calls();
-    node.look_at("web");
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    node.relist_pod("web");
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert_eq!(node.elapsed(), millis(300));
     assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Exited);
     let filtered = uid("web").to_string();
@@ -74,27 +74,26 @@ async fn unchanged_single_pod_relist_wakes_the_waiter_with_two_calls() {
     node.at(millis(300)).await;
     runtime.forget_calls();
     let action = node.seq.next();
-    node.look_at("web");
-    node.look_at("web");
+    node.relist_pod("web");
+    node.relist_pod("web");
     assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Running);
     assert_eq!(node.elapsed(), millis(300));
     assert_eq!(runtime.calls().len(), 2);
-    node.look_at("nobody");
-    let nobody = node.newer_than("nobody", node.seq.next()).await;
-    assert_eq!(*nobody.unwrap(), PodStatus::empty(uid("nobody")));
+    node.relist_pod("absent");
+    let absent = node.newer_than("absent", node.seq.next()).await;
+    assert_eq!(*absent.unwrap(), PodStatus::empty(uid("absent")));
 }
 
 // behaviour: PLEG-33
 #[tokio::test(start_paused = true)]
-async fn absent_pod_is_known_after_a_single_pod_relist()
-{
+async fn absent_pod_is_known_after_a_single_pod_relist() {
     let runtime = runtime();
     let minutely = Settings { relist_period: seconds(60), hints: false, ..Settings::default() };
     let node = Node::with(&runtime, minutely);
     node.newer_than("web", Seq::START).await.unwrap();
-    // As after a sandbox that could not be made.
+    // As after a failed sandbox creation.
     let action = node.seq.next();
-    node.look_at("web");
+    node.relist_pod("web");
     node.at(seconds(12)).await;
     let status = node.newer_than("web", action).await;
     assert_eq!(*status.unwrap(), PodStatus::empty(uid("web")));
@@ -121,10 +120,10 @@ async fn overtaken_relist_does_not_roll_the_pod_back() {
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.kill_container(&main, 1);
-    node.look_at("web");
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    node.relist_pod("web");
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert_eq!(node.elapsed(), millis(1200));
-    node.hear_nothing_for(seconds(5)).await;
+    node.expect_no_events_for(seconds(5)).await;
     assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Exited);
 }
 
@@ -134,28 +133,28 @@ async fn overtaken_relist_does_not_bring_a_removed_pod_back() {
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
-    node.look_at("web");
+    node.relist_pod("web");
     let (main, web) = (container(&main), sandbox(&web));
     let events = [Died(main.clone()), Removed(main), Died(web.clone()), Removed(web)];
-    assert_eq!(node.hear("web").await, events);
-    node.hear_nothing_for(seconds(5)).await;
-    // A pod of the same uid that comes later is news again.
+    assert_eq!(node.next_events("web").await, events);
+    node.expect_no_events_for(seconds(5)).await;
+    // A later pod with the same UID is reported.
     let (web, main) = run(&runtime, "web", FOREVER).await;
-    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Started(container(&main)), Started(sandbox(&web))]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn relist_that_skips_a_pod_does_not_refresh_it() {
     let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(500)).await;
-    // The look sees the container run, and has not answered when the relist of 1 s comes.
+    // The single-pod relist lists the running container, and is not answered when the relist at 1 s begins.
     runtime.inject(late_look("web", 1000));
-    node.look_at("web");
+    node.relist_pod("web");
     node.at(millis(600)).await;
     runtime.kill_container(&main, 1);
     let action = node.seq.next();
     assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Exited);
-    // The relist had it looked at again, as soon as the first look was over.
+    // The relist caused another single-pod relist after the first one.
     assert_eq!(node.elapsed(), millis(1500));
 }
 
@@ -166,7 +165,7 @@ async fn inspection_has_the_time_of_its_list() {
     let extra = start(&runtime, &web, "web", "extra", &["exit", "0"]).await;
     let fault = Fault::late_answer(millis(1000));
     runtime.inject(Rule::on(Method::ContainerStatus, fault).object(extra.as_str()).once());
-    node.look_at("web");
+    node.relist_pod("web");
     node.at(millis(600)).await;
     runtime.kill_container(&main, 1);
     let status = node.newer_than("web", node.seq.next()).await.unwrap();
@@ -180,12 +179,12 @@ async fn request_for_a_busy_pod_leads_to_a_second_inspection() {
     node.at(millis(100)).await;
     runtime.kill_container(&main, 1);
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::late_answer(millis(300))).once());
-    node.look_at("web");
+    node.relist_pod("web");
     node.at(millis(200)).await;
     let second = start(&runtime, &web, "web", "second", FOREVER).await;
-    node.look_at("web");
+    node.relist_pod("web");
     let events = [Died(container(&main)), Started(container(&second))];
-    assert_eq!(node.hear("web").await, events);
+    assert_eq!(node.next_events("web").await, events);
     assert_eq!(node.elapsed(), millis(400));
 }
 
@@ -196,10 +195,10 @@ async fn failed_single_pod_relist_leaves_the_pod_to_the_next_relist() {
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
     runtime.kill_container(&main, 1);
-    node.look_at("web");
+    node.relist_pod("web");
     assert_eq!(state(&node.newer_than("web", node.seq.next()).await), ContainerState::Exited);
     assert_eq!(node.elapsed(), seconds(1));
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +208,7 @@ async fn failed_single_pod_relist_after_a_skipping_relist_refreshes_nothing() {
     let fault = Fault::error(Code::Unavailable).after(millis(300));
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
     runtime.kill_container(&main, 1);
-    node.look_at("web");
+    node.relist_pod("web");
     assert_eq!(state(&node.newer_than("web", node.seq.next()).await), ContainerState::Exited);
     assert_eq!(node.elapsed(), millis(1200));
 }
@@ -250,7 +249,7 @@ async fn only_the_newest_of_many_dead_instances_are_inspected() {
         dead.insert(0, id);
     }
     runtime.forget_calls();
-    assert_eq!(node.hear("web").await.len(), 20);
+    assert_eq!(node.next_events("web").await.len(), 20);
     assert_eq!(runtime.count(Method::ContainerStatus), 2);
     let known = |node: &Node| {
         let status = node.cache.get(&uid("web")).unwrap();
@@ -263,17 +262,17 @@ async fn only_the_newest_of_many_dead_instances_are_inspected() {
 
     let removal = wanted::removal(Subject::Container(dead[0].clone()));
     runtime.remove_container(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(container(&dead[0]))]);
+    assert_eq!(node.next_events("web").await, [Removed(container(&dead[0]))]);
     assert_eq!(runtime.count(Method::ContainerStatus), 3);
     let close = vec![dead[1].clone(), dead[2].clone(), main.clone()];
     assert_eq!(known(&node), (close, dead[3..].to_vec()));
 
-    // One that is denied, and still is when it is asked for again, makes room for the next as well.
+    // A container that is not found twice is replaced by the next one as well.
     let gone = Fault::error(Code::NotFound);
     runtime.inject(Rule::on(Method::ContainerStatus, gone).object(dead[3].as_str()).times(2));
     let removal = wanted::removal(Subject::Container(dead[1].clone()));
     runtime.remove_container(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(container(&dead[1]))]);
+    assert_eq!(node.next_events("web").await, [Removed(container(&dead[1]))]);
     let close = vec![dead[2].clone(), dead[4].clone(), main];
     assert_eq!(known(&node), (close, dead[5..].to_vec()));
 }
@@ -287,22 +286,22 @@ async fn containers_without_a_pod_uid_are_not_inspected_and_are_no_live_pod() {
     config.labels.clear();
     let bare = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
     runtime.start_container(&bare).await.unwrap();
-    let nobody = PodUid::from("");
-    assert_eq!(node.hear_of(&nobody).await, [Started(container(&bare))]);
-    let status = node.cache.get(&nobody).unwrap();
+    let absent = PodUid::from("");
+    assert_eq!(node.next_events_of(&absent).await, [Started(container(&bare))]);
+    let status = node.cache.get(&absent).unwrap();
     assert_eq!(status.instances().map(|one| one.id).collect::<Vec<_>>(), [&bare]);
-    assert_eq!(node.cache.live(&nobody), None);
+    assert_eq!(node.cache.live(&absent), None);
     assert_eq!(node.cache.all_live().keys().cloned().collect::<Vec<_>>(), [uid("web")]);
-    // A look shows it as a list does.
+    // A single-pod relist returns the same status.
     let action = node.seq.next();
-    node.requests.mark(&nobody, []);
-    let again = node.cache.newer_than(&nobody, action).await.unwrap();
+    node.requests.mark(&absent, []);
+    let again = node.cache.newer_than(&absent, action).await.unwrap();
     assert_eq!(again, status);
     runtime.kill_container(&bare, 1);
-    assert_eq!(node.hear_of(&nobody).await, [Died(container(&bare))]);
+    assert_eq!(node.next_events_of(&absent).await, [Died(container(&bare))]);
     assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Running);
     runtime.remove_container(&wanted::removal(Subject::Container(bare.clone()))).await.unwrap();
-    assert_eq!(node.hear_of(&nobody).await, [Removed(container(&bare))]);
+    assert_eq!(node.next_events_of(&absent).await, [Removed(container(&bare))]);
     assert_eq!(node.cache.get(&uid("web")).unwrap().containers[0].id, main);
     assert_eq!(runtime.count(Method::ContainerStatus), 0);
 }
@@ -316,22 +315,22 @@ async fn stale_request_rereads_a_status_that_the_list_shows_unchanged() {
     let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
     runtime.update_container_resources(&main, &resources).await.unwrap();
     let action = node.seq.next();
-    node.look_at("web");
-    assert_eq!(limit(node.newer_than("web", action).await), None, "its state is as it was");
+    node.relist_pod("web");
+    assert_eq!(limit(node.newer_than("web", action).await), None, "its state is unchanged");
     let action = node.seq.next();
     node.requests.mark(&uid("web"), [()]);
     assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
     runtime.forget_calls();
     let action = node.seq.next();
-    node.look_at("web");
+    node.relist_pod("web");
     assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
     assert_eq!(runtime.calls().len(), 2, "once is enough");
 }
 
-/// The memory limit of a pod's only container, as it is known.
+/// The memory limit of a pod's only container in the cache.
 fn memory_limit(observation: &Observation) -> Option<i64> {
     let status = observation.as_ref().unwrap();
-    status.containers[0].resources.and_then(|told| told.memory_limit)
+    status.containers[0].resources.and_then(|resources| resources.memory_limit)
 }
 
 // behaviour: PLEG-51
@@ -352,7 +351,7 @@ async fn stale_pod_is_reread_by_the_next_relist_when_the_read_fails() {
     assert_eq!(runtime.calls().len(), 8, "two for a relist: once is enough");
 }
 
-/// Lets one piece of work of a task that does not run end.
+/// Finishes one piece of work of a task that does not run.
 async fn finish_one(task: &mut Relist) {
     let done = task.work.next().await.unwrap();
     task.finish(done);
@@ -369,7 +368,7 @@ async fn stale_mark_is_removed_with_its_pod() {
     runtime.inject(broken.once());
     for name in ["gone", "not-listed"] {
         task.stale.insert(uid(name));
-        task.look_at(uid(name));
+        task.relist_pod(uid(name));
         finish_one(&mut task).await;
     }
     assert_eq!(task.stale.iter().collect::<Vec<_>>(), [&uid("not-listed")]);
