@@ -39,10 +39,10 @@ fn unknown_pod_is_empty_and_not_fresh_before_the_first_relist() {
 fn inspection_that_began_before_an_action_is_not_newer() {
     let (writer, reader) = cache();
     let seq = SeqCounter::default();
-    let look = seq.next();
+    let list = seq.next();
     let action = seq.next();
-    writer.store(&uid(), Ok(seen("10.0.0.1")), look);
-    writer.relisted(look, all());
+    writer.store(&uid(), Ok(seen("10.0.0.1")), list);
+    writer.relisted(list, all());
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     assert_pending!(wait.poll());
@@ -54,16 +54,16 @@ fn inspection_that_began_before_an_action_is_not_newer() {
 fn relist_does_not_refresh_a_pod_that_it_skipped() {
     let (writer, reader) = cache();
     let seq = SeqCounter::default();
-    let look = seq.next();
+    let list = seq.next();
     let action = seq.next();
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     writer.relisted(seq.next(), [uid.clone()].into());
     assert_pending!(wait.poll());
     // An observation is as old as the beginning of its list.
-    writer.store(&uid, Ok(seen("10.0.0.1")), look);
+    writer.store(&uid, Ok(seen("10.0.0.1")), list);
     assert_pending!(wait.poll());
-    writer.unchanged(&uid, look);
+    writer.unchanged(&uid, list);
     assert_pending!(wait.poll());
     writer.relisted(seq.next(), all());
     assert_eq!(assert_ready!(wait.poll()), Ok(seen("10.0.0.1")));

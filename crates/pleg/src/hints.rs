@@ -1,4 +1,4 @@
-//! The runtime's event stream, opened and kept open. An event only says where to look.
+//! The runtime's event stream, opened and kept open. An event only selects the pod to relist.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use model::observed::{
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::ports::termination_message::TerminationMessageReader;
 
-use crate::decide::{close, known_container, known_sandbox, pod_status};
+use crate::decide::{known_container, known_sandbox, pod_status, to_inspect};
 
 /// All sandboxes and containers, by pod; `None` when they equal the known ones.
 pub(crate) async fn list(
@@ -75,7 +75,7 @@ pub(crate) async fn status(
     let containers = async {
         let (mut read, mut gone) = (BTreeMap::new(), BTreeSet::new());
         loop {
-            let next = close(&pod.containers, &gone);
+            let next = to_inspect(&pod.containers, &gone);
             let next = next.into_iter().filter(|position| !read.contains_key(position));
             let answers = join_all(next.map(async |position| {
                 let listed = &pod.containers[position];
@@ -183,9 +183,9 @@ pub(crate) async fn within<T>(
     deadline: Duration,
     method: &'static str,
     uid: &PodUid,
-    look: impl Future<Output = Result<T, RuntimeError>>,
+    call: impl Future<Output = Result<T, RuntimeError>>,
 ) -> Result<T, RuntimeError> {
-    tokio::time::timeout(deadline, look).await.unwrap_or_else(|_| {
+    tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
         Err(RuntimeError {
             method,
             object: format!("of pod {uid}"),

@@ -94,11 +94,11 @@ pub struct Pleg {
 /// The dependencies of the relist task.
 #[derive(Debug)]
 pub struct PlegParts {
-    /// The runtime to look at.
+    /// The runtime to list.
     pub runtime: Runtime,
     /// Reads termination messages of ended containers.
     pub termination_messages: Arc<dyn TerminationMessageReader>,
-    /// Orders looks and actions.
+    /// Orders lists and actions.
     pub seq: SeqCounter,
     /// The time of day, for metrics.
     pub clock: Arc<dyn WallClock>,

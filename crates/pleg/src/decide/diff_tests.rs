@@ -96,7 +96,7 @@ fn sandboxes_yield_the_same_events_as_containers() {
     assert_eq!(diff(&PodRecord::from(&live), &PodRecord::from(&dead)), [Died(sandbox)]);
 }
 
-/// What somebody who only hears the events believes.
+/// The state according to the events alone.
 fn replay(old: &PodRecord, events: &[LifecycleEvent]) -> PodRecord {
     let mut states: BTreeMap<ObjectId, ObjectState> = old.0.iter().cloned().collect();
     for event in events {

@@ -51,7 +51,7 @@ async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_sec
     let (web, main) = run(&runtime, "web", FOREVER).await;
     assert_eq!(node.next_events("web").await, [Started(container(&main)), Started(sandbox(&web))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
-    assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one look");
+    assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one list");
     runtime.kill_container(&main, 1);
     assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
@@ -92,8 +92,8 @@ async fn event_costs_no_call_when_the_actor_has_already_inspected() {
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
 async fn event_during_an_inspection_does_not_count_as_observed() {
-    let looks: [fn(&mut Relist); 2] = [|task| task.relist_pod(uid("web")), Relist::start_relist];
-    for look in looks {
+    let lists: [fn(&mut Relist); 2] = [|task| task.relist_pod(uid("web")), Relist::start_relist];
+    for list in lists {
         let runtime = runtime();
         let (seq, registry) = Default::default();
         let mut task = relist_of(&runtime, Settings::default(), &seq, &registry).task;
@@ -106,7 +106,7 @@ async fn event_during_an_inspection_does_not_count_as_observed() {
         task.on_event(gone());
         assert!(task.pending_events.is_empty(), "the container is not in the record");
         // The list may still contain the container.
-        look(&mut task);
+        list(&mut task);
         task.on_event(gone());
         assert_eq!(task.pending_events.keys().collect::<Vec<_>>(), [&uid("web")]);
     }

@@ -26,7 +26,7 @@ fn late_relist(millis_late: u64) -> Rule {
 }
 
 /// The same for a single-pod relist.
-fn late_look(pod: &str, millis_late: u64) -> Rule {
+fn late_pod_relist(pod: &str, millis_late: u64) -> Rule {
     let fault = Fault::late_answer(millis(millis_late));
     Rule::on(Method::ListContainers, fault).object(uid(pod).as_str()).once()
 }
@@ -148,7 +148,7 @@ async fn relist_that_skips_a_pod_does_not_refresh_it() {
     let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(500)).await;
     // The single-pod relist lists the running container, and is not answered when the relist at 1 s begins.
-    runtime.inject(late_look("web", 1000));
+    runtime.inject(late_pod_relist("web", 1000));
     node.relist_pod("web");
     node.at(millis(600)).await;
     runtime.kill_container(&main, 1);

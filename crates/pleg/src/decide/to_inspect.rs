@@ -10,10 +10,10 @@ const ENDED: usize = 2;
 /// The positions of the containers to inspect, in a pod's list with the newest first. Of the exited ones only
 /// the newest of each name count: the status needs no older ones, and there may be very many. Containers
 /// in `gone` are left out.
-pub fn close(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+pub fn to_inspect(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut ended: BTreeMap<&str, usize> = BTreeMap::new();
     let listed = containers.iter().enumerate().filter(|(position, _)| !gone.contains(position));
-    let close = listed.filter(|(_, container)| {
+    let chosen = listed.filter(|(_, container)| {
         if container.state != ContainerState::Exited {
             return true;
         }
@@ -21,7 +21,7 @@ pub fn close(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize
         *newer += 1;
         *newer <= ENDED
     });
-    close.map(|(position, _)| position).collect()
+    chosen.map(|(position, _)| position).collect()
 }
 
 #[cfg(test)]
@@ -47,12 +47,12 @@ mod tests {
             ("a", Exited),
         ]
         .map(|(name, state)| listed_container("c", name, state));
-        let looked = |gone: &[usize]| {
-            let close = close(&listed, &gone.iter().copied().collect());
-            close.into_iter().collect::<Vec<_>>()
+        let inspected = |gone: &[usize]| {
+            let chosen = to_inspect(&listed, &gone.iter().copied().collect());
+            chosen.into_iter().collect::<Vec<_>>()
         };
-        assert_eq!(looked(&[]), [0, 1, 2, 3, 4, 5, 7, 8]);
-        assert_eq!(looked(&[1]), [0, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(looked(&[1, 5, 7, 3]), [0, 2, 4, 6, 8, 9, 10]);
+        assert_eq!(inspected(&[]), [0, 1, 2, 3, 4, 5, 7, 8]);
+        assert_eq!(inspected(&[1]), [0, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(inspected(&[1, 5, 7, 3]), [0, 2, 4, 6, 8, 9, 10]);
     }
 }
