@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::cluster::ClusterEvent;
 use model::ports::cluster::{ApiError, ClusterEvents};
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -35,13 +35,13 @@ pub struct EventWriter {
     coming: mpsc::Receiver<Told>,
     correlator: Correlator,
     metrics: Metrics,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl EventWriter {
     pub(crate) fn new(coming: mpsc::Receiver<Told>, metrics: Metrics) -> Self {
         let correlator = Correlator::default();
-        Self { coming, correlator, metrics, trouble: Trouble::default() }
+        Self { coming, correlator, metrics, throttle: LogThrottle::default() }
     }
 
     /// Writes until it is told to stop, and then what waits, if the server takes it at once.
@@ -119,13 +119,13 @@ impl EventWriter {
     }
 
     fn works_again(&mut self) {
-        if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+        if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
             info!(?after, "the API server takes events again");
         }
     }
 
     fn failed(&mut self, error: Option<&ApiError>) {
-        if self.trouble.failed(Instant::now().into_std())
+        if self.throttle.failed(Instant::now().into_std())
             && let Some(error) = error
         {
             warn!(error = %Chain(error), "the API server takes no events; trying again");

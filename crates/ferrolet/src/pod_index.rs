@@ -72,8 +72,8 @@ impl PodIndex {
         is_listed.then(|| self.state(uid))
     }
 
-    /// By which rule nothing of a pod runs, nor will: it is gone, or was rejected. Unknown before every running
-    /// pod has a worker.
+    /// The rule by which a pod runs nothing and will run nothing: it is gone, or was rejected. Unknown before every
+    /// running pod has a worker.
     pub(crate) fn runs_nothing(&self, uid: &PodUid) -> Option<&'static str> {
         let intake = self.lock();
         let entry = intake.entry(uid);

@@ -1,4 +1,4 @@
-//! The loop on a node where whatever happens in the runtime is told to nobody.
+//! The loop on a node where no event of the runtime arrives.
 
 use std::net::IpAddr;
 
@@ -92,7 +92,7 @@ struct Bench {
     _tasks: JoinSet<()>,
 }
 
-/// Nobody collects anything here.
+/// No garbage collection.
 fn gc_notifier(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
@@ -239,7 +239,7 @@ impl Bench {
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
-            // Not the ones that the relist task marks.
+            // A separate set from that of the relist task.
             lifecycle: pleg::DirtySet::default(),
             cache: pleg.cache,
             news,
@@ -274,7 +274,7 @@ impl Bench {
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
         tasks.spawn(volumes.run(stop.clone()));
-        tasks.spawn(async { sync_loop.run(stop).await.expect("nothing is in the way") });
+        tasks.spawn(async { sync_loop.run(stop).await.expect("no checkpoint to read") });
         Self { runtime, status, pulse, source, _refusals: no_refusals, _tasks: tasks }
     }
 
@@ -300,7 +300,7 @@ async fn housekeeping_finds_a_pod_without_an_event() {
     };
     let begun = Instant::now();
     timeout(Duration::from_mins(3), repaired).await.expect("a repair in time");
-    assert!(begun.elapsed() > Duration::from_secs(10), "somebody was told after all");
+    assert!(begun.elapsed() > Duration::from_secs(10), "an event arrived after all");
 }
 
 // behaviour: WRK-24
@@ -312,7 +312,7 @@ async fn idle_loop_is_healthy() {
         assert_eq!(bench.pulse.check(Instant::now()), Ok(()));
     }
     drop(bench.source);
-    // Nobody turns it any more.
+    // The loop has stopped.
     tokio::time::sleep(Duration::from_mins(6)).await;
     bench.pulse.check(Instant::now()).unwrap_err();
 }

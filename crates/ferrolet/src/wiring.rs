@@ -79,14 +79,14 @@ use crate::sync_metrics::{SyncMetrics, register_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 
-/// How the agent is asked from this machine.
+/// The local interfaces of the agent.
 #[derive(Debug)]
 pub struct Local {
-    /// Where it listens.
+    /// The agent's socket.
     pub listener: UnixListener,
-    /// How much is logged.
+    /// The log level.
     pub verbosity: Arc<dyn Verbosity>,
-    /// Where it is told which resources pods have.
+    /// The socket of the `PodResources` API.
     pub pod_resources: PodResourcesSocket,
     /// The ports of the node's API.
     pub node_api: Option<NodeApiPorts>,
@@ -104,7 +104,7 @@ pub struct Agent {
     served: Arc<ServedPods>,
 }
 
-/// A long task of the agent ended, which none should.
+/// A long task of the agent ended, which is an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Broken(String);
@@ -113,7 +113,7 @@ impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     #[expect(
         clippy::too_many_lines,
-        reason = "the one list of all parts, in the order of their needs"
+        reason = "the one list of all parts, in dependency order"
     )]
     pub fn start(settings: &Settings, ports: Ports, local: Option<Local>) -> Self {
         let (seq, mut tasks) = (SeqCounter::default(), tasks_of_the_machine(&ports));
@@ -242,17 +242,17 @@ impl Agent {
         Self { tasks, health, gc, collector, served }
     }
 
-    /// Asks for plans and passes over everything, as people do.
+    /// The handle for plans and requested passes.
     pub fn collector(&self) -> Arc<dyn server::Collector> {
         Arc::clone(&self.collector) as _
     }
 
-    /// Asks things of the collection of dead containers.
+    /// The handle of container garbage collection.
     pub fn container_gc(&self) -> ContainerGc {
         self.gc.containers.clone()
     }
 
-    /// Asks things of the collection of images.
+    /// The handle of image garbage collection.
     pub fn image_gc(&self) -> ImageGc {
         self.gc.images.clone()
     }
@@ -262,28 +262,28 @@ impl Agent {
         Arc::clone(&self.health)
     }
 
-    /// A number that changes with every pod that comes, goes, or has another status.
+    /// A number that changes with every pod that is added, removed or has another status.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.served.changes()
     }
 
-    /// The pods, with what is known of them.
+    /// The pods with their statuses.
     pub fn pods(&self) -> Arc<dyn PodView> {
         Arc::clone(&self.served) as _
     }
 
-    /// Waits for a part to break, which none should.
+    /// Waits until a long task ends, which is an error.
     pub async fn broken(&mut self) -> Broken {
         Broken(self.tasks.first_ended().await.to_string())
     }
 
-    /// Stops all parts and leaves the pods running.
+    /// Stops all tasks and leaves the pods running.
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
 }
 
-/// What is kept of the machine itself, pods or not.
+/// Starts the upkeep of the machine, which does not depend on pods.
 fn tasks_of_the_machine(ports: &Ports) -> Tasks {
     let mut tasks = Tasks::default();
     if let Some(filter) = ports.packet_filter.clone() {
@@ -336,10 +336,10 @@ fn panics(ports: &Ports) -> PanicGuard {
     guard.expect("no other part counts panics")
 }
 
-/// The pods' cgroups, if they have any. All pods together are limited from now on.
+/// The pods' cgroups, if they have any. Starts the task that sets the limit of all pods.
 fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
     let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
-    // Without cgroups of pods the root is somebody else's.
+    // Without pod cgroups the root belongs to others.
     if cgroups.per_pod && !cgroups.pods.root.is_root() {
         let (port, events) = (Arc::clone(&port), Arc::clone(&ports.node_events));
         let cgroups = cgroups.clone();
@@ -355,7 +355,7 @@ fn stuck_calls(ports: &Ports) -> StuckCalls {
     stuck.expect("no other part counts stuck operations")
 }
 
-/// Starts the sources of pods; gives what the API server has of them too, where there is one.
+/// Starts the sources of pods; also returns the API server's copies, in a cluster.
 fn sources(
     settings: &Settings,
     ports: &Ports,
@@ -399,9 +399,9 @@ fn sources(
     (Sources::new(sources), copies)
 }
 
-/// Pods whose resources change, none yet.
+/// Pods whose resources change, none at the start.
 fn resizes(ports: &Ports) -> Arc<Resizes> {
-    let metrics = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
+    let metrics = ResizeMetrics::new(&ports.metrics).expect("no other part counts resizes");
     Arc::new(Resizes::new(metrics))
 }
 
@@ -414,7 +414,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
     }
 }
 
-/// What looks at the runtime.
+/// Starts the PLEG.
 fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &PanicGuard) -> Pleg {
     let wants = PlegParts {
         runtime: ports.runtime.clone(),
@@ -433,7 +433,7 @@ fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &Panic
 
 /// Admits pods, and grants resizes.
 fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
-    let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
+    let metrics = AdmissionMetrics::new(&ports.metrics).expect("no other part counts admissions");
     let made_of = AllocationParts {
         chain: admission_chain(settings),
         resizes,
@@ -464,7 +464,7 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What the pod runtime takes from other parts of the agent.
+/// What the pod runtime needs of other parts of the agent.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
     api: Option<ApiParts>,
@@ -473,7 +473,7 @@ struct RuntimeInputs<'a> {
     incidents: Arc<dyn IncidentRecord>,
 }
 
-/// What acts on the runtime for pods.
+/// Builds the pod runtime.
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,

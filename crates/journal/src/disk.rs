@@ -13,7 +13,7 @@ use model::ports::incidents::Incident;
 use model::ports::journal::Outcome;
 use model::ports::segments::{Lying, Segment, Segments};
 use model::ports::streaming::Session;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use model::verdict::Verdict;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -74,7 +74,7 @@ struct State {
     repeated: Repeated,
     /// Incidents that are not recorded again; loaded with the first one.
     recorded: Option<RecordedIncidents>,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 #[derive(Debug)]
@@ -279,7 +279,7 @@ impl Disk {
                 state.lost += 1;
             }
             self.dirty.notify_one();
-            if state.trouble.failed(now) {
+            if state.throttle.failed(now) {
                 let error = match &why {
                     Unkept::File(error) => Chain(error).to_string(),
                     Unkept::Append(error) => error.to_string(),
@@ -289,7 +289,7 @@ impl Disk {
             }
             return;
         }
-        if let Some(after) = state.trouble.over(now) {
+        if let Some(after) = state.throttle.recovered(now) {
             let lost = std::mem::take(&mut state.lost);
             info!(?after, lost, "the journal of removals is kept again");
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::chain::Chain;
 use model::ports::files::FileError;
 use model::ports::segments::{Segment, Segments};
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -60,7 +60,7 @@ struct State {
     /// The lines of those that have not ended.
     open: BTreeMap<u64, Vec<u8>>,
     file: Option<Current>,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 #[derive(Debug)]
@@ -132,9 +132,9 @@ impl UnderWay {
     fn write(&self, state: &mut State, number: u64) {
         let now = Instant::now().into_std();
         match self.append(state, number) {
-            Ok(()) => drop(state.trouble.over(now)),
+            Ok(()) => drop(state.throttle.recovered(now)),
             Err(error) => {
-                if state.trouble.failed(now) {
+                if state.throttle.failed(now) {
                     let error = Chain(&error);
                     warn!(%error, "a removal cannot be noted down before it is made");
                 }

@@ -1,14 +1,14 @@
-//! A small file through which the agent tells something to the next one.
+//! A small file that keeps a value across restarts of the agent.
 //!
-//! Input: a value that can be written as JSON, and where it is kept. Output: the same value, after a
-//! restart. The file has a line with the version of the format and a checksum, and then the value.
+//! Input: a value that can be serialized as JSON, and a path. Output: the same value, after a
+//! restart. The first line of the file has the version of the format and a checksum; the value follows.
 //!
 //! Invariants:
-//! - what is read is what was written, or an error: a file that was cut off or damaged anywhere, or that
-//!   another version wrote, is [useless](Useless) and says why;
-//! - a write that fails or is cut short leaves what was there before;
-//! - whoever [takes over](Checkpoint::take_over) never loses a file that is as it should: one that cannot be
-//!   read is an error, and one that is of no use is kept aside;
+//! - a read returns what was written, or an error: a file that is truncated, damaged or of another version
+//!   is [useless](Useless), with the reason;
+//! - a write that fails or is interrupted leaves the previous content;
+//! - [`take_over`](Checkpoint::take_over) never loses a file that may be intact: an unreadable file is an
+//!   error, and a useless one is moved aside;
 //! - a file is never read beyond its bound.
 
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ports::files::{FileError, HostFiles};
 
-/// How a value is kept.
+/// The file format of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// Grows whenever the value is written in another way.
+    /// Increases with each change of the format.
     pub version: u32,
     /// The most bytes to read back.
     pub limit: u64,
@@ -41,25 +41,25 @@ pub struct Checkpoint<T> {
     value: PhantomData<fn(T) -> T>,
 }
 
-/// Why a file is of no use.
+/// Why a file is useless.
 #[derive(Debug, thiserror::Error)]
 pub enum Useless {
-    /// It is there, and cannot be read.
+    /// It exists, and cannot be read.
     #[error("cannot be read")]
     Unreadable(#[source] FileError),
-    /// It is not as it was written.
+    /// It is damaged.
     #[error("is damaged")]
     Syntax(#[source] serde_json::Error),
-    /// It is not as it was written.
+    /// Its checksum is wrong.
     #[error("is damaged: its checksum is wrong")]
     Checksum,
-    /// Another agent wrote it.
+    /// An agent of another version wrote it.
     #[error("has version {0}, not {1}")]
     Version(u32, u32),
 }
 
 impl Useless {
-    /// What tells a file of this kind, kept aside, from the others.
+    /// The suffix of a file that is moved aside for this reason.
     fn word(&self) -> String {
         match self {
             Self::Version(version, _) => format!("version-{version}"),
@@ -68,26 +68,26 @@ impl Useless {
     }
 }
 
-/// How often a file that cannot be read is tried, and how long to wait in between: a disk may be slow to
-/// come back, or all files be taken for a moment.
+/// How often an unreadable file is tried, and the pause in between: a disk may recover slowly,
+/// or the process may be out of file descriptors for a moment.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was found by whoever goes on with a file.
+/// What [`Checkpoint::take_over`] found.
 #[derive(Debug)]
 pub struct TakenOver<T> {
-    /// What was written last, if anything was and is of use.
+    /// The last value, if a usable one was written.
     pub value: Option<T>,
-    /// What was of no use.
+    /// The useless file, if there was one.
     pub aside: Option<Aside>,
 }
 
-/// A file that is of no use, and where it is kept.
+/// A useless file that was moved aside.
 #[derive(Debug)]
 pub struct Aside {
-    /// Where.
+    /// Its new path.
     pub path: PathBuf,
-    /// Why it is of no use.
+    /// Why it is useless.
     pub why: Useless,
 }
 
@@ -95,29 +95,29 @@ pub struct Aside {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// Of all that follows.
+    /// Of everything after this line.
     checksum: String,
 }
 
 impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
-    /// One that is kept in a file. Nothing is read or written yet.
+    /// A checkpoint in a file. Nothing is read or written yet.
     pub fn new(files: Arc<dyn HostFiles>, path: PathBuf, format: Format) -> Self {
         Self { files, path, format, value: PhantomData }
     }
 
-    /// Where it is kept.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was written last, if anything was.
+    /// The last value, if one was written.
     pub async fn read(&self) -> Result<Option<T>, Useless> {
         let bytes = self.bytes().await.map_err(Useless::Unreadable)?;
         bytes.map(|bytes| self.value(&bytes)).transpose()
     }
 
-    /// The same for whoever writes it from now on: what is damaged, or of another version, is copied to a
-    /// file beside it and counts as nothing. What cannot be read at all, or kept, is an error.
+    /// Reads the value for a process that writes the file from now on. A file that is damaged or of another
+    /// version is copied aside and counts as absent. A file that cannot be read or copied is an error.
     pub async fn take_over(&self) -> Result<TakenOver<T>, FileError> {
         let nothing = TakenOver { value: None, aside: None };
         let Some(bytes) = self.bytes_in_the_end().await? else { return Ok(nothing) };
@@ -166,12 +166,12 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         serde_json::from_slice(value).map_err(Useless::Syntax)
     }
 
-    /// Writes a value in place of the one before, durably. It must be one that JSON can express.
+    /// Replaces the value, durably. JSON must be able to express it.
     pub async fn write(&self, value: &T) -> Result<(), FileError> {
-        let value = serde_json::to_vec(value).expect("what is kept can be written as JSON");
+        let value = serde_json::to_vec(value).expect("the value serializes to JSON");
         let version = self.format.version;
         let header = Header { version, checksum: checksum(version, &value) };
-        let header = serde_json::to_vec(&header).expect("a number and a text are JSON");
+        let header = serde_json::to_vec(&header).expect("the header serializes to JSON");
         self.files.write_durably(&self.path, &[&header[..], b"\n", &value].concat()).await
     }
 
@@ -184,7 +184,7 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
 fn checksum(version: u32, value: &[u8]) -> String {
     let hash = Sha256::new().chain_update(version.to_le_bytes()).chain_update(value).finalize();
     hash.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all text");
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
         text
     })
 }

@@ -11,11 +11,9 @@
 //! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
 #![warn(missing_docs)]
 
-pub mod acts;
 pub mod admission;
 pub mod cgroup;
 pub mod chain;
-pub mod chance;
 pub mod checkpoint;
 pub mod cluster;
 pub mod environment;
@@ -23,15 +21,17 @@ pub mod fingerprint;
 pub mod go_duration;
 pub mod go_path;
 pub mod go_text;
-pub mod heard;
 pub mod ids;
 pub mod image_access;
 pub mod image_claims;
+pub mod in_flight;
 pub mod intercept;
+pub mod jitter;
 pub mod labels;
 pub mod lifecycle;
 pub mod lists;
 pub mod log_layout;
+pub mod log_throttle;
 pub mod machine;
 pub mod mountinfo;
 pub mod names;
@@ -53,12 +53,12 @@ pub mod quantity;
 mod quantity_tests;
 pub mod rotated_log;
 pub mod selector;
-pub mod stamp;
+pub mod seq;
 pub mod storage;
 pub mod sysctl;
 pub mod tokens;
-pub mod trouble;
 pub mod verdict;
 pub mod volume;
 pub mod wait;
 pub mod wanted;
+pub mod watched_object;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::chain::Chain;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::CsiNodes;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -26,7 +26,7 @@ pub struct CsiNodeTask {
     own: OwnNode,
     /// How long a call may take.
     limit: Duration,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl CsiNodeTask {
@@ -36,7 +36,7 @@ impl CsiNodeTask {
             api: Arc::clone(&ports.csi_nodes),
             own,
             limit: settings.answer_time(),
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
         }
     }
 
@@ -66,13 +66,13 @@ impl CsiNodeTask {
         let mut failures = 0;
         while self.own.uid().as_deref() == Some(uid) {
             let Err(error) = self.try_ensure(uid).await else {
-                if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+                if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
                     info!(?after, "CSINode initialized");
                 }
                 return true;
             };
             failures += 1;
-            if self.trouble.failed(Instant::now().into_std()) {
+            if self.throttle.failed(Instant::now().into_std()) {
                 warn!(node = self.node, error = %Chain(&error), "Failed to initialize CSINode, retrying");
             }
             sleep(not_before(again_after(failures), &error)).await;

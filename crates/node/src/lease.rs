@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::NodeLeases;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -33,7 +33,7 @@ pub struct LeaseTask {
     latest: Option<Lease>,
     /// Whether there was one.
     was_there: bool,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl LeaseTask {
@@ -47,7 +47,7 @@ impl LeaseTask {
             limit: settings.answer_time(),
             latest: None,
             was_there: false,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
         }
     }
 
@@ -78,7 +78,7 @@ impl LeaseTask {
             };
             match outcome {
                 Ok(()) => {
-                    if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+                    if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
                         info!(?after, "the node's lease can be renewed again");
                     }
                     return;
@@ -87,7 +87,7 @@ impl LeaseTask {
                     // What is there is looked at before the next try.
                     self.latest = None;
                     failures += 1;
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
                         warn!(%error, "the node's lease cannot be renewed; trying again");
                     }

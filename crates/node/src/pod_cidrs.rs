@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::runtime::RuntimeInfo;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -36,13 +36,13 @@ impl PodCidrs {
 
     async fn tell(&self) {
         let mut told: Option<String> = None;
-        let (mut failures, mut trouble) = (0, Trouble::default());
+        let (mut failures, mut throttle) = (0, LogThrottle::default());
         loop {
             let wanted = self.own.wait_for(|own| untold(own.node()?, told.as_deref())).await;
             let answer = timeout(LONGEST, self.runtime.update_runtime_config(&wanted)).await;
             let error = match answer {
                 Ok(Ok(())) => {
-                    let after = trouble.over(Instant::now().into_std()).unwrap_or_default();
+                    let after = throttle.recovered(Instant::now().into_std()).unwrap_or_default();
                     info!(cidrs = wanted, ?after, "the runtime knows the addresses of pods");
                     (told, failures) = (Some(wanted), 0);
                     continue;
@@ -51,7 +51,7 @@ impl PodCidrs {
                 Err(_) => "it does not answer".to_owned(),
             };
             failures += 1;
-            if trouble.failed(Instant::now().into_std()) {
+            if throttle.failed(Instant::now().into_std()) {
                 warn!(cidrs = wanted, error, "failed to update pod CIDR; trying again");
             }
             sleep(again_after(failures)).await;

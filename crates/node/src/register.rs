@@ -1,7 +1,7 @@
 //! Making the node object.
 
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::ports::cluster::ApiError;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -18,7 +18,7 @@ impl StatusTask {
         while self.own.node().is_none() {
             let Err(error) = self.try_register().await else { return };
             failures += 1;
-            if self.trouble.failed(Instant::now().into_std()) {
+            if self.throttle.failed(Instant::now().into_std()) {
                 let error = Chain(&error);
                 warn!(node = self.settings.own.name, %error, "the node cannot be registered; trying again");
             }

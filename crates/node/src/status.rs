@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::ports::cluster::ApiError;
 use model::ports::events::NodeEvent;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ pub struct StatusTask {
     changes: watch::Receiver<OwnObject>,
     pub(crate) start: Instant,
     pub(crate) reports: Reports,
-    pub(crate) trouble: Trouble,
+    pub(crate) throttle: LogThrottle,
     /// The uid of the object that has what it should have from its start.
     pub(crate) reconciled: Option<String>,
     was_unschedulable: bool,
@@ -74,7 +74,7 @@ impl StatusTask {
             changes: own.changes(),
             own,
             start,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
             reconciled: None,
             was_unschedulable: false,
             was_ready: false,
@@ -102,13 +102,13 @@ impl StatusTask {
             self.changes.mark_unchanged();
             match self.sync().await {
                 Ok(()) => {
-                    if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+                    if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
                         info!(?after, "the node's status can be written again");
                     }
                     self.rest().await;
                 }
                 Err(error) => {
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
                         warn!(%error, "update node status exceeds retry count");
                     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::ids::PodUid;
 use model::pod_certificates::{CertificateRequestRecord, CertificateSource, Credentials};
 use model::ports::clock::WallClock;

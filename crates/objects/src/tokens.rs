@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
 use model::ids::PodUid;
 use model::objects::{ServiceAccountToken, TokenRequest};
 use model::ports::clock::WallClock;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::heard::Heard;
+use model::watched_object::WatchedObject;
 use model::objects::{DataObject, ObjectKey};
 use model::ports::cluster::{Change, Sink};
 use tokio::sync::watch;
@@ -89,7 +89,7 @@ async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
         shared: Arc::clone(&shared),
         key: key.clone(),
         known: Arc::clone(&known),
-        heard: Mutex::default(),
+        watched: Mutex::default(),
     };
     let mut seen = known.subscribe();
     let is_immutable = async {
@@ -115,12 +115,12 @@ struct ObjectSink {
     shared: Arc<Shared>,
     key: ObjectKey,
     known: Arc<watch::Sender<Known>>,
-    heard: Mutex<Heard<DataObject>>,
+    watched: Mutex<WatchedObject<DataObject>>,
 }
 
 impl Sink<DataObject, ()> for ObjectSink {
     fn hear(&self, change: Change<DataObject, ()>) {
-        let version = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
+        let version = self.watched.lock().unwrap_or_else(PoisonError::into_inner).apply(change);
         if let Some(version) = version {
             let new: Known = version.into();
             let before = self.known.send_replace(new.clone());

@@ -11,21 +11,21 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_lives_from_its_creation_to_its_end_and_can_come_again() {
+async fn pod_is_synced_terminated_and_can_be_created_again() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
     bench.desired([]).await;
-    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Forgotten("a".into()));
     bench.create("a").await;
     assert_eq!(bench.nth(4).await.0[3], "sync a");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
+async fn pod_has_one_job_at_a_time_and_pods_run_concurrently() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5))]);
     bench.create("a").await;
@@ -43,25 +43,25 @@ async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
-async fn a_job_acts_on_a_look_that_began_after_the_last_one_ended() {
+async fn job_uses_an_observation_begun_after_the_previous_job() {
     let bench = Bench::without_looks();
     bench.script("sync a", [Act::Takes(seconds(5))]);
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
     bench.sync("a").await;
     tokio::time::sleep(seconds(3)).await;
-    let during = bench.stamps.next();
+    let during = bench.seq.next();
     assert_eq!(bench.after(seconds(3)).await.len(), 1);
     bench.looks.look("a", during);
     assert_eq!(bench.after(seconds(10)).await.len(), 1, "that look began before the job ended");
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.1, seconds(16));
 }
 
 // behaviour: WRK-19
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
+async fn job_does_not_run_while_status_is_unknown() {
     let bench = Bench::without_looks();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
@@ -69,7 +69,7 @@ async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
     assert!(bench.unknown().is_empty());
     assert!(bench.after(seconds(1)).await.is_empty());
     assert_eq!(bench.unknown(), ["a".into()], "it is told");
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     // Ten seconds after the failure, and up to half as much more.
     let (_, at) = bench.nth(1).await;
     assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
@@ -77,7 +77,7 @@ async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
 
 // behaviour: WRK-14
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_the_failure_of_its_pod_alone() {
+async fn job_panic_fails_only_its_pod() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Panics, Act::Panics]);
     bench.script("sync b", [Act::Takes(seconds(3))]);
@@ -99,7 +99,7 @@ async fn a_panic_is_the_failure_of_its_pod_alone() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_task_of_all_workers_is_the_failure_of_its_pod_alone() {
+async fn task_panic_fails_only_its_pod() {
     let mut bench = Bench::new();
     for uid in ["a", "b"] {
         bench.create(uid).await;
@@ -122,15 +122,15 @@ async fn panic_in_the_task_of_all_workers_is_the_failure_of_its_pod_alone() {
     assert!(of_b >= 3, "{:?}", bench.jobs());
     bench.looks.panic_on(None);
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert!(!bench.tasks.is_empty());
 }
 
 // behaviour: WRK-38
 #[test]
-fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
+fn panicked_worker_steps_are_repeated_in_order() {
     let (now, uid) = (seconds(0), PodUid::from("a"));
-    let asked = |update| Work::Event(Event::Asked("a".into(), update));
+    let asked = |update| Work::Event(Event::Updated("a".into(), update));
     let kill = Update::Kill { target: Bench::target("a"), grace: None, evict: false };
     let mut redo = PodRetries::default();
     redo.panicked(&uid, asked(Update::Sync), now);
@@ -142,8 +142,8 @@ fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
         .1
         .iter()
         .map(|work| match work {
-            Work::Event(Event::Asked(_, Update::Kill { .. })) => "kill",
-            Work::Event(Event::Asked(_, Update::Sync)) => "sync",
+            Work::Event(Event::Updated(_, Update::Kill { .. })) => "kill",
+            Work::Event(Event::Updated(_, Update::Sync)) => "sync",
             Work::Command(Command::Terminated(_)) => "terminated",
             _ => "other",
         })
@@ -152,21 +152,21 @@ fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_a_pod_ends_does_not_keep_it_from_ending() {
+async fn panic_during_termination_does_not_prevent_it() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Panics]);
     bench.script("clean up a", [Act::Panics]);
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     let jobs = bench.jobs();
     let ending = ["terminate a 20", "terminate a 20", "clean up a", "clean up a"];
     assert_eq!(jobs[1..], ending);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shorter_grace_starts_the_termination_again_at_once() {
+async fn shorter_grace_restarts_termination_immediately() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Hangs]);
     bench.create("a").await;
@@ -178,11 +178,11 @@ async fn a_shorter_grace_starts_the_termination_again_at_once() {
     bench.kill("a", 5).await;
     let (jobs, at) = bench.nth(3).await;
     assert_eq!((jobs[2].as_str(), at.as_secs()), ("terminate a 5", 3));
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_is_never_broken_off() {
+async fn running_sync_is_never_dropped() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5))]);
     bench.create("a").await;
@@ -193,18 +193,18 @@ async fn a_sync_is_never_broken_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_has_not_begun_gives_way_to_the_end_of_the_pod() {
+async fn waiting_sync_is_cancelled_by_termination() {
     let bench = Bench::without_looks();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
     bench.kill("a", 20).await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     assert_eq!(bench.nth(1).await.0, ["terminate a 20"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_termination_that_is_done_is_not_done_again_for_what_was_heard_meanwhile() {
+async fn completed_termination_is_not_repeated_for_updates_during_it() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.create("a").await;
@@ -213,12 +213,12 @@ async fn a_termination_that_is_done_is_not_done_again_for_what_was_heard_meanwhi
     bench.nth(2).await;
     // The death of its containers is heard of while the pod is ended.
     bench.sync("a").await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_outcome_waits_its_time() {
+async fn each_outcome_has_its_requeue_delay() {
     let rows = [
         (Outcome::Done, 60.0, 90.0),
         (Outcome::Again(Retry::Resync), 60.0, 90.0),
@@ -249,7 +249,7 @@ async fn each_outcome_waits_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_must_wait_until_then_waits_until_then() {
+async fn retry_at_a_fixed_time_waits_until_then() {
     let bench = Bench::new();
     let then = bench.clock.now() + seconds(5);
     bench.script("sync a", [Act::Ends(Outcome::Again(Retry::At(then)))]);
@@ -259,7 +259,7 @@ async fn what_must_wait_until_then_waits_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_whatever_is_asked_and_is_not_made_up_for() {
+async fn update_ends_a_wait_and_the_old_wait_is_dropped() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -275,69 +275,69 @@ async fn a_wait_ends_with_whatever_is_asked_and_is_not_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_finished_is_not_woken_again() {
+async fn finished_pod_is_not_synced_again() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 1).await;
-    bench.news().await;
+    bench.event().await;
     assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 3);
 }
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn what_appears_of_a_pod_that_has_finished_is_found_by_whoever_looks() {
+async fn remains_of_a_finished_pod_are_found_by_observations() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    bench.news().await;
+    bench.event().await;
     bench.looks.remains("a");
     bench.sync("a").await;
     bench.desired(["a"]).await;
     assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it lives");
-    bench.looks.life("a", bench.stamps.next());
+    bench.looks.life("a", bench.seq.next());
     bench.sync("a").await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[3..], ["terminate a 1", "clean up a"]);
     // Also when nobody was told of it.
-    bench.looks.life("a", bench.stamps.next());
+    bench.looks.life("a", bench.seq.next());
     bench.desired(["a"]).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[5..], ["terminate a 1", "clean up a"]);
 }
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn what_appears_of_a_pod_that_is_cleaned_up_after_is_not_missed() {
+async fn remains_that_appear_during_clean_up_are_terminated() {
     let mut bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.script("clean up a", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     assert_eq!(bench.after(seconds(1)).await.len(), 2);
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     assert_eq!(bench.after(seconds(1)).await[2..], ["clean up a"]);
-    bench.looks.life("a", bench.stamps.next());
+    bench.looks.life("a", bench.seq.next());
     bench.sync("a").await;
     assert_eq!(bench.after(seconds(1)).await.len(), 3);
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.nth(4).await.0[3], "terminate a 1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
+async fn observation_is_requested_once_and_only_when_needed() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     assert_eq!(bench.looks.asked(), 1, "nothing was known of it");
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.sync("a").await;
     bench.nth(2).await;
     assert_eq!(bench.looks.asked(), 1, "a fresh look was there");
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Done)]);
     bench.sync("a").await;
     bench.nth(3).await;
@@ -349,7 +349,7 @@ async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_back_is_not_judged_by_what_was_left_of_it_once() {
+async fn recreated_pod_is_not_judged_by_its_old_remains() {
     let bench = Bench::without_looks();
     bench.looks.remains("a");
     bench.create("a").await;
@@ -360,41 +360,41 @@ async fn a_pod_that_comes_back_is_not_judged_by_what_was_left_of_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_look_that_follows_a_job_also_serves_the_next_one() {
+async fn observation_after_a_job_is_used_by_the_next_job() {
     let bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Finished)]);
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
     assert_eq!(bench.looks.asked(), 1);
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
 }
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
-async fn the_look_that_shows_that_a_pod_has_ended_also_serves_its_clean_up() {
+async fn observation_of_termination_is_used_for_clean_up() {
     let bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     tokio::time::sleep(seconds(3)).await;
-    let during = bench.stamps.next();
+    let during = bench.seq.next();
     bench.after(seconds(3)).await;
     assert_eq!(bench.looks.asked(), 1, "whether it has ended is looked at");
     bench.looks.look("a", during);
     assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "that look is too old");
-    bench.looks.look("a", bench.stamps.next());
+    bench.looks.look("a", bench.seq.next());
     assert_eq!(bench.nth(3).await.0[2], "clean up a");
     bench.after(seconds(1)).await;
     assert_eq!(bench.looks.asked(), 1, "and not again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_no_job_and_starts_none() {
+async fn stop_does_not_wait_for_jobs_and_starts_none() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Hangs]);
     bench.create("a").await;
@@ -409,7 +409,7 @@ async fn a_stop_waits_for_no_job_and_starts_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resync_waits_for_a_relist_and_asks_for_no_look() {
+async fn resync_waits_for_a_relist_and_requests_no_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -422,7 +422,7 @@ async fn resync_waits_for_a_relist_and_asks_for_no_look() {
 
 // behaviour: WRK-13
 #[tokio::test(start_paused = true)]
-async fn unchanged_pod_is_synced_every_sync_frequency_without_a_look() {
+async fn unchanged_pod_is_synced_every_sync_frequency_without_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -438,7 +438,7 @@ async fn unchanged_pod_is_synced_every_sync_frequency_without_a_look() {
 }
 
 #[test]
-fn regular_looks_of_many_pods_fall_together_within_the_time_they_have() {
+fn periodic_syncs_are_aligned_within_their_window() {
     let epoch = Instant::now();
     let mut points = BTreeSet::new();
     for millisecond in (0..60_000).step_by(7) {
@@ -458,7 +458,7 @@ fn regular_looks_of_many_pods_fall_together_within_the_time_they_have() {
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
+async fn kill_and_wait_returns_when_nothing_of_the_pod_runs() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -475,7 +475,7 @@ async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
+async fn kill_and_wait_times_out_after_one_and_a_half_grace_periods() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -493,7 +493,7 @@ async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
 
 // behaviour: WRK-28
 #[tokio::test(start_paused = true)]
-async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
+async fn update_durations_are_measured() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5)), Act::Takes(seconds(2))]);
     bench.create("a").await;
@@ -504,7 +504,7 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
     bench.sync("nobody").await;
     bench.after(seconds(10)).await;
     bench.kill("a", 20).await;
-    bench.news().await;
+    bench.event().await;
     let timed: Vec<(String, u64, f64)> = bench
         .registry
         .gather()
@@ -526,7 +526,7 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
 
 // behaviour: WRK-31
 #[tokio::test(start_paused = true)]
-async fn pods_are_counted_as_what_they_are_now() {
+async fn pods_are_counted_by_current_state() {
     let mut bench = Bench::new();
     let counted = |bench: &Bench| -> Vec<String> {
         let text = prometheus::TextEncoder::new().encode_to_string(&bench.registry.gather());
@@ -544,10 +544,10 @@ async fn pods_are_counted_as_what_they_are_now() {
     bench.nth(3).await;
     let ends = r#"{config="orphan",lifecycle="terminating",static=""} 1"#.to_owned();
     assert_eq!(counted(&bench), [format!("{runs}1"), ends]);
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     let over = r#"{config="orphan",lifecycle="terminated",static=""} 1"#.to_owned();
     assert_eq!(counted(&bench), [format!("{runs}1"), over]);
     bench.desired(["b"]).await;
-    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Forgotten("a".into()));
     assert_eq!(counted(&bench), [format!("{runs}1")]);
 }

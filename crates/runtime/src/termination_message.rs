@@ -11,7 +11,7 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::observed::ContainerStatus;
 use model::ports::files::{FileError, HostFiles};
-use model::ports::last_words::LastWords;
+use model::ports::termination_message::TerminationMessageReader;
 use model::ports::logs::{ContainerLogs, LogRequest};
 use model::wanted::Mount;
 use tracing::warn;
@@ -118,7 +118,7 @@ pub struct TerminationMessages {
 }
 
 #[async_trait]
-impl LastWords for TerminationMessages {
+impl TerminationMessageReader for TerminationMessages {
     async fn add(&self, status: &mut ContainerStatus) {
         let Some(source) = message_source(status) else { return };
         let written = match source.file.as_deref() {

@@ -18,7 +18,7 @@ use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
-use model::trouble::Trouble;
+use model::log_throttle::LogThrottle;
 use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
@@ -105,7 +105,7 @@ pub struct Writer {
     seen: (u64, u64),
     /// How often all copies had been told then.
     listings: u64,
-    trouble: Trouble,
+    throttle: LogThrottle,
     /// From when the queue counts.
     begun: Instant,
 }
@@ -122,7 +122,7 @@ impl Writer {
             since: BTreeMap::new(),
             seen: (0, 0),
             listings: 0,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
             begun: Instant::now(),
         }
     }
@@ -261,14 +261,14 @@ impl Writer {
         self.queue.done(&uid, wrote, change, self.begun.elapsed());
         match wrote {
             Wrote::Away(_) => {
-                if self.trouble.failed(now) {
+                if self.throttle.failed(now) {
                     warn!("statuses do not reach the API server; trying again");
                 }
             }
             // Whether the API server answers is not known.
             Wrote::Later(_) | Wrote::Panicked => {}
             Wrote::Well | Wrote::Refused | Wrote::Failed => {
-                if let Some(after) = self.trouble.over(now) {
+                if let Some(after) = self.throttle.recovered(now) {
                     info!(?after, "statuses reach the API server again");
                 }
             }

@@ -1,4 +1,4 @@
-//! Which pods are told of to whoever asks for their resources, and what.
+//! Which pods the `PodResources` API returns, and with which containers.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 use model::cluster::PodPhase;
@@ -6,12 +6,12 @@ use model::pod_resources::PodContainers;
 use model::pod_state::PodState;
 use podspec::view;
 
-/// Whether a pod has something of the node, or will: the contrary of upstream's `isPodInactive`.
+/// Whether a pod uses resources of the node, or will: the contrary of upstream's `isPodInactive`.
 pub(crate) fn is_active(state: PodState, pod: &Pod, reported: Option<&PodStatus>) -> bool {
     match state {
-        // While it ends it still has what it was given, though it may be told to have failed.
+        // While it terminates it still has its resources, though its published phase may be Failed.
         PodState::Known(worker) => !worker.terminated,
-        // One that nobody works on was refused, or has ended before this agent came; or its turn is to come.
+        // Without a worker it was rejected, ended before this agent started, or waits for admission.
         PodState::Desired | PodState::Gone | PodState::SourcesNotReady | PodState::Unknown => {
             let is_final =
                 |phase: Option<&str>| phase.is_some_and(|phase| PodPhase::named(phase).is_final());
@@ -21,7 +21,7 @@ pub(crate) fn is_active(state: PodState, pod: &Pod, reported: Option<&PodStatus>
     }
 }
 
-/// What is told of a pod. Init containers that end have nothing when others begin, and are left out.
+/// A pod as the API returns it. Init containers that end are omitted: their resources are free when others start.
 pub(crate) fn containers(pod: &Pod) -> PodContainers {
     let name = |container: &Container| container.name.clone();
     let init = view::init_containers(pod).iter();
@@ -52,18 +52,18 @@ mod tests {
         let rows = [
             ("it runs", works, "Running", Some("Running"), true),
             ("it has ended", ended, "Running", Some("Succeeded"), false),
-            ("it has ended, which is not told yet", ended, "Running", None, false),
-            ("it makes room, and is ending", works, "Running", Some("Failed"), true),
+            ("it has ended, which is not published yet", ended, "Running", None, false),
+            ("it is preempted and terminating", works, "Running", Some("Failed"), true),
             (
-                "the API server was told that it failed, and it is ending",
+                "its published phase is Failed, and it is terminating",
                 works,
                 "Failed",
                 None,
                 true,
             ),
-            ("it is to be let in", PodState::Desired, "Pending", None, true),
-            ("it was refused", PodState::Desired, "Pending", Some("Failed"), false),
-            ("it ended before this agent came", PodState::Desired, "Succeeded", None, false),
+            ("it waits for admission", PodState::Desired, "Pending", None, true),
+            ("it was rejected", PodState::Desired, "Pending", Some("Failed"), false),
+            ("it ended before this agent started", PodState::Desired, "Succeeded", None, false),
         ];
         for (what, state, given, reported, expected) in rows {
             let mut pod = pod("web").build();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use model::heard::{Heard, Told};
+use model::watched_object::{ObjectState, WatchedObject};
 use model::ports::cluster::Change;
 
 /// The object as it was last seen: told by the feed, or answered to a write.
 #[derive(Debug, Clone, Default)]
 pub struct OwnObject {
     node: Option<Arc<Node>>,
-    heard: Heard<Node>,
+    watched: WatchedObject<Node>,
     /// Whether the feed told all there is at least once.
     was_told: bool,
     /// Whether something speaks against what is known, so that the server has to be asked.
@@ -37,13 +37,13 @@ impl OwnObject {
     pub fn hear(&mut self, change: Change<Node, ()>) -> bool {
         let is_end = matches!(change, Change::Complete);
         let is_first = is_end && !std::mem::replace(&mut self.was_told, true);
-        let is_news = match self.heard.hear(change) {
+        let is_news = match self.watched.apply(change) {
             None => false,
-            Some(Told::Missing) => self.is_gone(),
+            Some(ObjectState::Missing) => self.is_gone(),
             // A list counts, whatever it says: a server that lost its data counts versions from an
             // earlier one.
-            Some(Told::There(node)) if is_end => self.take(node, |known, node| known != node),
-            Some(Told::There(node)) => self.saw(node),
+            Some(ObjectState::Present(node)) if is_end => self.take(node, |known, node| known != node),
+            Some(ObjectState::Present(node)) => self.saw(node),
         };
         is_first || is_news
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::heard::Told;
+use model::watched_object::ObjectState;
 use model::objects::DataObject;
 
 /// What is known of an object.
@@ -24,11 +24,11 @@ impl Known {
     }
 }
 
-impl From<Told<DataObject>> for Known {
-    fn from(told: Told<DataObject>) -> Self {
+impl From<ObjectState<DataObject>> for Known {
+    fn from(told: ObjectState<DataObject>) -> Self {
         match told {
-            Told::Missing => Self::Missing,
-            Told::There(object) => Self::There(Arc::new(object)),
+            ObjectState::Missing => Self::Missing,
+            ObjectState::Present(object) => Self::There(Arc::new(object)),
         }
     }
 }

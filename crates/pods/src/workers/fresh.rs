@@ -1,4 +1,4 @@
-//! Statuses that are new enough to act on.
+//! Statuses that are recent enough to act on.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use model::ports::runtime::RuntimeError;
 use super::{LastJob, Statuses, WorkerParts};
 use crate::decide::first_look;
 
-/// The status that a job acts on. For the first one of a pod that is what is known, if it can be relied on.
+/// The status that a job acts on. The first job of a pod uses a known status, if that is reliable.
 pub(super) async fn status(
     parts: &WorkerParts,
     uid: &PodUid,
@@ -22,12 +22,12 @@ pub(super) async fn status(
     if first_look::holds(&known) {
         return Ok(known);
     }
-    let now = LastJob { ended: parts.stamps.next(), ..LastJob::default() };
+    let now = LastJob { ended: parts.seq.next(), ..LastJob::default() };
     status_after(&*parts.statuses, uid, now).await
 }
 
-/// A status observed after the last job. Asks for a look only when none is known or under way, so
-/// that a quiet node is not looked at more often than it is anyway.
+/// A status observed after the last job. Requests an observation only if none is known or in progress, so
+/// that an idle node is not observed more often than necessary.
 pub(super) async fn status_after(
     statuses: &dyn Statuses,
     uid: &PodUid,
@@ -37,7 +37,7 @@ pub(super) async fn status_after(
     if last.look_asked {
         return wait.await;
     }
-    // Biased: the status first, because asking for a look costs calls.
+    // Biased: the status first, because requesting an observation costs runtime calls.
     tokio::select! {
         biased;
         status = &mut wait => return status,

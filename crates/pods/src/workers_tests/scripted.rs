@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use model::acts::Acts;
 use model::ids::{PodName, PodUid};
+use model::in_flight::InFlight;
 use model::observed::{PodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use podspec::view;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{News, PodSyncer, Statuses, Synced, WorkerParts, WorkersHandle, workers};
+use super::super::{PodSyncer, Statuses, Synced, WorkerEvent, WorkerParts, WorkersHandle, workers};
 use crate::decide::worker::{Outcome, Target, Update};
 
 /// Longer than anything takes that a test waits for.
@@ -108,12 +108,12 @@ impl PodSyncer for Scripted {
     }
 }
 
-type Seen = BTreeMap<PodUid, (Stamp, Option<Arc<PodStatus>>)>;
+type Seen = BTreeMap<PodUid, (Seq, Option<Arc<PodStatus>>)>;
 
 /// Knows the looks that a test makes, or makes one whenever it is asked to.
 #[derive(Debug)]
 pub(super) struct Looks {
-    stamps: Stamps,
+    seq: SeqCounter,
     /// When the last look at a pod began, and what it showed, if anything.
     seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
@@ -134,7 +134,7 @@ impl Looks {
     }
 
     /// A look that began then.
-    pub(super) fn look(&self, uid: &str, began: Stamp) {
+    pub(super) fn look(&self, uid: &str, began: Seq) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
@@ -145,12 +145,12 @@ impl Looks {
             sandboxes: vec![dead_sandbox(uid)],
             ..PodStatus::empty(uid.into())
         }));
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
     /// A look that began then and shows a sandbox that lives.
-    pub(super) fn life(&self, uid: &str, began: Stamp) {
+    pub(super) fn life(&self, uid: &str, began: Seq) {
         let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
         let sandboxes = vec![sandbox];
         let status = Some(Arc::new(PodStatus { sandboxes, ..PodStatus::empty(uid.into()) }));
@@ -160,13 +160,13 @@ impl Looks {
     /// A look that begins now, as a relist would make.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {
-            self.look(uid, self.stamps.next());
+            self.look(uid, self.seq.next());
         }
     }
 
     /// A look that begins now and shows what the last one did.
     pub(super) fn relist_unchanged(&self, uid: &str) {
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| {
             seen.get_mut(&PodUid::from(uid)).expect("it was looked at before").0 = began;
         });
@@ -174,7 +174,7 @@ impl Looks {
 
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
@@ -186,7 +186,7 @@ impl Looks {
 
 #[async_trait]
 impl Statuses for Looks {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
         let seen = seen.wait_for(fresh).await.expect("the sender is in self");
@@ -204,7 +204,7 @@ impl Statuses for Looks {
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
+        after: Seq,
     ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
         self.may_panic(uid);
         self.newer_than(uid, after).now_or_never()
@@ -214,7 +214,7 @@ impl Statuses for Looks {
         self.may_panic(uid);
         lock(&self.asked).push(uid.clone());
         if self.by_themselves {
-            self.look(uid.as_str(), self.stamps.next());
+            self.look(uid.as_str(), self.seq.next());
         }
     }
 }
@@ -222,7 +222,7 @@ impl Statuses for Looks {
 /// The workers' task and what it works with.
 pub(super) struct Bench {
     pub(super) looks: Arc<Looks>,
-    pub(super) stamps: Stamps,
+    pub(super) seq: SeqCounter,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) handle: WorkersHandle,
     pub(super) stop: CancellationToken,
@@ -230,7 +230,7 @@ pub(super) struct Bench {
     pub(super) events: Arc<KeptEvents>,
     pub(super) panics: Arc<KeptPanics>,
     syncer: Arc<Scripted>,
-    news: mpsc::UnboundedReceiver<News>,
+    worker_events: mpsc::UnboundedReceiver<WorkerEvent>,
     pub(super) registry: prometheus::Registry,
 }
 
@@ -246,9 +246,9 @@ impl Bench {
     }
 
     fn with(by_themselves: bool) -> Self {
-        let (stamps, clock) = (Stamps::default(), Arc::new(VirtualClock::new()));
+        let (seq, clock) = (SeqCounter::default(), Arc::new(VirtualClock::new()));
         let looks = Arc::new(Looks {
-            stamps: stamps.clone(),
+            seq: seq.clone(),
             seen: watch::Sender::default(),
             asked: Mutex::default(),
             by_themselves,
@@ -263,11 +263,11 @@ impl Bench {
         });
         let (events, registry) = (Arc::<KeptEvents>::default(), prometheus::Registry::new());
         let (panics, guard) = KeptPanics::guard();
-        let (task, handle, news) = workers(WorkerParts {
+        let (task, handle, worker_events) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
-            acts: Acts::default(),
-            stamps: stamps.clone(),
+            in_flight: InFlight::default(),
+            seq: seq.clone(),
             clock: Arc::clone(&clock) as _,
             events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
@@ -276,7 +276,19 @@ impl Bench {
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, events, panics, syncer, news, registry }
+        Self {
+            looks,
+            seq,
+            clock,
+            handle,
+            stop,
+            tasks,
+            events,
+            panics,
+            syncer,
+            worker_events,
+            registry,
+        }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.
@@ -334,8 +346,8 @@ impl Bench {
         lock(&self.syncer.unknown).clone()
     }
 
-    pub(super) async fn news(&mut self) -> News {
-        timeout(PATIENCE, self.news.recv()).await.unwrap().unwrap()
+    pub(super) async fn event(&mut self) -> WorkerEvent {
+        timeout(PATIENCE, self.worker_events.recv()).await.unwrap().unwrap()
     }
 
     /// Lets everything happen that needs no time to pass, and then this much time.

@@ -19,7 +19,7 @@ use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::image_access::{ImageAccess, OpenAccess};
-use model::ports::last_words::LastWords as _;
+use model::ports::termination_message::TerminationMessageReader as _;
 use model::ports::runtime::{
     ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
 };

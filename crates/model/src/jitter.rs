@@ -1,16 +1,16 @@
-//! Chance, so that many who do the same do not do it at the same moment.
+//! Random delays, so that many clients do not act at the same moment.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// A number from zero to one, another one each time.
+/// A random number from zero to one.
 pub fn fraction() -> f64 {
     let random = RandomState::new().hash_one(0u8);
     f64::from(u16::try_from(random % 1000).unwrap_or(0)) / 1000.0
 }
 
-/// Up to as long again.
-pub fn stretched(time: Duration) -> Duration {
+/// A random duration between `time` and twice that.
+pub fn jittered(time: Duration) -> Duration {
     time.mul_f64(1.0 + fraction())
 }
 
@@ -19,11 +19,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lie_between_zero_and_one_and_are_not_all_the_same() {
+    fn fractions_are_between_zero_and_one_and_differ() {
         let all: Vec<f64> = (0..100).map(|_| fraction()).collect();
         assert!(all.iter().all(|one| (0.0..1.0).contains(one)), "{all:?}");
         assert!(all.iter().any(|one| (one - all[0]).abs() > 1e-9), "{all:?}");
         let time = Duration::from_secs(10);
-        assert!((time..time * 2).contains(&stretched(time)));
+        assert!((time..time * 2).contains(&jittered(time)));
     }
 }
