@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_found_unless_it_was_asked_a_moment_too_early() {
+    fn refused_calls_are_found_except_early_ones_that_were_granted_later() {
         let calls = [
             call("pods", "web", 404),
             call("secrets", "early", 403),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_must_be_known_and_what_is_known_must_be_different() {
+    fn known_differences_are_the_only_ones_and_all_occur() {
         let ours = leaves(&json!({ "a": { "x/y": 1 }, "list": ["p", "q"], "same": [] }));
         let upstream = leaves(&json!({ "a": { "x/y": 2 }, "list": ["p"], "same": [] }));
         let all = [known("/list/*", "q", ""), known("/same", "[]", "[1]")];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_at_times_need_not_be_different() {
+    fn occasional_difference_may_be_absent() {
         let none = BTreeMap::new();
         let one = leaves(&json!({ "events": { "done": "twice" } }));
         let met_at_times = known("/events/*", "", "*");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_of_its_paths_and_values_alone() {
+    fn known_difference_matches_only_its_paths_and_values() {
         let ours = leaves(&json!({ "pods": { "web": { "message": "it is late" } } }));
         let upstream =
             leaves(&json!({ "pods": { "web": { "message": "rpc error: it is late" } } }));

@@ -113,7 +113,7 @@ mod tests {
     const PLAIN: Plain = Plain { node_ip: Ipv4Addr::new(10, 1, 2, 3) };
 
     #[test]
-    fn what_is_made_up_is_left_out_of_texts() {
+    fn generated_names_are_replaced_in_texts() {
         let id = "0123456789abcdef".repeat(4);
         let uid = "01234567-89ab-cdef-0123-456789abcdef";
         let cases = [
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn files_keep_the_names_that_somebody_gave_them() {
+    fn chosen_file_names_are_kept() {
         let file = |line| PLAIN.file(line);
         assert_eq!(file("containers/main/1a2b3c4d f 644 "), "containers/main/MADE-UP f 644 ");
         assert_eq!(file("main/0.log f 640 "), "main/0.log f 640 ");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_keep_that_there_is_a_time_but_not_which() {
+    fn times_in_objects_become_placeholders() {
         let input = json!({
             "metadata": { "resourceVersion": "7", "managedFields": [{}], "name": "web" },
             "podIP": "10.9.0.1",

@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_and_numbers_are_left_out() {
+    fn times_and_numbers_are_left_out() {
         assert_eq!(
             without_moments("a/..2026_11_19_02_06_47.12/k ..2026_1.2"),
             "a/..MOMENT/k ..MOMENT"

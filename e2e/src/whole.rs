@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_whole_has_something_in_every_place() {
+    fn record_is_whole_when_every_part_has_values() {
         seen_with("/", Value::Null).ensure_whole().unwrap();
         // Files of a pod that does not last are not looked at.
         let mut seen = seen_with("/", Value::Null);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_seen_there_is_nothing_to_compare() {
+    fn record_without_values_is_an_error() {
         let pod = "/play/a taint/pod never";
         let rows = [
             (format!("{pod}/object/metadata/managedFields"), json!({})),

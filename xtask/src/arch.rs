@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_point_down_only() {
+    fn dependencies_on_upper_layers_are_reported() {
         let rows = [
             ("pleg", "model", None, true),
             ("model", "pleg", None, false),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_layer_is_reported() {
+    fn crate_without_a_layer_is_reported() {
         let problems = violations(&metadata("newcomer", "model", None));
         assert_eq!(problems, ["newcomer: has no layer; give it one in xtask/src/arch.rs"]);
     }

@@ -281,7 +281,7 @@ mod tests {
     use super::{impurities, is_decision};
 
     #[test]
-    fn values_in_values_out_is_pure() {
+    fn code_without_io_is_pure() {
         let text = "use std::collections::BTreeMap;\nuse std::time::Duration;\nuse model::ids::PodUid;\n\
                     use podspec::view::{self, Uid};\nuse pods::decide::worker::Update;\nfn g() -> Uid { view::uid() }\n\
                     pub fn f(now: jiff::Timestamp, m: &BTreeMap<PodUid, u32>) -> Vec<Duration> \
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_impurity_is_found() {
+    fn every_kind_of_impurity_is_found() {
         let rows = [
             "use std::fs;",
             "use std::time::{Duration, Instant};",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_are_free() {
+    fn test_modules_may_be_impure() {
         let text = "#[cfg(test)]\nmod tests { use std::fs; async fn f() { println!(\"x\"); } }";
         assert_eq!(impurities(text).unwrap(), Vec::<String>::new());
     }

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_targets_numbers_and_requests() {
+    fn page_has_targets_numbers_and_requests() {
         let page = markdown(&results(), "cluster");
         for row in [
             "| one pod, create to Ready, s, beyond bare calls, of upstream's | 0.300 | 0.250 | 0.100, 0.200, 0.250 | met |",

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_another_commit_binary_upstream_or_plan_start_anew() {
+    fn results_are_replaced_when_commit_binary_upstream_or_plan_differs() {
         let changes: [fn(&mut ClusterResults); 5] = [
             |new| new.about.commit.push('0'),
             |new| new.about.binary.push('0'),

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_dead_containers_as_upstream_cannot_list() {
+    fn full_plan_has_25000_dead_containers_and_tiny_plan_few() {
         assert_eq!(GarbagePlan::full(3).containers(), 25_000);
         assert!(GarbagePlan::tiny().containers() <= 20);
     }

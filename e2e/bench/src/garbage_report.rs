@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_what_each_agent_needed_and_what_it_left() {
+    fn page_has_the_cost_and_the_leftovers_of_each_agent() {
         let page = markdown(&results(25, 0), "garbage");
         for row in [
             "| until nothing is left, s | 12.5 | 12.5–12.5 | – |  |",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_missed_by_growth_and_by_what_is_left() {
+    fn target_is_missed_by_memory_growth_and_by_leftovers() {
         let rows = [
             (40, 0, Judgement::Met),
             (41, 0, Judgement::Missed),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_waits_for_a_quiet_machine_and_not_for_ever() {
+    fn round_waits_a_limited_time_for_a_quiet_machine() {
         let waits = |loads: &[f64], patience| {
             let (mut rests, mut loads) = (0, loads.iter().copied().cycle());
             let load = await_quiet(patience, || Ok(loads.next().unwrap()), |_| rests += 1).unwrap();

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tiny_plan_has_every_scenario_and_kind_of_measurement_of_the_full_one() {
+    fn tiny_plan_has_every_scenario_and_measurement_of_the_full_plan() {
         let (full, tiny) = (Plan::full(5), Plan::tiny());
         assert_eq!(tiny.rounds, 1);
         for (full, tiny) in full.scenarios.iter().zip(&tiny.scenarios) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_back_as_it_was_written() {
+    fn plan_survives_a_json_round_trip() {
         let plan = Plan::full(5);
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

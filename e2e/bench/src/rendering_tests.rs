@@ -104,7 +104,7 @@ pub(crate) fn about() -> About {
 }
 
 #[test]
-fn ratios_are_taken_in_each_round_and_their_middle_is_reported() {
+fn ratio_is_the_median_of_the_ratios_of_all_rounds() {
     let results = results();
     let rows = rows(&results);
     let row = rows.iter().find(|row| row.scenario == PODS_30 && row.metric == TO_CREATE).unwrap();
@@ -119,7 +119,7 @@ fn ratios_are_taken_in_each_round_and_their_middle_is_reported() {
 }
 
 #[test]
-fn an_agent_that_was_not_measured_in_a_round_gives_no_ratio_for_it() {
+fn round_without_one_agent_has_no_ratio() {
     let mut results = results();
     results.runs.retain(|run| run.agent == Agent::Ferrolet || run.round == 3);
     let rows = rows(&results);
@@ -151,7 +151,7 @@ fn targets_are_met_missed_or_not_measured() {
 }
 
 #[test]
-fn the_page_has_the_facts_the_targets_and_a_table_for_each_scenario() {
+fn page_has_facts_targets_and_a_table_for_each_scenario() {
     let page = markdown(&results(), "standalone");
     for part in [
         "| commit | abc123 |",
@@ -177,7 +177,7 @@ fn the_page_has_the_facts_the_targets_and_a_table_for_each_scenario() {
 }
 
 #[test]
-fn the_picture_has_a_bar_for_each_ratio_and_a_mark_for_each_target_of_one() {
+fn picture_has_a_bar_for_each_ratio_and_a_mark_for_its_target() {
     let results = results();
     let picture = svg(&results);
     let ratios = rows(&results).iter().filter(|row| row.ratio.is_some()).count();
@@ -188,7 +188,7 @@ fn the_picture_has_a_bar_for_each_ratio_and_a_mark_for_each_target_of_one() {
 }
 
 #[test]
-fn numbers_are_short() {
+fn numbers_are_rounded() {
     let rows = [
         (1234.5, "1234"),
         (99.94, "99.9"),
@@ -203,7 +203,7 @@ fn numbers_are_short() {
 }
 
 #[test]
-fn a_target_that_the_runtime_alone_uses_up_says_so() {
+fn target_says_when_the_runtime_alone_exceeds_it() {
     let mut results = results();
     let ours = |run: &&mut Run| run.scenario == PODS_30 && run.agent == Agent::Ferrolet;
     for run in results.runs.iter_mut().filter(ours) {

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_both_ends_are_found() {
+    fn spread_has_median_minimum_and_maximum() {
         let of =
             |values: &[f64]| Spread::of(values.iter().copied()).map(|s| (s.min, s.median, s.max));
         assert_eq!(of(&[]), None);

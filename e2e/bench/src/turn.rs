@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_early_ends_the_wait_of_the_others() {
+    fn player_that_leaves_early_ends_the_wait_of_the_others() {
         let turn = Turn::of(2);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| turn.join().together().unwrap_err().to_string());

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_of_ended_children_is_found_whatever_the_program_is_called() {
+    fn cpu_time_of_ended_children_is_read_for_any_program_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 2 0 0 11 22 150 50 20 0 1 0 5 6 7";
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(children(stat), Some(Duration::from_secs(200) / u32::try_from(ticks).unwrap()));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_used_cpu_and_has_memory() {
+    fn usage_of_this_process_has_cpu_and_memory() {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         assert!(cpu(pid).unwrap() > Duration::ZERO);
         let memory = memory(pid).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_process_takes_little() {
+    fn sleeping_process_uses_little_cpu() {
         let sleeper = Sleeper::start(Duration::ZERO).unwrap();
         let asleep = sleeper.since(Duration::ZERO).unwrap();
         assert!(asleep.cpu_seconds < 1.0 && asleep.rss_bytes > 0, "{asleep:?}");

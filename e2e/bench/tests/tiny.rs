@@ -21,7 +21,7 @@ use bench::{
 };
 
 #[test]
-fn a_tiny_run_measures_everything_of_both_agents() {
+fn tiny_run_measures_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = Plan::tiny();
@@ -105,7 +105,7 @@ fn check(plan: &Plan, run: &Run) {
 }
 
 #[test]
-fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
+fn tiny_pod_gc_run_measures_both_controllers() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let programs = pod_gc::Programs::built_in(built).unwrap();
@@ -119,7 +119,7 @@ fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
 }
 
 #[test]
-fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
+fn tiny_cluster_run_measures_both_agents_and_bare_calls() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = ClusterPlan::tiny();
@@ -148,7 +148,7 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
 }
 
 #[test]
-fn a_tiny_node_api_is_measured_with_both_agents() {
+fn tiny_node_api_run_measures_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = NodeApiPlan::tiny();

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_not_the_first_shows_that_a_name_is_taken() {
+    fn attempt_number_above_zero_shows_a_name_conflict() {
         let sandbox = |attempt| Sandbox {
             id: "s".into(),
             pod_uid: "u".into(),

@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn own_cgroup_outside_of_what_is_mounted_is_not_found() {
+    fn own_cgroup_outside_of_the_mounted_ones_is_not_found() {
         let memberships = "5:cpu:/a/b\n";
         assert_eq!(v1("/cg", "/a", "cpu").own(memberships), Some("/cg/b".into()));
         assert_eq!(v1("/cg", "/z", "cpu").own(memberships), None);
     }
 
     #[test]
-    fn the_slot_is_read_from_the_outermost_instance() {
+    fn slot_is_read_from_the_outermost_instance() {
         assert_eq!(slot_of(Path::new("/x/ferrolet-testbed-12/k8s.io/1")), Some(12));
         assert_eq!(slot_of(Path::new("/ferrolet-testbed-3/ferrolet-testbed-4")), Some(3));
         assert_eq!(slot_of(Path::new("/ferrolet-testbed-x/y")), None);

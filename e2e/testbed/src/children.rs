@@ -117,7 +117,7 @@ mod tests {
 
     /// One test, because reaping takes the children of every thread.
     #[test]
-    fn children_are_waited_for_signalled_and_reaped() {
+    fn children_are_awaited_signalled_and_reaped() {
         let children = Children::default();
         let reaped = |pid| {
             Deadline::after(Duration::from_secs(10)).poll(|| {

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_have_addresses_apart() {
+    fn slots_have_distinct_addresses() {
         let of = |slot| Addresses::choose(slot, &[]).unwrap();
         let (first, last) = (of(0), of(63));
         assert_eq!(first.node(), Ipv4Addr::new(198, 51, 100, 2));

@@ -210,14 +210,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_below_a_masked_directory_is_refused() {
+    fn cache_below_a_masked_directory_is_rejected() {
         let error = Cache::at(Path::new("/run/ferrolet-testbed-unit")).unwrap_err();
         assert!(!Path::new("/run/ferrolet-testbed-unit").exists());
         assert!(matches!(error, CacheError::Masked { mask: "/run", .. }), "{error}");
     }
 
     #[test]
-    fn socket_paths_over_the_limit_are_refused() {
+    fn socket_paths_above_the_limit_are_rejected() {
         // The longest socket name below an instance's directory takes 34 bytes.
         let cache =
             |length: usize| Cache { root: PathBuf::from(format!("/{}", "x".repeat(length - 1))) };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_names_the_command_that_builds_it() {
+    fn missing_part_error_names_the_command_that_builds_it() {
         let parts = Parts { root: PathBuf::from("/nonexistent") };
         let text = parts.check().unwrap_err().to_string();
         assert_eq!(text, "/nonexistent/bin/containerd is missing: run `make testbed`");

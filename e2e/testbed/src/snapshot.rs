@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_instance_does_not_count() {
+    fn files_of_other_instances_are_ignored() {
         let before = snapshot(&[(Kind::Cgroup, "/a", None)]);
         let after = snapshot(&[
             (Kind::Cgroup, "/a", None),

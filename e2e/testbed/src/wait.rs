@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn until_looks_less_and_less_often() {
+    fn until_increases_its_pauses() {
         let mut times = Vec::new();
         let found = until("a value", Duration::from_secs(30), || {
             times.push(Instant::now());

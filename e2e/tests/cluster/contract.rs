@@ -124,7 +124,7 @@ async fn adapter(kubeconfig: &Path) -> Result<Adapter> {
 }
 
 #[test]
-fn the_api_server_keeps_the_contract() -> Result<()> {
+fn real_api_server_passes_the_contract() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace(NAMESPACE)?;
     let tasks = tokio::runtime::Builder::new_multi_thread()

@@ -13,7 +13,7 @@ use testbed::{Command, ControlPlaneOptions, User, wait};
 use crate::objects::{node, pod};
 
 #[test]
-fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
+fn control_plane_serves_objects_controllers_and_users() -> Result<()> {
     let options = ControlPlaneOptions {
         scheduler: Some(Vec::new()),
         ..with_controllers(&["serviceaccount-controller"])
@@ -67,7 +67,7 @@ fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
 }
 
 #[test]
-fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
+fn proxy_records_requests_and_can_hold_them_back() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace("first")?;
     let own = Api::new(cluster.control_plane().admin_kubeconfig())?;

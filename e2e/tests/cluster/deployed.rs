@@ -278,7 +278,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
 
 // behaviour: PGC-139
 #[test]
-fn the_pods_of_the_deployment_work_with_what_they_are_given() -> Result<()> {
+fn deployed_pod_gc_works_with_its_roles_and_limits() -> Result<()> {
     let audit = Audit::of(USER)?;
     let options = ControlPlaneOptions {
         api_server: audit.flags(),

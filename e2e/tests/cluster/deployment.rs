@@ -42,7 +42,7 @@ pub(crate) fn shown_to(instance: &Instance) -> Result<String> {
 
 // behaviour: PGC-136
 #[test]
-fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
+fn api_server_accepts_all_deployed_objects_and_a_pod_of_the_deployment() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let seen = shown_to(cluster.instance())?;
     let apply = |more: &[&str]| -> Result<Vec<String>> {

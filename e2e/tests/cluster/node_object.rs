@@ -53,7 +53,7 @@ fn owned_lease(api: &Api, node: &Value) -> Result<Value> {
 }
 
 #[test]
-fn a_real_api_server_keeps_the_contract_of_a_nodes_own_objects() -> Result<()> {
+fn real_api_server_passes_the_contract_of_node_objects() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let kubeconfig = cluster.kubeconfig(&User::node("contract"))?;
     runtime()?.block_on(async {
@@ -91,7 +91,7 @@ fn is_made_again(api: &Api, node: &Value) -> Result<()> {
 }
 
 #[test]
-fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
+fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
     let options = with_controllers(&["node-lifecycle-controller"]);
     let mut cluster = Cluster::start(&options)?;
     let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;

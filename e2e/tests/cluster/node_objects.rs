@@ -227,7 +227,7 @@ impl World {
 
 // behaviour: OBJ-13, OBJ-23
 #[test]
-fn a_node_gets_what_its_own_pods_refer_to_and_nothing_else() -> Result<()> {
+fn node_reads_only_objects_that_its_pods_refer_to() -> Result<()> {
     let audit = Audit::of(User::node("mine").name())?;
     let options =
         ControlPlaneOptions { api_server: audit.flags(), ..ControlPlaneOptions::default() };

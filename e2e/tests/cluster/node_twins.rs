@@ -278,7 +278,7 @@ impl World {
 
 // behaviour: NODE-2
 #[test]
-fn our_node_says_what_upstreams_says_also_where_there_was_one_before() -> Result<()> {
+fn node_object_equals_upstreams_when_new_and_when_one_existed() -> Result<()> {
     let world = World::start()?;
     world.same(HELD)?;
     for name in ["ours", "theirs"] {
@@ -299,7 +299,7 @@ const CHECKPOINT: &str = r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices"
 
 // behaviour: NODE-10, NODE-56
 #[test]
-fn devices_of_people_stay_and_those_of_plugins_are_none_as_with_upstream() -> Result<()> {
+fn manual_extended_resources_stay_and_plugin_resources_become_zero() -> Result<()> {
     let world = World::start()?;
     let [theirs, ours] = world.devices_of_both("")?;
     let stay = json!({ "example.com/hand": "3", "example.com/plugin": "4" });

@@ -78,7 +78,7 @@ fn replace(api: &Api, name: &str) -> Result<Value> {
 }
 
 #[test]
-fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
+fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     let cluster = cluster()?;
     let api = cluster.api();
     api.create("/api/v1/nodes", &node("works"))?;
@@ -140,7 +140,7 @@ fn count(api: &Api) -> Result<usize> {
 }
 
 #[test]
-fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Result<()> {
+fn leader_blocked_in_mid_pass_is_replaced_and_stops_deleting() -> Result<()> {
     let cluster = cluster()?;
     let api = cluster.api();
     api.create("/api/v1/nodes", &node("works"))?;
@@ -188,7 +188,7 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
 }
 
 #[test]
-fn the_api_server_going_away_for_a_while_costs_nothing_but_time() -> Result<()> {
+fn pod_gc_resumes_after_an_api_server_outage() -> Result<()> {
     let mut cluster = cluster()?;
     let api = cluster.api();
     for name in ["works", "goes"] {

@@ -68,7 +68,7 @@ impl Account {
 
 // behaviour: PGC-140
 #[test]
-fn a_token_that_was_renewed_is_used_when_the_last_one_is_refused() -> Result<()> {
+fn renewed_token_is_used_after_a_refusal() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace(NAMESPACE)?;
     deployed(&cluster)?;

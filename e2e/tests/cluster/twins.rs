@@ -47,7 +47,7 @@ fn collected_by(collector: Collector) -> Result<End> {
 }
 
 #[test]
-fn the_same_scenarios_end_in_the_same_state() -> Result<()> {
+fn scenarios_end_in_the_same_state_with_both_controllers() -> Result<()> {
     let theirs = thread::spawn(|| collected_by(Collector::ControllerManager));
     let ours = collected_by(Collector::Ferrolet).context("ours")?;
     let theirs = theirs.join().expect("a test thread").context("the controller manager's")?;

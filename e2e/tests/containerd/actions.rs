@@ -69,8 +69,7 @@ fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
 
 // behaviour: ACT-70, ACT-73, ACT-65, ACT-74
 #[test]
-fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_their_sandbox()
--> Result<()> {
+fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -145,7 +144,7 @@ fn hook_is_waited_for(node: &Node) -> Result<()> {
 
 // behaviour: ACT-82, ACT-83, ACT-85, ACT-62, ACT-63, ACT-67
 #[test]
-fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
+fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -250,7 +249,7 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
 
 // behaviour: ACT-42, ACT-56, ACT-57, ACT-68
 #[test]
-fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
+fn restart_policies_rules_back_off_and_stop_signals_are_applied() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
@@ -306,7 +305,7 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
 
 // behaviour: ACT-44
 #[test]
-fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> Result<()> {
+fn changed_container_spec_restarts_only_that_container() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -352,7 +351,7 @@ pub(crate) async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
 
 // behaviour: ACT-100, ACT-102, ACT-103
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Result<()> {
+async fn container_created_after_its_call_timed_out_is_used() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let spec = "

@@ -48,7 +48,7 @@ pub(crate) fn processors(node: &Node) -> Result<u32> {
 
 // behaviour: ADM-16
 #[test]
-fn a_pod_that_asks_for_more_than_the_machine_has_never_touches_the_runtime() -> Result<()> {
+fn pod_above_the_node_resources_is_rejected_without_runtime_calls() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("big.yaml", &asking("big", "", "1000"))?;
     node.write_manifest("small.yaml", &asking("small", "", "10m"))?;

@@ -80,7 +80,7 @@ pub(crate) fn wait_for_end(node: &Node) -> Result<()> {
 }
 
 #[test]
-fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() -> Result<()> {
+fn pod_cgroup_has_limits_throttles_and_is_removed_with_the_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "podPidsLimit: 200\nkubeReserved: {cpu: 100m, memory: 100Mi, pid: '1000'}\n\
@@ -160,7 +160,7 @@ fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
 }
 
 #[test]
-fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()> {
+fn next_agent_removes_cgroups_that_a_killed_agent_left() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["stays", "goes"] {
         let manifest = pod(name, "Always", "[sleep, forever]", "requests: {cpu: 10m}");
@@ -207,7 +207,7 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
 
 // behaviour: CGR-6
 #[test]
-fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
+fn agent_exits_when_its_cgroup_root_is_missing() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("cgroupRoot: /nowhere")?;
     node.start_agent()?;

@@ -100,7 +100,7 @@ fn asking_pod() -> String {
 
 // behaviour: STW-40, CON-22, CON-51, CON-54
 #[test]
-fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
+fn pod_has_the_hostname_user_and_limits_of_its_spec() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
     image_users::import(&node)?;
@@ -172,7 +172,7 @@ fn status_has_users(node: &Node) -> Result<()> {
 }
 
 #[test]
-fn a_pod_shares_with_the_host_what_it_asks_for_and_no_more() -> Result<()> {
+fn pod_shares_only_the_requested_host_namespaces() -> Result<()> {
     let mut node = Node::start()?;
     let all = pod(
         "all",

@@ -28,7 +28,7 @@ fn rounds(faults: &[Planned]) -> Result<()> {
 
 // behaviour: ACT-137
 #[test]
-fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result<()> {
+fn container_start_without_response_counts_as_started() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
@@ -51,7 +51,7 @@ fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result
 
 // behaviour: ACT-136
 #[test]
-fn an_image_that_is_not_fetched_in_time_is_tried_again_and_keeps_no_pod() -> Result<()> {
+fn pull_that_times_out_is_retried_and_delays_no_pod() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round_with_a_fetch_that_hangs("web")?;
     node.round(&["web"], &[Fault::new("PullImage", "late")?])?;
@@ -94,7 +94,7 @@ const DEEDS: [Planned; 13] = [
 ];
 
 #[test]
-fn every_method_that_the_agent_calls_goes_wrong_in_some_round() {
+fn every_called_method_has_a_fault_round() {
     let planned = [&LOOKS[..], &LISTS, &DEEDS].concat();
     let planned: Vec<&str> = planned.into_iter().map(|(method, _)| method).collect();
     let once: BTreeSet<&str> = planned.iter().copied().collect();
@@ -104,12 +104,12 @@ fn every_method_that_the_agent_calls_goes_wrong_in_some_round() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
+fn failing_lists_restart_no_pod() -> Result<()> {
     rounds(&LOOKS)
 }
 
 #[test]
-fn lists_that_are_too_large_and_break_off_in_parts_cost_no_pod() -> Result<()> {
+fn interrupted_streams_of_large_lists_restart_no_pod() -> Result<()> {
     rounds(&LISTS)
 }
 

@@ -82,7 +82,7 @@ fn dead(containers: &[RuntimeContainer]) -> usize {
 
 // behaviour: GC-14, GC-35, GC-60
 #[test]
-fn of_each_container_as_many_dead_ones_are_kept_as_the_flag_says_with_their_logs() -> Result<()> {
+fn maximum_dead_containers_per_container_keeps_the_newest_with_logs() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
@@ -112,7 +112,7 @@ fn of_each_container_as_many_dead_ones_are_kept_as_the_flag_says_with_their_logs
 
 // behaviour: GC-17, GC-19, GC-42
 #[test]
-fn on_the_node_as_many_dead_ones_are_kept_as_the_flag_says() -> Result<()> {
+fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["a", "b", "c"] {
         let manifest = pod(name, "Never", "[exit, \"0\"]");
@@ -164,8 +164,7 @@ fn resources_of_deleted_and_unknown_pods_are_removed() -> Result<()> {
 
 // behaviour: GC-3, GC-40, GC-43
 #[test]
-fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_its_own() -> Result<()>
-{
+fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     node.write_manifest("job.yaml", &pod("job", "Never", "[args, done]"))?;
@@ -260,7 +259,7 @@ fn wait_until_met(node: &Node, what: &str, call: &str) -> Result<()> {
 
 // behaviour: GC-72, GC-73, GC-80, GC-84
 #[test]
-fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<()> {
+fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
@@ -311,7 +310,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
 
 // behaviour: GC-26, GC-27
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
+async fn container_in_unknown_state_is_stopped_before_removal() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let (web, proxy) = tokio::task::block_in_place(|| {

@@ -87,7 +87,7 @@ fn regular_pass_does_as_planned(node: &mut Node) -> Result<()> {
 }
 
 #[test]
-fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Result<()> {
+fn gc_run_removes_its_plan_and_gc_why_explains_it_after_a_crash() -> Result<()> {
     let mut node = Node::start()?;
     // However full the disk of this machine is.
     node.configure("imageGCHighThresholdPercent: 100")?;

@@ -309,7 +309,7 @@ fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
 
 // behaviour: IMG-6, IMG-10, IMG-28, IMG-40, IMG-44, IMG-50, IMG-51
 #[test]
-fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further() -> Result<()> {
+fn image_gc_frees_a_full_disk_down_to_the_low_threshold() -> Result<()> {
     let mut small = SmallNode::bare()?;
     small.node.configure("imageMinimumGCAge: 1ms")?;
     Family::new(&mut small)?.import(&small)?;

@@ -15,7 +15,7 @@ const NO_LISTENING: &str = r#"{
 }"#;
 
 #[test]
-fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
+fn localhost_seccomp_profile_and_unmasked_proc_take_effect() -> Result<()> {
     let mut node = Node::start()?;
     let profiles = node.root_dir().join("seccomp/profiles");
     fs::create_dir_all(&profiles)?;
@@ -64,7 +64,7 @@ fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
 }
 
 #[test]
-fn only_who_asks_for_it_is_in_a_namespace_of_the_host() -> Result<()> {
+fn host_namespaces_are_shared_only_on_request() -> Result<()> {
     let mut node = Node::start()?;
     let run: &[_] = &[("main", "[sleep, forever]", ""), ("other", "[sleep, forever]", "")];
     let pods = [

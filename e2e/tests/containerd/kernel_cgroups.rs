@@ -231,7 +231,7 @@ impl World for Kernel {
 
 // behaviour: CGR-1, CGR-5
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernels_cgroups_keep_the_contract_and_a_thousand_pods_leave_none() -> Result<()> {
+async fn kernel_cgroups_pass_the_contract_and_1000_pods_leave_none() -> Result<()> {
     let kernel = Kernel::new().await?;
     let reports = play_all(&kernel).await;
     let frozen = kernel.play_frozen().await;

@@ -89,7 +89,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
 }
 
 #[test]
-fn a_port_is_open_on_the_address_and_for_the_protocol_that_the_pod_says() -> Result<()> {
+fn host_port_is_open_on_its_address_and_protocol_only() -> Result<()> {
     let mut node = Node::start()?;
     let own = node.instance().node_ip();
     let ports = format!(

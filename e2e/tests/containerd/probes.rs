@@ -53,7 +53,7 @@ fn hung_commands(node: &Node) -> Result<usize> {
 
 // behaviour: PRB-22, PRB-23
 #[test]
-fn each_handler_works_and_a_failed_liveness_probe_restarts_with_its_reason() -> Result<()> {
+fn probe_handlers_work_and_a_failed_liveness_probe_restarts_the_container() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("probed.yaml", POD)?;
     node.start_agent()?;

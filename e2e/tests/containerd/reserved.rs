@@ -162,7 +162,7 @@ fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
 
 // behaviour: CGR-8, CGR-31
 #[test]
-fn processors_that_are_kept_back_are_so_many_whatever_the_amounts_say() -> Result<()> {
+fn reserved_cpu_list_overrides_the_reserved_amounts() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(&format!("{AMOUNTS}reservedSystemCPUs: '0'\n"))?;
     node.write_manifest("listener.yaml", &listener())?;

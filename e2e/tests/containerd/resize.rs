@@ -54,7 +54,7 @@ fn weight(cgroup: &str, shares: u32) -> String {
 }
 
 #[test]
-fn shares_are_weights_by_the_arithmetic_of_who_writes_them() {
+fn cpu_shares_become_weights_by_the_writers_formula() {
     for (shares, of_pod, of_container) in [(51, "2", "11"), (102, "4", "17"), (256, "10", "35")] {
         assert_eq!(weight("/kubepods/burstable/pod1", shares), of_pod);
         assert_eq!(weight("/kubepods/burstable/pod1/2f", shares), of_container);

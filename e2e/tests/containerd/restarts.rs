@@ -79,7 +79,7 @@ fn prepared(name: &str, policy: &str, how: &str) -> String {
 
 // behaviour: ACT-22, ACT-27, ACT-71, ACT-75
 #[test]
-fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> Result<()> {
+fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 1s}")?;
     let rule = "restartPolicy: Never, restartPolicyRules: \
@@ -138,7 +138,7 @@ fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timesta
 
 // behaviour: ACT-57
 #[test]
-fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
+fn container_restarts_after_the_configured_back_off() -> Result<()> {
     let mut node = Node::start()?;
     // How many seconds number 1 and those after it are waited for to be followed; number 0 is followed at once.
     let rows: [(&str, &str, &[i64]); 2] = [
@@ -271,7 +271,7 @@ fn forget_containers(node: &Node) -> Result<()> {
 
 // behaviour: ACT-300, CON-10, CON-11, CON-14
 #[test]
-fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_all() -> Result<()> {
+fn annotations_are_upstreams_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 7

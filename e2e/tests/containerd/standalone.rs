@@ -15,7 +15,7 @@ fn sleeper(name: &str) -> String {
 }
 
 #[test]
-fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Result<()> {
+fn invalid_manifest_keeps_its_pod_across_agent_restart() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -32,7 +32,7 @@ fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Re
 
 // behaviour: SRC-67
 #[test]
-fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Result<()> {
+fn unsupported_edit_keeps_the_container_across_agent_restart() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -59,7 +59,7 @@ fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Re
 }
 
 #[test]
-fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
+fn hundred_invalid_manifests_delay_no_valid_pod() -> Result<()> {
     let mut node = Node::start()?;
     for bad in 0..100 {
         let text = match bad % 4 {
@@ -93,7 +93,7 @@ fn get(node: &Node, path: &str) -> Result<String> {
 
 // behaviour: WRK-22
 #[test]
-fn twenty_seconds_without_a_runtime_cost_no_pod_and_few_words() -> Result<()> {
+fn runtime_outage_of_20s_restarts_no_pod_and_logs_little() -> Result<()> {
     let mut node = Node::start()?;
     for pod in ["stays", "victim", "leaves"] {
         node.write_manifest(&format!("{pod}.yaml"), &sleeper(pod))?;
@@ -141,7 +141,7 @@ fn twenty_seconds_without_a_runtime_cost_no_pod_and_few_words() -> Result<()> {
 }
 
 #[test]
-fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
+fn healthz_port_serves_health_only() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -158,7 +158,7 @@ fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
+fn commands_show_a_pod_and_node_clean_removes_it() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -193,7 +193,7 @@ fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
 }
 
 #[test]
-fn a_copy_of_a_manifest_never_takes_the_place_of_the_pod_that_runs() -> Result<()> {
+fn copy_of_a_manifest_does_not_replace_the_running_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -218,7 +218,7 @@ fn a_copy_of_a_manifest_never_takes_the_place_of_the_pod_that_runs() -> Result<(
 }
 
 #[test]
-fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks() -> Result<()> {
+fn rejected_manifest_and_failed_pull_are_shown_by_commands() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -241,7 +241,7 @@ fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks()
 }
 
 #[test]
-fn systemd_hears_when_the_agent_is_ready_well_and_stopping() -> Result<()> {
+fn systemd_is_notified_of_ready_watchdog_and_stopping() -> Result<()> {
     let mut node = Node::start()?;
     let path = node.instance().dir().join("notify.sock");
     let socket = UnixDatagram::bind(&path).context("listen as systemd does")?;

@@ -17,7 +17,7 @@ const WITH_SWAP: &str = r#"mount --bind "$1" /proc/swaps && shift && exec timeou
 
 // behaviour: CGR-29
 #[test]
-fn a_machine_with_swap_is_refused_in_upstreams_words() -> Result<()> {
+fn swap_fails_the_start_with_upstreams_message() -> Result<()> {
     let place = tempfile::tempdir().context("make a place")?;
     let root = place.path();
     let swaps = "Filename\tType\tSize\tUsed\tPriority\n/swap.img\tfile\t4096\t0\t-2\n";

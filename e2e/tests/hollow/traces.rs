@@ -193,7 +193,7 @@ async fn expect(sent: &mut Sent, expected: &[(&str, &str)]) -> Result<()> {
 
 // behaviour: GC-85, IMG-59
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn passes_are_traced_as_upstream_traces_them() -> Result<()> {
+async fn gc_passes_have_the_spans_of_upstream() -> Result<()> {
     let (address, mut sent) = on_a_port().await?;
     let node = Node::start()?;
     let tracing = format!("tracing: {{endpoint: '{address}', samplingRatePerMillion: 1000000}}");
@@ -206,7 +206,7 @@ async fn passes_are_traced_as_upstream_traces_them() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn nothing_is_sent_that_is_not_asked_for() -> Result<()> {
+async fn spans_are_sent_only_when_sampled() -> Result<()> {
     let (address, mut sent) = on_a_port().await?;
     let environment = format!("http://{address}");
     let node = Node::start()?;
@@ -225,7 +225,7 @@ async fn nothing_is_sent_that_is_not_asked_for() -> Result<()> {
 
 // behaviour: GC-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_collector_that_is_not_there_costs_one_warning() -> Result<()> {
+async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     let node = Node::start()?;
     let socket = node.path("collector.sock").display().to_string();
     let tracing =
@@ -250,7 +250,7 @@ async fn a_collector_that_is_not_there_costs_one_warning() -> Result<()> {
 
 // behaviour: GC-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_collector_that_never_answers_holds_nothing_up() -> Result<()> {
+async fn unresponsive_trace_collector_delays_nothing() -> Result<()> {
     let node = Node::start()?;
     let socket = node.path("collector.sock");
     let listener = DeafListener::bind(&socket).context("listen")?;

@@ -47,7 +47,7 @@ fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()>
 
 // behaviour: API-35
 #[test]
-fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
+fn watch_with_expired_resource_version_lists_again() -> Result<()> {
     let mut cluster = ClusterNode::start(&forgetful())?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;

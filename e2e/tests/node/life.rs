@@ -22,7 +22,7 @@ fn connections(cluster: &ClusterNode) -> Result<Vec<String>> {
 
 // behaviour: API-6, API-9, NODE-38, NODE-51, NODE-53, STW-11, STW-12, STW-13
 #[test]
-fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
+fn pod_runs_survives_agent_restart_and_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     cluster.put_identity_into_one_file()?;
     let begun = Instant::now();

@@ -56,7 +56,7 @@ fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], events: &[(&str, &str
 
 // behaviour: CGR-23, NODE-42, NODE-54, NODE-57, NODE-58
 #[test]
-fn the_agent_sets_the_kernel_if_it_may_and_makes_the_chains_of_a_node_once() -> Result<()> {
+fn agent_sets_sysctls_and_creates_the_iptables_chains_once() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     // What is written here is the instance's own.
     let other = "echo 0 > /proc/sys/kernel/panic; echo 2 > /proc/sys/vm/overcommit_memory";

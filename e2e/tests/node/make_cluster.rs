@@ -140,7 +140,7 @@ fn processes_with(path: &str) -> Result<Vec<String>> {
 }
 
 #[test]
-fn make_cluster_runs_its_deployment_answers_scripts_and_leaves_nothing() -> Result<()> {
+fn make_cluster_runs_its_deployment_serves_scripts_and_leaves_nothing() -> Result<()> {
     let recipe = recipe()?;
     let [parts, images, run] = recipe.as_slice() else { bail!("{recipe:#?}") };
     ensure!(parts.starts_with("e2e/parts/build.sh ") && images.starts_with("e2e/build-images.sh "));

@@ -87,8 +87,7 @@ fn is_untouched(cluster: &ClusterNode, name: &str, before: &Sight) -> Result<()>
 
 // behaviour: API-36
 #[test]
-fn pods_of_the_api_go_on_when_the_agent_takes_the_place_of_a_kubelet_and_when_that_is_back()
--> Result<()> {
+fn api_pods_keep_running_when_agent_and_kubelet_replace_each_other() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     // Upstream may look for its own node before it has made it, and then takes minutes to look again: it finds one.
     cluster.start_agent()?;

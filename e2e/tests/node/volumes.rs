@@ -130,7 +130,7 @@ fn wait_content(
 
 // behaviour: VOL-72, VOL-73, VOL-74
 #[test]
-fn default_pod_has_its_token_and_follows_its_objects_across_a_crash() -> Result<()> {
+fn default_pod_has_its_token_and_updated_volumes_after_a_crash() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     make_objects(&cluster)?;
     cluster.start_agent()?;

@@ -15,7 +15,7 @@ const AHEAD: usize = 300;
 
 // behaviour: API-15
 #[test]
-fn a_cluster_that_lost_everything_has_its_node_again_and_nothing_else() -> Result<()> {
+fn node_registers_again_in_an_emptied_cluster_without_its_old_pods() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
     cluster.start_agent()?;

@@ -31,7 +31,7 @@ const EXPECTED_EVENTS: [(&str, usize); 5] = [
 ];
 
 #[test]
-fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> {
+fn runtime_requests_equal_those_of_the_upstream_kubelet() -> Result<()> {
     let both = Both::start()?;
     let wanted = wanted_requests()?;
     ensure!(wanted.len() > 40, "only {} requests are compared", wanted.len());

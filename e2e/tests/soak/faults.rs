@@ -23,34 +23,34 @@ fn every_method(kind: &'static str) -> Result<()> {
 }
 
 #[test]
-fn every_method_is_unavailable_once() -> Result<()> {
+fn agent_recovers_when_a_method_is_unavailable_once() -> Result<()> {
     every_method("unavailable")
 }
 
 #[test]
-fn every_method_finds_nothing_once() -> Result<()> {
+fn agent_recovers_when_a_method_returns_not_found_once() -> Result<()> {
     every_method("not-found")
 }
 
 #[test]
-fn every_method_says_once_that_it_took_too_long() -> Result<()> {
+fn agent_recovers_when_a_method_returns_deadline_exceeded_once() -> Result<()> {
     every_method("deadline")
 }
 
 #[test]
-fn every_method_hangs_once() -> Result<()> {
+fn agent_recovers_when_a_method_hangs_once() -> Result<()> {
     every_method("hang")
 }
 
 #[test]
-fn every_method_is_once_done_too_late() -> Result<()> {
+fn agent_recovers_when_a_method_completes_after_its_deadline() -> Result<()> {
     every_method("late")
 }
 
 /// The agent gives up after 2 s, a sandbox after 4 s, and tries again after 10 to 15 s, or when it sees
 /// something of the pod change.
 #[test]
-fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
+fn late_completion_coincides_with_the_retry() -> Result<()> {
     let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
     let changes = ["RunPodSandbox", "StopPodSandbox"].into_iter().chain(changes);
     let delays = ["late after=2200ms", "late after=5s", "late after=12s", "late after=20s"];
@@ -59,13 +59,13 @@ fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
 
 /// The command that a container runs right after its start.
 #[test]
-fn a_command_after_the_start_goes_wrong() -> Result<()> {
+fn post_start_hook_fails() -> Result<()> {
     one_by_one(KINDS.into_iter().map(Fault::after_start))
 }
 
 /// The second and the last of the pod's containers, and looks that come later than the first.
 #[test]
-fn a_later_call_goes_wrong() -> Result<()> {
+fn later_call_fails() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
     let second = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
     let last = ["not-found skip=3", "deadline skip=3", "hang skip=3", "late skip=3"];
@@ -79,7 +79,7 @@ fn a_later_call_goes_wrong() -> Result<()> {
 
 /// The init container, and those after it.
 #[test]
-fn the_runtime_takes_too_long_to_start_a_later_container() -> Result<()> {
+fn start_of_a_later_container_times_out() -> Result<()> {
     (3..=5).try_for_each(|nth| slow_start(nth).with_context(|| format!("creation {nth}")))
 }
 
@@ -90,7 +90,7 @@ const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"
 const OUTAGE: Duration = Duration::from_secs(40);
 
 #[test]
-fn nothing_works_for_a_while() -> Result<()> {
+fn all_calls_fail_for_a_while() -> Result<()> {
     let mut node = FaultyNode::start()?;
     for kind in KINDS {
         let begun = Instant::now();
@@ -104,6 +104,6 @@ fn nothing_works_for_a_while() -> Result<()> {
 
 /// The method that only the agent of a node of a cluster calls.
 #[test]
-fn the_runtime_hears_of_the_addresses_of_pods_whatever_goes_wrong() -> Result<()> {
+fn pod_cidr_reaches_the_runtime_after_any_fault() -> Result<()> {
     pod_cidr_faults(&KINDS)
 }

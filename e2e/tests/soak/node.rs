@@ -42,18 +42,18 @@ fn pods_and_their_statuses_are_the_same_with_both_agents() -> Result<()> {
 }
 
 #[test]
-fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
+fn controllers_and_scheduler_get_the_same_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 
 #[test]
-fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
+fn pods_keep_running_for_a_minute_without_api_server_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| {
         without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
     })
 }
 
 #[test]
-fn the_first_requests_of_upstream_are_in_the_order_that_ours_keep() -> Result<()> {
+fn first_api_requests_of_upstream_are_in_our_order() -> Result<()> {
     in_order(Agent::Upstream)
 }

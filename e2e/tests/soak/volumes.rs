@@ -95,7 +95,7 @@ fn change_is_followed(cluster: &ClusterNode, colour: &str, pods: &[&str]) -> Res
 
 // behaviour: VOL-77
 #[test]
-fn volumes_stay_as_they_are_when_the_agents_take_over_from_one_another() -> Result<()> {
+fn volumes_stay_unchanged_when_the_agents_replace_each_other() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     // Upstream may look for its own node before it has made it, and then takes minutes to look again: it finds one.
     cluster.start_agent()?;

@@ -22,7 +22,7 @@ const ASKED_OF_THE_RUNTIME: &str = "cgroupDriver";
 
 // behaviour: CFG-71
 #[test]
-fn the_kubelet_and_we_have_the_same_configuration_in_effect() {
+fn effective_configuration_equals_the_kubelets() {
     let cases = case::all("accepted").unwrap();
     assert!(cases.len() >= 30, "{} cases", cases.len());
     let left = Mutex::new(cases.iter());
@@ -46,7 +46,7 @@ fn the_kubelet_and_we_have_the_same_configuration_in_effect() {
 }
 
 #[test]
-fn the_cases_have_every_field_in_them() {
+fn accepted_cases_cover_every_field() {
     let mut text = String::new();
     for case in case::all("accepted").unwrap() {
         collect(&case, &mut text).unwrap();

@@ -173,7 +173,7 @@ fn spoken_of(message: &str) -> Option<String> {
 }
 
 #[test]
-fn fields_are_found_in_what_a_kubelet_says() {
+fn field_names_are_found_in_kubelet_errors() {
     let failed =
         |error: &str| format!("I1 x] \"a\"\nE1 run.go:72] \"command failed\" err={error}\n");
     let invalid = "failed to validate kubelet configuration, error: ";

@@ -41,7 +41,7 @@ fn flags_of(help: &str) -> BTreeMap<&str, bool> {
 
 // behaviour: CFG-47
 #[test]
-fn the_kubelets_flags_are_those_that_we_know_and_the_same_ones_are_deprecated() {
+fn known_flags_and_deprecations_equal_the_kubelets() {
     let help = help().unwrap();
     let ours = flags::known().iter().filter(|flag| flag.name != OURS);
     let ours: BTreeMap<&str, bool> =
@@ -52,7 +52,7 @@ fn the_kubelets_flags_are_those_that_we_know_and_the_same_ones_are_deprecated() 
 
 // behaviour: CFG-55
 #[test]
-fn the_kubelets_features_are_those_that_we_know_with_the_same_stages_and_defaults() {
+fn known_feature_gates_have_the_kubelets_stages_and_defaults() {
     let help = help().unwrap();
     let theirs: BTreeMap<&str, (&str, bool)> = help
         .lines()
@@ -75,7 +75,7 @@ fn the_kubelets_features_are_those_that_we_know_with_the_same_stages_and_default
 }
 
 #[test]
-fn flags_are_found_in_a_help_text() {
+fn flags_are_read_from_a_help_text() {
     let help = "Usage: --not\n\nFlags:\n      --address ip      Where (default 0.0.0.0) (DEPRECATED: no\n\
                 more.)\n      --cert-dir string      A --directory\n  -v, --v Level      How much\n\
                 \x20     --vmodule pattern=N,...   a list\n                of (DEPRECATED: x)\n";

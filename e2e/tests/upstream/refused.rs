@@ -11,7 +11,7 @@ use crate::upstream::Place;
 
 // behaviour: CFG-72
 #[test]
-fn the_kubelet_and_we_refuse_the_same_for_the_same_fields() {
+fn rejected_configurations_name_the_same_fields_as_the_kubelet() {
     let cases = case::all("refused").unwrap();
     assert!(cases.len() >= 20, "{} cases", cases.len());
     let place = Place::start().unwrap();

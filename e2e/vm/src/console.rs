@@ -55,7 +55,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_end_is_kept() {
+    fn console_keeps_its_end() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let console = Console::read(reader);
         writer.write_all(&vec![b'x'; 3 * KEPT]).unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_aligned_and_tell_their_lengths() {
+    fn entries_are_aligned_and_have_their_lengths() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("bin").unwrap();
         archive.file("bin/x", b"hello", true).unwrap();

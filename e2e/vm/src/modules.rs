@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_comes_after_what_it_needs_and_once() {
+    fn module_follows_its_dependencies_and_is_listed_once() {
         let directory = tempfile::tempdir().unwrap();
         let below = directory.path().join("kernel/net");
         fs::create_dir_all(&below).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_those_with_a_file() {
+    fn libraries_without_a_file_are_skipped() {
         let lines = [
             ("\tlinux-vdso.so.1 (0x00007fbe86625000)", None),
             ("\tlibm.so.6 => /lib/x/libm.so.6 (0x00007fbe86514000)", Some("/lib/x/libm.so.6")),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_comes_with_everything_below_it() {
+    fn tree_is_copied_with_all_its_content() {
         let source = tempfile::tempdir().unwrap();
         fs::create_dir_all(source.path().join("a/b")).unwrap();
         fs::write(source.path().join("a/b/file"), "text").unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_above_a_file_come_with_it_and_before_it() {
+    fn parent_directories_precede_their_file() {
         let mut root = Root::default();
         root.text("/etc/x/config", "text");
         root.directory("/etc");

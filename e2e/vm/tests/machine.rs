@@ -24,7 +24,7 @@ fn runs(pid: u32) -> bool {
 }
 
 #[test]
-fn a_machine_has_cgroup_v2_and_does_what_it_is_asked_and_ends_with_its_holder() -> Result<()> {
+fn machine_has_cgroup_v2_serves_requests_and_ends_with_its_holder() -> Result<()> {
     let mut root = Root::default();
     root.program("/bin/sh", Path::new("/bin/sh"))?;
     root.text("/etc/greeting", "hello\n");
@@ -69,7 +69,7 @@ fn a_machine_has_cgroup_v2_and_does_what_it_is_asked_and_ends_with_its_holder() 
 }
 
 #[test]
-fn a_machine_goes_when_it_is_dropped_and_when_its_holder_ends() -> Result<()> {
+fn machine_ends_when_dropped_and_when_its_holder_ends() -> Result<()> {
     let vm = Vm::boot(&small(), Root::default())?;
     let pid = vm.pid();
     ensure!(runs(pid));
@@ -91,7 +91,7 @@ fn a_machine_goes_when_it_is_dropped_and_when_its_holder_ends() -> Result<()> {
 }
 
 #[test]
-fn a_machine_that_cannot_start_says_why() -> Result<()> {
+fn machine_reports_why_it_cannot_start() -> Result<()> {
     let machine = Machine { modules: vec!["no_such_module"], ..small() };
     let error = Vm::boot(&machine, Root::default()).err().map(|error| format!("{error:#}"));
     ensure!(error.as_ref().is_some_and(|error| error.contains("no_such_module")), "{error:?}");

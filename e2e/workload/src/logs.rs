@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_size_that_was_asked_for() {
+    fn line_has_the_requested_size() {
         assert_eq!(line(12, 8), b"12 ....\n");
         for size in 3..200 {
             assert_eq!(line(12, size).len(), size, "{size}");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_never_too_short_for_its_number() {
+    fn line_is_never_too_short_for_its_number() {
         assert_eq!(line(1234, 0), b"1234\n");
         assert_eq!(line(1234, 3), b"1234\n");
         assert_eq!(line(1234, 6), b"1234 \n");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlimited_pace_never_waits() {
+    fn unlimited_rate_never_waits() {
         assert_eq!(Pace::Unlimited.due(u64::MAX), Duration::ZERO);
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_jobs_run_first_and_repetitions_in_rounds() {
+    fn longest_jobs_run_first_and_repetitions_in_rounds() {
         let node = program("e2e", "node", true);
         let mut times = Times::default();
         times.set("node::t0", 1.0);

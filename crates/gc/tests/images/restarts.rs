@@ -89,7 +89,7 @@ async fn a_clock_that_is_set_back_keeps_no_image_for_as_long_as_it_was_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() {
+async fn image_gc_continues_after_an_agent_killed_in_mid_pass() {
     let world = World::new();
     for number in 0..4 {
         world.image(&format!("image-{number}"), 250);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_counted_from_a_mark_and_without_a_line_that_is_not_whole() {
+    fn log_is_counted_from_a_mark_without_an_incomplete_line() {
         let directory = std::env::temp_dir().join(format!("audit-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let log = AuditLog::of(&User::node("n"), &directory).unwrap();

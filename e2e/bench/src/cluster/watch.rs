@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_time_that_a_pod_is_ready_counts_and_its_end() {
+    fn first_ready_time_and_end_of_a_pod_count() {
         let mut seen = Seen::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);

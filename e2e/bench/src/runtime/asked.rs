@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_the_same_for_another_pod_asks_for_the_same() {
+    fn requests_are_equal_when_only_names_and_ids_differ() {
         let bare = asked("one-0", &["/proc/keys"], "A");
         bare.is_what(&asked("5d3c3f6e", &["/proc/keys"], "B")).unwrap();
         let error = bare.is_what(&asked("5d3c3f6e", &[], "A")).unwrap_err().to_string();

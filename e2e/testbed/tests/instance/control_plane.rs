@@ -31,7 +31,7 @@ fn allowed(instance: &Instance, control_plane: &ControlPlane, user: &User, args:
 
 /// One test, because a control plane takes its time to start.
 #[test]
-fn a_control_plane_and_its_parts() {
+fn control_plane_starts_with_all_parts() {
     let _alone = alone();
     let options = Options { runtime: Runtime::None, ..Options::default() };
     let instance = Instance::start(&options).unwrap();

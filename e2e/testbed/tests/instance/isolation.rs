@@ -20,7 +20,7 @@ const _: fn() = || {
 };
 
 #[test]
-fn two_instances_do_not_meet() {
+fn instances_are_isolated_from_each_other() {
     let _alone = alone();
     let (first, second) = (start(), start());
     assert_ne!(first.slot(), second.slot());
@@ -51,7 +51,7 @@ fn two_instances_do_not_meet() {
 }
 
 #[test]
-fn kernel_settings_changed_inside_stay_inside() {
+fn sysctls_of_an_instance_do_not_reach_the_host() {
     let _alone = alone();
     let instance = start();
     let setting = "/proc/sys/kernel/panic";
@@ -65,7 +65,7 @@ fn kernel_settings_changed_inside_stay_inside() {
 }
 
 #[test]
-fn another_cache_directory_does_not_lead_into_the_same_slot() {
+fn instances_of_two_cache_directories_use_different_slots() {
     let _alone = alone();
     let instance = start();
     let cache = std::env::temp_dir().join(format!("testbed-other-{}", std::process::id()));
@@ -90,7 +90,7 @@ fn another_cache_directory_does_not_lead_into_the_same_slot() {
 }
 
 #[test]
-fn everything_inside_carries_the_marker_and_dies_with_pid_1() {
+fn processes_of_an_instance_have_the_marker_and_die_with_pid_1() {
     let _alone = alone();
     let instance = start();
     let marker = sh(&instance, "echo $FERROLET_TESTBED_INSTANCE");

@@ -32,7 +32,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[test]
-fn a_clean_stop_leaves_nothing() {
+fn clean_stop_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -46,7 +46,7 @@ fn a_clean_stop_leaves_nothing() {
 }
 
 #[test]
-fn dropping_the_instance_leaves_nothing() {
+fn dropped_instance_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -84,7 +84,7 @@ impl Holder {
 }
 
 #[test]
-fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
+fn holder_killed_with_container_and_control_plane_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let mut holder = Holder::start();
@@ -104,7 +104,7 @@ fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
 }
 
 #[test]
-fn a_holder_killed_at_any_moment_of_the_start_leaves_nothing() {
+fn holder_killed_at_any_moment_of_the_start_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     for milliseconds in [1, 5, 10, 20, 40, 60, 80, 120, 200, 400, 800] {
@@ -142,7 +142,7 @@ fn slot_held_by(supervisor: u32) -> Option<u8> {
 }
 
 #[test]
-fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
+fn next_start_removes_leftovers_of_a_killed_supervisor() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let mut instance = start();
@@ -165,7 +165,7 @@ fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
 }
 
 #[test]
-fn a_control_plane_ends_with_a_killed_supervisor_and_its_files_are_swept() {
+fn control_plane_ends_with_its_killed_supervisor_and_its_files_are_removed() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let options = Options { runtime: Runtime::None, ..Options::default() };
@@ -185,7 +185,7 @@ fn a_control_plane_ends_with_a_killed_supervisor_and_its_files_are_swept() {
 }
 
 #[test]
-fn a_frozen_container_of_a_killed_supervisor_is_swept() {
+fn frozen_container_of_a_killed_supervisor_is_removed() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -212,7 +212,7 @@ impl Drop for Undo {
 }
 
 #[test]
-fn the_comparison_sees_what_is_left_behind() {
+fn snapshot_comparison_finds_leftovers() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let own = std::process::id();

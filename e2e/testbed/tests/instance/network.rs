@@ -39,7 +39,7 @@ fn add_pod_address(instance: &Instance) -> Ipv4Addr {
 }
 
 #[test]
-fn the_host_reaches_the_node_and_its_pods() {
+fn host_reaches_the_node_and_its_pods() {
     let _alone = alone();
     let instance = start();
     eventually("an answer of the node", || answers(instance.node_ip()).then_some(()));

@@ -37,7 +37,7 @@ fn version(api: &Api) -> Result<u64> {
 }
 
 #[test]
-fn a_store_that_was_emptied_is_looked_at_anew() -> Result<()> {
+fn emptied_store_is_listed_again() -> Result<()> {
     let mut cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace(NAMESPACE)?;
     let first = version(cluster.api())? + AHEAD as u64;

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_critical_pod_gets_the_place_of_a_lesser_one() -> Result<()> {
+fn critical_pod_preempts_a_pod_of_lower_priority() -> Result<()> {
     let mut node = Node::start()?;
     let half = processors(&node)? * 500;
     let (lesser, critical) = (format!("{}m", half + 100), format!("{half}m"));
@@ -32,7 +32,7 @@ fn a_critical_pod_gets_the_place_of_a_lesser_one() -> Result<()> {
 }
 
 #[test]
-fn labels_and_ports_of_the_host_decide_who_runs() -> Result<()> {
+fn node_selector_and_host_ports_decide_admission() -> Result<()> {
     let mut node = Node::start()?;
     let port = "ports: [{containerPort: 80, hostPort: 18080}]";
     node.write_manifest("a.yaml", &pod("a-first", "nodeSelector: {disk: fast}", port))?;
@@ -54,7 +54,7 @@ fn labels_and_ports_of_the_host_decide_who_runs() -> Result<()> {
 }
 
 #[test]
-fn a_pod_that_runs_stays_when_more_is_kept_back() -> Result<()> {
+fn running_pod_stays_when_reservations_grow() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &asking("web", "", "500m"))?;
     node.start_agent()?;

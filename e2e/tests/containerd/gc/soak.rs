@@ -4,7 +4,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay() -> Result<()> {
+async fn dead_containers_without_labels_are_removed_and_running_ones_stay() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let web = tokio::task::block_in_place(|| {
@@ -48,7 +48,7 @@ async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay()
 }
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
+fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     const PODS: usize = 12;
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;

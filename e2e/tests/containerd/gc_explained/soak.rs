@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_regular_pass_removes_just_the_containers_and_sandboxes_of_its_plan() -> Result<()> {
+fn regular_gc_pass_removes_the_containers_and_sandboxes_of_its_plan() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("imageGCHighThresholdPercent: 100")?;
     node.write_manifest("web.yaml", &running("web"))?;

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() -> Result<()> {
+fn image_gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.let_an_agent_see_all(&[])?;
     small.want(12 * MIB)?;
@@ -33,7 +33,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
 }
 
 #[test]
-fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()> {
+fn failed_calls_remove_no_image_and_the_next_pass_frees_space() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.let_an_agent_see_all(&[])?;
     let wanted = small.want(12 * MIB)?;
@@ -56,7 +56,7 @@ fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()
 }
 
 #[test]
-fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
+fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.node.write_manifest("web.yaml", POD)?;
     small.let_an_agent_see_all(&["web"])?;

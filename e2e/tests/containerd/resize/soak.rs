@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() -> Result<()> {
+fn static_pod_with_fixed_uid_is_resized_in_place() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod(&sized(100, 32), ""))?;
     node.start_agent()?;
@@ -46,7 +46,7 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
 }
 
 #[test]
-fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
+fn pod_level_resize_resizes_the_pod_and_its_containers() -> Result<()> {
     let mut node = Node::start()?;
     let whole = |(cpu, memory): (u32, u32)| {
         format!(
@@ -84,7 +84,7 @@ fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
 
 /// Whatever becomes of the call, the pod has its resources in the end and its process notices nothing.
 #[test]
-fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
+fn failed_resize_is_retried_until_it_succeeds() -> Result<()> {
     let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
     let faults = [
         (container_call, "unavailable"),

@@ -4,8 +4,7 @@
 use super::*;
 
 #[test]
-fn a_pod_that_starts_over_does_so_from_its_init_container_in_its_sandbox_and_keeps_its_logs()
--> Result<()> {
+fn pod_restart_reruns_init_containers_in_its_sandbox_and_keeps_logs() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   initContainers:

@@ -16,8 +16,7 @@ const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\
                         - {name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_its_pods()
--> Result<()> {
+async fn node_with_oversized_lists_is_cleaned_up_and_runs_its_pods() -> Result<()> {
     let place = tempfile::tempdir().context("make a place")?;
     let root = place.path();
     fs::create_dir(root.join("manifests")).context("make a place for manifests")?;

@@ -7,6 +7,6 @@ use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
 
 #[test]
-fn without_the_api_server_pods_go_on_and_afterwards_it_hears_of_it() -> Result<()> {
+fn pods_keep_running_without_the_api_server_and_are_reported_later() -> Result<()> {
     without_the_api_server(Agent::Ferrolet, Duration::from_secs(20), |_| Ok(()))
 }

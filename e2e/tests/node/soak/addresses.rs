@@ -4,6 +4,6 @@ use anyhow::Result;
 use e2e::faults::pod_cidr_faults;
 
 #[test]
-fn the_runtime_hears_of_the_addresses_of_pods_though_it_did_not_answer_at_first() -> Result<()> {
+fn pod_cidr_reaches_a_runtime_that_hangs_at_first() -> Result<()> {
     pod_cidr_faults(&["hang"])
 }

@@ -12,7 +12,7 @@ fn owner(object: &Value) -> &Value {
 }
 
 #[test]
-fn a_node_that_was_deleted_is_there_again_and_its_pods_never_stopped() -> Result<()> {
+fn deleted_node_registers_again_and_its_pods_keep_running() -> Result<()> {
     // Who collects what had the former node as its owner: the lease, and mirrors.
     let mut cluster = ClusterNode::start(&with_controllers(&["garbage-collector-controller"]))?;
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;

@@ -6,7 +6,7 @@ use e2e::node::NODE_NAME;
 use testbed::ControlPlaneOptions;
 
 #[test]
-fn what_goes_wrong_with_collecting_is_an_event_of_the_node() -> Result<()> {
+fn failed_garbage_collection_is_an_event_of_the_node() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     // However empty the disk is, that is too full, and no image is old enough to go.
     let thresholds = ["--image-gc-high-threshold=1", "--image-gc-low-threshold=0"];

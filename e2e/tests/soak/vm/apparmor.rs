@@ -37,7 +37,7 @@ fn start() -> Result<VmNode> {
 }
 
 #[test]
-fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -> Result<()> {
+fn pod_runs_only_with_its_apparmor_profile() -> Result<()> {
     let mut node = start()?;
     let localhost = profile("type: Localhost, localhostProfile: ferrolet-test");
     let pods = [
@@ -86,7 +86,7 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -
 }
 
 #[test]
-fn a_pod_that_is_to_be_confined_is_refused_where_the_kernel_does_not_do_it() -> Result<()> {
+fn pod_with_apparmor_profile_is_rejected_without_kernel_support() -> Result<()> {
     let options = VmOptions { parameters: "apparmor=0", ..VmOptions::default() };
     let mut node = VmNode::start_with(options)?;
     let confined = pod("confined", "[sleep, forever]", &profile("type: RuntimeDefault"));

@@ -69,7 +69,7 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
 }
 
 #[test]
-fn a_pod_is_resized_as_it_runs_and_never_below_what_it_uses() -> Result<()> {
+fn running_pod_is_resized_but_not_below_its_memory_usage() -> Result<()> {
     let mut node = VmNode::start()?;
     node.start_agent()?;
     play(&node, "/kubepods/burstable")?;

@@ -25,7 +25,7 @@ fn sandbox(node: &VmNode, container: &VmContainer) -> Result<VmContainer> {
 }
 
 #[test]
-fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
+fn oom_killer_kills_the_lowest_qos_class_first() -> Result<()> {
     let mut node = VmNode::start()?;
     let resources = |which: &str| format!("resources: {{{which}}}");
     let sleeper = |name: &str, more: &str| pod(name, "[sleep, forever]", more);

@@ -45,8 +45,7 @@ fn drop_in() -> String {
 }
 
 #[test]
-fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_nothing() -> Result<()>
-{
+fn systemd_restarts_the_agent_and_pods_keep_running() -> Result<()> {
     let mut root = Root::default();
     let init = vm::put_systemd(&mut root)?;
     let example =
@@ -139,7 +138,7 @@ fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
 const RESERVED: &str = "[Unit]\nDescription=What is not for pods\nDefaultDependencies=no\n";
 
 #[test]
-fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should() -> Result<()> {
+fn systemd_cgroups_of_pods_have_the_right_limits() -> Result<()> {
     let mut root = Root::default();
     let init = Some(vm::put_systemd(&mut root)?);
     root.text("/etc/systemd/system/reserved.slice", RESERVED);
