@@ -1,8 +1,8 @@
 //! The sync loop: feeds events of the sources, the runtime and the workers into the pod intake, and executes the
 //! commands that follow.
 //!
-//! Work is done where something changed. Housekeeping compares all pods once a minute; it only repairs what was
-//! missed. Without any event it does so every five minutes.
+//! Syncs are triggered by changes. Housekeeping compares all pods once a minute and repairs what was
+//! missed. Without any event it runs every five minutes.
 
 mod admit;
 mod commands;
@@ -116,7 +116,7 @@ pub(crate) struct SyncLoop {
     rooms: Rooms,
     /// Requests for the Node object.
     node_refresh: NodeRefresh,
-    /// Whether directories of pods that were removed while no agent ran were looked for.
+    /// Whether the directories of pods that were removed while no agent ran were listed.
     swept: bool,
     /// When housekeeping compares all pods.
     passes: Passes,
@@ -216,7 +216,7 @@ impl SyncLoop {
             let reason = "FailedValidation".into();
             self.report_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
         }
-        // Before anything follows from it: garbage collection must not remove anything of a listed pod.
+        // Before any decision that depends on it: garbage collection must not remove anything of a listed pod.
         let (sources, all_ready) = (&self.parts.sources, self.parts.sources.all_ready());
         let pods = sources.pods().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         let undecodable = sources.unread();
@@ -301,7 +301,7 @@ impl SyncLoop {
         for (uid, events) in events {
             self.step(&uid, LoopStep::RuntimeChanged(events)).await;
         }
-        // The last container may have ended of a pod that is kept in place of a stored copy.
+        // The last container of a pod that is kept in place of a stored copy may have ended.
         if !self.intake.awaiting_admission().is_empty() || !self.intake.outdated().held.is_empty() {
             self.look_after_all(Trigger::PodsAdded).await;
         }
@@ -336,7 +336,7 @@ impl SyncLoop {
         }
     }
 
-    /// Repairs what was missed, if anything was.
+    /// Repairs missed changes, if there were any.
     async fn housekeeping(&mut self) {
         if self.passes.begin(self.parts.cache.version()) {
             self.send_desired().await;

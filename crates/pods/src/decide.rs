@@ -1,4 +1,4 @@
-//! What to do with pods that come, change and go. Pure.
+//! Decisions about pods that are added, changed and removed. Pure.
 
 pub mod api_pods;
 pub mod claims;

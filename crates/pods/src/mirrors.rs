@@ -123,7 +123,7 @@ impl Mirrors {
             match self.act_guarded(&step).await {
                 Ok(()) => {
                     for key in &keys {
-                        self.tries.went(key);
+                        self.tries.succeeded(key);
                     }
                     self.done.insert(name.clone(), (there.get(&name).cloned(), now + ECHO));
                 }

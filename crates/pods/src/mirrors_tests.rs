@@ -8,23 +8,23 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::source::api::api_source;
 
-struct World {
+struct Harness {
     server: MemoryPods,
     pods: watch::Sender<StaticPods>,
     _tasks: JoinSet<()>,
 }
 
-fn world() -> World {
+fn world() -> Harness {
     let clock = VirtualClock::new();
     let server = MemoryPods::new(clock.clone());
     let api: Arc<MemoryPods> = Arc::new(server.clone());
     let (source, _, copies) = api_source("node".to_owned(), Arc::clone(&api) as _);
-    let (pods, told) = watch::channel(StaticPods::default());
+    let (pods, pods_receiver) = watch::channel(StaticPods::default());
     let mirrors = Mirrors::new(MirrorParts {
         api: Arc::clone(&api) as _,
         writes: api,
         copies,
-        pods: told,
+        pods: pods_receiver,
         node: "node".to_owned(),
         clock: Arc::new(clock),
         panics: PanicGuard::default(),
@@ -32,7 +32,7 @@ fn world() -> World {
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
     tasks.spawn(mirrors.run(CancellationToken::new()));
-    World { server, pods, _tasks: tasks }
+    Harness { server, pods, _tasks: tasks }
 }
 
 fn fixed(uid: &str) -> Arc<Pod> {
@@ -50,11 +50,11 @@ fn name() -> PodName {
 
 fn wanted(pod: &Arc<Pod>) -> StaticPods {
     let present = [(view::uid(pod), name())].into();
-    StaticPods { wanted: vec![Arc::clone(pod)], present, all_heard: true }
+    StaticPods { wanted: vec![Arc::clone(pod)], present, all_sources_ready: true }
 }
 
-impl World {
-    /// Waits for a mirror of this uid that is not that one; answers its own uid.
+impl Harness {
+    /// Waits for another mirror of this uid; returns the mirror's own uid.
     async fn mirror(&self, of: &str, other_than: Option<&PodUid>) -> PodUid {
         let look = async {
             loop {
@@ -77,13 +77,13 @@ impl World {
                 sleep(Duration::from_millis(100)).await;
             }
         };
-        timeout(Duration::from_mins(2), look).await.expect("the mirror goes");
+        timeout(Duration::from_mins(2), look).await.expect("the mirror is deleted");
     }
 }
 
 // behaviour: API-20, API-21
 #[tokio::test(start_paused = true)]
-async fn a_mirror_is_made_and_made_anew_when_somebody_deletes_it() {
+async fn mirror_is_created_and_recreated_when_deleted() {
     let world = world();
     world.server.register_node("node");
     world.pods.send_replace(wanted(&fixed("u1")));
@@ -101,7 +101,7 @@ async fn a_mirror_is_made_and_made_anew_when_somebody_deletes_it() {
 
 // behaviour: API-22, API-23
 #[tokio::test(start_paused = true)]
-async fn another_version_gets_another_mirror_and_one_that_went_none() {
+async fn mirror_is_replaced_for_a_new_version_and_deleted_with_its_pod() {
     let world = world();
     world.server.register_node("node");
     world.pods.send_replace(wanted(&fixed("u1")));
@@ -113,21 +113,21 @@ async fn another_version_gets_another_mirror_and_one_that_went_none() {
     assert_eq!(world.mirror("u1", None).await, first, "while it ends");
     world.pods.send_replace(wanted(&fixed("u2")));
     world.mirror("u2", None).await;
-    let gone = StaticPods { all_heard: true, ..StaticPods::default() };
+    let gone = StaticPods { all_sources_ready: true, ..StaticPods::default() };
     world.pods.send_replace(gone);
     world.none().await;
 }
 
 // behaviour: API-27
 #[tokio::test(start_paused = true)]
-async fn a_mirror_that_cannot_be_made_holds_up_no_other_and_is_tried_ever_more_rarely() {
+async fn failing_mirror_backs_off_and_does_not_block_others() {
     let world = world();
     world.server.register_node("node");
-    // Somebody else's pod has its name.
+    // Another client's pod has its name.
     world.server.make(pod("another").on_node("node").build());
     let both = [static_pod("another", "u0"), fixed("u1")];
     let present = both.iter().map(|pod| (view::uid(pod), view::pod_name(pod))).collect();
-    world.pods.send_replace(StaticPods { wanted: both.to_vec(), present, all_heard: true });
+    world.pods.send_replace(StaticPods { wanted: both.to_vec(), present, all_sources_ready: true });
     world.mirror("u1", None).await;
     for change in 0..100 {
         let change = |pod: &mut Pod| {
@@ -137,12 +137,12 @@ async fn a_mirror_that_cannot_be_made_holds_up_no_other_and_is_tried_ever_more_r
         sleep(Duration::from_secs(1)).await;
     }
     let asked = world.server.calls().into_iter().filter(|call| call.contains("another")).count();
-    assert!((5..12).contains(&asked), "{asked} times in 100 s, however much happens");
+    assert!((5..12).contains(&asked), "{asked} attempts in 100 s in spite of many changes");
 }
 
 // behaviour: API-25
 #[tokio::test(start_paused = true)]
-async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
+async fn mirror_waits_for_its_node_and_for_the_server() {
     let world = world();
     world.pods.send_replace(wanted(&fixed("u1")));
     sleep(Duration::from_mins(2)).await;
@@ -158,13 +158,17 @@ async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_writing_one_mirror_keeps_no_other_from_being_written() {
+async fn panic_for_one_mirror_does_not_block_others() {
     let world = world();
     world.server.register_node("node");
     world.server.panic_on(["POST default/broken"]);
     let (broken, web) = (static_pod("broken", "u1"), fixed("u2"));
     let present = [&broken, &web].map(|pod| (view::uid(pod), view::pod_name(pod))).into();
-    world.pods.send_replace(StaticPods { wanted: vec![broken, web], present, all_heard: true });
+    world.pods.send_replace(StaticPods {
+        wanted: vec![broken, web],
+        present,
+        all_sources_ready: true,
+    });
     let first = world.mirror("u2", None).await;
     sleep(Duration::from_mins(1)).await;
     let tries =

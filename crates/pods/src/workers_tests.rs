@@ -37,40 +37,44 @@ async fn pod_has_one_job_at_a_time_and_pods_run_concurrently() {
     bench.update("a").await;
     bench.sync("a").await;
     assert_eq!(bench.nth(3).await.1, seconds(5));
-    // All that was asked meanwhile is one job.
+    // All updates that arrived meanwhile are one job.
     assert_eq!(bench.after(seconds(10)).await.len(), 3);
 }
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
 async fn job_uses_an_observation_begun_after_the_previous_job() {
-    let bench = Bench::without_looks();
+    let bench = Bench::without_observations();
     bench.script("sync a", [Act::Takes(seconds(5))]);
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
     bench.sync("a").await;
     tokio::time::sleep(seconds(3)).await;
     let during = bench.seq.next();
     assert_eq!(bench.after(seconds(3)).await.len(), 1);
-    bench.looks.look("a", during);
-    assert_eq!(bench.after(seconds(10)).await.len(), 1, "that look began before the job ended");
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", during);
+    assert_eq!(
+        bench.after(seconds(10)).await.len(),
+        1,
+        "that observation began before the job ended"
+    );
+    bench.observations.look("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.1, seconds(16));
 }
 
 // behaviour: WRK-19
 #[tokio::test(start_paused = true)]
 async fn job_does_not_run_while_status_is_unknown() {
-    let bench = Bench::without_looks();
+    let bench = Bench::without_observations();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.looks.fail("a");
+    bench.observations.fail("a");
     assert!(bench.unknown().is_empty());
     assert!(bench.after(seconds(1)).await.is_empty());
-    assert_eq!(bench.unknown(), ["a".into()], "it is told");
-    bench.looks.look("a", bench.seq.next());
-    // Ten seconds after the failure, and up to half as much more.
+    assert_eq!(bench.unknown(), ["a".into()], "it is reported");
+    bench.observations.look("a", bench.seq.next());
+    // 10 to 15 seconds after the failure.
     let (_, at) = bench.nth(1).await;
     assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
 }
@@ -105,8 +109,8 @@ async fn task_panic_fails_only_its_pod() {
         bench.create(uid).await;
     }
     bench.nth(2).await;
-    // When a job ends that did something, the task asks for a look.
-    bench.looks.panic_on(Some("a"));
+    // When a job that changed something ends, the task requests an observation.
+    bench.observations.panic_on(Some("a"));
     for job in ["sync a", "sync b"] {
         bench.script(job, [Act::Acts(Outcome::Done)]);
     }
@@ -120,7 +124,7 @@ async fn task_panic_fails_only_its_pod() {
     bench.sync("b").await;
     let of_b = bench.after(seconds(1)).await.iter().filter(|job| *job == "sync b").count();
     assert!(of_b >= 3, "{:?}", bench.jobs());
-    bench.looks.panic_on(None);
+    bench.observations.panic_on(None);
     bench.kill("a", 20).await;
     assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert!(!bench.tasks.is_empty());
@@ -130,12 +134,12 @@ async fn task_panic_fails_only_its_pod() {
 #[test]
 fn panicked_worker_steps_are_repeated_in_order() {
     let (now, uid) = (seconds(0), PodUid::from("a"));
-    let asked = |update| Work::Event(Event::Updated("a".into(), update));
+    let requested = |update| Work::Event(Event::Updated("a".into(), update));
     let kill = Update::Kill { target: Bench::target("a"), grace: None, evict: false };
     let mut redo = PodRetries::default();
-    redo.panicked(&uid, asked(Update::Sync), now);
-    redo.keep(&uid, asked(kill));
-    redo.keep(&uid, asked(Update::Sync));
+    redo.panicked(&uid, requested(Update::Sync), now);
+    redo.keep(&uid, requested(kill));
+    redo.keep(&uid, requested(Update::Sync));
     redo.keep(&uid, Work::Command(Command::Terminated(uid.clone())));
     let due = redo.take_due(now + seconds(1));
     let kinds: Vec<&str> = due[0]
@@ -194,12 +198,12 @@ async fn running_sync_is_never_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_sync_is_cancelled_by_termination() {
-    let bench = Bench::without_looks();
+    let bench = Bench::without_observations();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
     bench.kill("a", 20).await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", bench.seq.next());
     assert_eq!(bench.nth(1).await.0, ["terminate a 20"]);
 }
 
@@ -211,7 +215,7 @@ async fn completed_termination_is_not_repeated_for_updates_during_it() {
     bench.nth(1).await;
     bench.kill("a", 20).await;
     bench.nth(2).await;
-    // The death of its containers is heard of while the pod is ended.
+    // The exit of its containers is reported while the pod terminates.
     bench.sync("a").await;
     assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
@@ -235,16 +239,16 @@ async fn each_outcome_has_its_requeue_delay() {
         }
         bench.nth(4).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
-        bench.looks.relist(&["a", "b", "c", "d"]);
+        bench.observations.relist(&["a", "b", "c", "d"]);
         bench.nth(8).await;
         for (job, at) in bench.times().into_iter().skip(4) {
             let waited = at.as_secs_f64();
             assert!((least..=most).contains(&waited), "{outcome:?}: {job} after {waited}");
             waits.insert(at);
         }
-        // Regular looks may fall together; what failed for all at once is not tried by all at once.
+        // Periodic syncs may be aligned; failures of all pods must not be retried at the same time.
         let apart = if least > 15.0 { 2 } else { 4 };
-        assert!(waits.len() >= apart, "pods that began together do not stay together");
+        assert!(waits.len() >= apart, "requeues of pods that started together spread out");
     }
 }
 
@@ -264,12 +268,12 @@ async fn update_ends_a_wait_and_the_old_wait_is_dropped() {
     bench.create("a").await;
     bench.nth(1).await;
     tokio::time::sleep(seconds(50)).await;
-    // Still at work when the first wait would have been over.
+    // The job still runs when the first wait would have ended.
     bench.script("sync a", [Act::Takes(seconds(60))]);
     bench.sync("a").await;
     assert_eq!(bench.nth(2).await.1, seconds(50));
     tokio::time::sleep(seconds(61)).await;
-    bench.looks.relist(&["a"]);
+    bench.observations.relist(&["a"]);
     let (_, at) = bench.nth(3).await;
     assert!((seconds(170)..=seconds(200)).contains(&at), "{at:?}");
 }
@@ -292,16 +296,16 @@ async fn remains_of_a_finished_pod_are_found_by_observations() {
     bench.nth(1).await;
     bench.kill("a", 20).await;
     bench.event().await;
-    bench.looks.remains("a");
+    bench.observations.remains("a");
     bench.sync("a").await;
     bench.desired(["a"]).await;
-    assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it lives");
-    bench.looks.life("a", bench.seq.next());
+    assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it runs");
+    bench.observations.life("a", bench.seq.next());
     bench.sync("a").await;
     assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[3..], ["terminate a 1", "clean up a"]);
-    // Also when nobody was told of it.
-    bench.looks.life("a", bench.seq.next());
+    // Also without a notification.
+    bench.observations.life("a", bench.seq.next());
     bench.desired(["a"]).await;
     assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[5..], ["terminate a 1", "clean up a"]);
@@ -310,17 +314,17 @@ async fn remains_of_a_finished_pod_are_found_by_observations() {
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
 async fn remains_that_appear_during_clean_up_are_terminated() {
-    let mut bench = Bench::without_looks();
-    bench.looks.look("a", bench.seq.next());
+    let mut bench = Bench::without_observations();
+    bench.observations.look("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", bench.seq.next());
     bench.script("clean up a", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     assert_eq!(bench.after(seconds(1)).await.len(), 2);
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", bench.seq.next());
     assert_eq!(bench.after(seconds(1)).await[2..], ["clean up a"]);
-    bench.looks.life("a", bench.seq.next());
+    bench.observations.life("a", bench.seq.next());
     bench.sync("a").await;
     assert_eq!(bench.after(seconds(1)).await.len(), 3);
     assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
@@ -332,65 +336,69 @@ async fn observation_is_requested_once_and_only_when_needed() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    assert_eq!(bench.looks.asked(), 1, "nothing was known of it");
-    bench.looks.look("a", bench.seq.next());
+    assert_eq!(bench.observations.requested(), 1, "its status was unknown");
+    bench.observations.look("a", bench.seq.next());
     bench.sync("a").await;
     bench.nth(2).await;
-    assert_eq!(bench.looks.asked(), 1, "a fresh look was there");
-    bench.looks.look("a", bench.seq.next());
+    assert_eq!(bench.observations.requested(), 1, "a recent observation existed");
+    bench.observations.look("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Done)]);
     bench.sync("a").await;
     bench.nth(3).await;
     bench.after(seconds(1)).await;
-    assert_eq!(bench.looks.asked(), 2, "what it did is looked at");
+    assert_eq!(bench.observations.requested(), 2, "the effect of the job is observed");
     bench.sync("a").await;
     bench.nth(4).await;
-    assert_eq!(bench.looks.asked(), 2, "that look will do");
+    assert_eq!(bench.observations.requested(), 2, "that observation is used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn recreated_pod_is_not_judged_by_its_old_remains() {
-    let bench = Bench::without_looks();
-    bench.looks.remains("a");
+    let bench = Bench::without_observations();
+    bench.observations.remains("a");
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    assert_eq!(bench.looks.asked(), 1);
-    bench.looks.remains("a");
-    assert_eq!(bench.nth(1).await.0, ["sync a"], "there is nothing newer than that");
+    assert_eq!(bench.observations.requested(), 1);
+    bench.observations.remains("a");
+    assert_eq!(bench.nth(1).await.0, ["sync a"], "the old status is not used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn observation_after_a_job_is_used_by_the_next_job() {
-    let bench = Bench::without_looks();
-    bench.looks.look("a", bench.seq.next());
+    let bench = Bench::without_observations();
+    bench.observations.look("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Finished)]);
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    assert_eq!(bench.looks.asked(), 1);
-    bench.looks.look("a", bench.seq.next());
+    assert_eq!(bench.observations.requested(), 1);
+    bench.observations.look("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
 }
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
 async fn observation_of_termination_is_used_for_clean_up() {
-    let bench = Bench::without_looks();
-    bench.looks.look("a", bench.seq.next());
+    let bench = Bench::without_observations();
+    bench.observations.look("a", bench.seq.next());
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    bench.looks.look("a", bench.seq.next());
+    bench.observations.look("a", bench.seq.next());
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     tokio::time::sleep(seconds(3)).await;
     let during = bench.seq.next();
     bench.after(seconds(3)).await;
-    assert_eq!(bench.looks.asked(), 1, "whether it has ended is looked at");
-    bench.looks.look("a", during);
-    assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "that look is too old");
-    bench.looks.look("a", bench.seq.next());
+    assert_eq!(bench.observations.requested(), 1, "the termination is verified");
+    bench.observations.look("a", during);
+    assert_eq!(
+        bench.after(seconds(1)).await,
+        ["sync a", "terminate a 20"],
+        "that observation is too old"
+    );
+    bench.observations.look("a", bench.seq.next());
     assert_eq!(bench.nth(3).await.0[2], "clean up a");
     bench.after(seconds(1)).await;
-    assert_eq!(bench.looks.asked(), 1, "and not again");
+    assert_eq!(bench.observations.requested(), 1, "only once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,10 +421,10 @@ async fn resync_waits_for_a_relist_and_requests_no_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    let asked = bench.looks.asked();
+    let requested = bench.observations.requested();
     assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 1);
-    assert_eq!(bench.looks.asked(), asked);
-    bench.looks.relist(&["a"]);
+    assert_eq!(bench.observations.requested(), requested);
+    bench.observations.relist(&["a"]);
     bench.nth(2).await;
 }
 
@@ -426,15 +434,15 @@ async fn unchanged_pod_is_synced_every_sync_frequency_without_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    let asked = bench.looks.asked();
+    let requested = bench.observations.requested();
     for count in 2..6 {
         let before = bench.times()[count - 2].1;
         bench.after(seconds(30)).await;
-        bench.looks.relist_unchanged("a");
+        bench.observations.relist_unchanged("a");
         let waited = bench.nth(count).await.1.saturating_sub(before);
         assert!((seconds(60)..=seconds(90)).contains(&waited), "{waited:?}");
     }
-    assert_eq!(bench.looks.asked(), asked);
+    assert_eq!(bench.observations.requested(), requested);
 }
 
 #[test]
@@ -451,7 +459,7 @@ fn periodic_syncs_are_aligned_within_their_window() {
         }
     }
     assert!(points.len() <= 18, "{}", points.len());
-    // Where the time is too short for a point of the grid, it stays as it is.
+    // A window without a grid point is left unchanged.
     let at = epoch + GRID / 2;
     assert_eq!(together(epoch, epoch + GRID / 4, at), at);
 }
@@ -469,7 +477,7 @@ async fn kill_and_wait_returns_when_nothing_of_the_pod_runs() {
     assert_eq!(before.elapsed(), seconds(4));
     let target = Bench::target("a");
     let again = bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await;
-    assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has ended already");
+    assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has already terminated");
     assert!(bench.events.all().is_empty());
 }
 
@@ -501,7 +509,7 @@ async fn update_durations_are_measured() {
     tokio::time::sleep(seconds(1)).await;
     bench.update("a").await;
     bench.sync("a").await;
-    bench.sync("nobody").await;
+    bench.sync("unknown").await;
     bench.after(seconds(10)).await;
     bench.kill("a", 20).await;
     bench.event().await;
@@ -517,7 +525,7 @@ async fn update_durations_are_measured() {
             (what, histogram.get_sample_count(), histogram.get_sample_sum())
         })
         .collect();
-    // What was asked meanwhile was begun four seconds later; the kill takes no time here.
+    // The update requested meanwhile started four seconds later; the kill takes no time here.
     let expected =
         [("create", 1, 5.0), ("kill", 1, 0.0), ("terminated", 1, 0.0), ("update", 1, 6.0)]
             .map(|(what, count, sum)| (what.to_owned(), count, sum));

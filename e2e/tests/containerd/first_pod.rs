@@ -123,7 +123,7 @@ fn agent_restart_after_a_kill_changes_no_container() -> Result<()> {
     ensure!(before == after, "the pod did not survive the agent: {before:?}, then {after:?}");
     node.start_agent()?;
     // The new agent has looked at the pod and found it as it should be.
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "the agent touched the pod: {before:?}, then {adopted:?}");
     node.run("kill", &["-9", &adopted.pid.to_string()])?;
@@ -146,7 +146,7 @@ fn sigterm_stops_the_agent_and_leaves_the_pod_running() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "{before:?}, then {adopted:?}");
     node.stop()

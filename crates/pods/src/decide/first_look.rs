@@ -1,10 +1,10 @@
-//! The first look at a pod.
+//! The first status of a pod.
 
 use model::observed::PodStatus;
 
-/// Whether a status from before a pod had its worker says how the pod is. Where something of it lives it
-/// does, and where there is nothing. Remains alone may be those of an earlier pod of the same uid, and have
-/// been removed since: judged by them the pod would have finished before it began.
+/// Whether a status from before the pod had a worker is reliable. It is if something of the pod runs, or if there
+/// is nothing. Remains alone may belong to an earlier pod of the same uid, and may have been removed since: they
+/// would make the pod look finished before it started.
 pub fn holds(status: &PodStatus) -> bool {
     let is_empty = status.sandboxes.is_empty() && status.containers.is_empty();
     is_empty || status.may_be_alive()
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn only_remains_are_looked_at_again() {
+    fn status_with_only_remains_is_not_reliable() {
         let rows = [
             ("nothing", vec![], true),
             ("alive", vec![SandboxState::Ready], true),

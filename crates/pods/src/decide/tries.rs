@@ -1,14 +1,13 @@
-//! When what failed is tried again: each thing by itself, ever more rarely. Times are counted from any one
-//! beginning.
+//! Back-off of failed keys, each with its own exponential wait. Times are relative to a fixed origin.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long something waits that failed, at first and at most.
+/// The first and the maximum wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Things that failed, each with how long it waits and until when.
+/// Failed keys, each with the length and the end of its wait.
 #[derive(Debug)]
 pub(crate) struct Tries<K>(BTreeMap<K, (Duration, Duration)>);
 
@@ -19,33 +18,33 @@ impl<K> Default for Tries<K> {
 }
 
 impl<K: Ord> Tries<K> {
-    /// Whether it is too early for something.
+    /// Whether a key still waits.
     pub(crate) fn waits(&self, key: &K, now: Duration) -> bool {
         self.0.get(key).is_some_and(|(_, until)| *until > now)
     }
 
-    /// Something failed, once more or for the first time.
+    /// Records a failure of a key.
     pub(crate) fn failed(&mut self, key: K, now: Duration) {
         let wait = self.0.get(&key).map_or(FIRST_WAIT, |(wait, _)| (*wait * 2).min(LONGEST_WAIT));
         self.0.insert(key, (wait, now + wait));
     }
 
-    /// Something went well.
-    pub(crate) fn went(&mut self, key: &K) {
+    /// Records a success of a key.
+    pub(crate) fn succeeded(&mut self, key: &K) {
         self.0.remove(key);
     }
 
-    /// Only these still matter.
+    /// Drops all other keys.
     pub(crate) fn retain(&mut self, mut matters: impl FnMut(&K) -> bool) {
         self.0.retain(|key, _| matters(key));
     }
 
-    /// Whether nothing failed that was not mended since.
+    /// Whether no key has failed since its last success.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// When the first of them may be tried again.
+    /// When the next key may be retried.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.0.values().map(|(_, until)| *until).min()
     }
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_waits_by_itself_ever_longer_until_it_went_well() {
+    fn each_key_backs_off_until_it_succeeds() {
         let (start, mut tries) = (Duration::from_hours(1), Tries::default());
         assert!(!tries.waits(&"a", start));
         let (mut now, mut waits) = (start, Vec::new());
@@ -70,7 +69,7 @@ mod tests {
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
         tries.failed("b", now);
-        tries.went(&"a");
+        tries.succeeded(&"a");
         assert_eq!(tries.next(), Some(now + FIRST_WAIT));
         tries.retain(|key| *key == "a");
         assert!(tries.is_empty() && tries.next().is_none());

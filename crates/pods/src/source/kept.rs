@@ -1,4 +1,4 @@
-//! What is on disk of one manifest.
+//! The stored copy of one manifest.
 
 use model::chain::Chain;
 use podspec::Origin;
@@ -17,7 +17,7 @@ pub(super) struct Kept {
 
 #[derive(Debug)]
 enum OnDisk {
-    /// Nobody looked yet.
+    /// Not read yet.
     Unknown,
     /// This content, if any.
     Content(Option<Digest>),
@@ -30,7 +30,7 @@ impl Kept {
         Self { origin, on_disk: OnDisk::Unknown, problem: Problem::default() }
     }
 
-    /// How much is on disk of a manifest: 2 for this very content, 1 for another, 0 for none.
+    /// How similar the stored copy is to a manifest: 2 for the same content, 1 for another, 0 for no copy.
     pub(super) async fn likeness(&mut self, content: Digest, disk: &LastGood) -> u8 {
         if let OnDisk::Unknown = self.on_disk {
             self.look(disk).await;
@@ -42,7 +42,7 @@ impl Kept {
         }
     }
 
-    /// Puts a good version on disk, if it is not there.
+    /// Stores a good version, if it is not on disk.
     pub(super) async fn keep(&mut self, content: String, disk: &LastGood) {
         if let OnDisk::Unknown = self.on_disk {
             self.look(disk).await;
@@ -57,21 +57,21 @@ impl Kept {
                 OnDisk::Content(Some(new))
             }
             Err(error) => {
-                if self.problem.is_news(&error) {
+                if self.problem.is_new(&error) {
                     let error = Chain(&error);
-                    warn!(%error, "cannot keep a manifest for the time after a restart");
+                    warn!(%error, "Cannot store manifest for the next start");
                 }
                 OnDisk::Lacks(content)
             }
         };
     }
 
-    /// Whether something should be on disk and is not.
+    /// Whether the content should be on disk and is not.
     pub(super) fn is_lacking(&self) -> bool {
         matches!(self.on_disk, OnDisk::Lacks(_))
     }
 
-    /// Tries once more what failed.
+    /// Retries a failed write.
     pub(super) async fn keep_again(&mut self, disk: &LastGood) {
         if let OnDisk::Lacks(content) = &mut self.on_disk {
             let content = std::mem::take(content);
@@ -79,7 +79,7 @@ impl Kept {
         }
     }
 
-    /// The version from before this start of the agent; once, and only while there is no newer one.
+    /// The version stored before this start of the agent; only once, and only while there is no newer one.
     pub(super) async fn restore(&mut self, disk: &LastGood) -> Option<Copy> {
         match self.on_disk {
             OnDisk::Unknown => self.look(disk).await,

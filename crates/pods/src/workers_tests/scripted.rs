@@ -1,4 +1,4 @@
-//! Workers whose jobs do what a test says, and looks that a test makes.
+//! Workers with scripted jobs and observations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,15 +25,15 @@ use tokio_util::sync::CancellationToken;
 use super::super::{PodSyncer, Statuses, Synced, WorkerEvent, WorkerParts, WorkersHandle, workers};
 use crate::decide::worker::{Outcome, Target, Update};
 
-/// Longer than anything takes that a test waits for.
+/// A timeout that is longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
-    /// Ends at once.
+    /// Ends immediately.
     Ends(Outcome),
-    /// Ends at once and has done something.
+    /// Ends immediately and has changed something.
     Acts(Outcome),
     /// Ends after a while.
     Takes(Duration),
@@ -41,19 +41,19 @@ pub(super) enum Act {
     Hangs,
 }
 
-/// Does what a test says, and complains about two jobs of one pod at a time.
+/// Runs scripted jobs, and panics on two concurrent jobs of one pod.
 #[derive(Debug)]
 pub(super) struct Scripted {
     acts: Mutex<BTreeMap<String, VecDeque<Act>>>,
-    /// The jobs so far and when they began.
+    /// The jobs so far and their start times.
     jobs: watch::Sender<Vec<(String, Duration)>>,
     running: Mutex<BTreeSet<PodUid>>,
-    /// Of which it was said that nobody knows how they are.
+    /// The pods whose status was reported as unknown.
     unknown: Mutex<Vec<PodUid>>,
     start: Instant,
 }
 
-/// Takes note of the end of a job, however it ends.
+/// Records the end of a job, even if it panics or is dropped.
 struct Job<'a> {
     syncer: &'a Scripted,
     uid: PodUid,
@@ -68,7 +68,7 @@ impl Drop for Job<'_> {
 impl Scripted {
     async fn job(&self, uid: &PodUid, job: String) -> Synced {
         let alone = lock(&self.running).insert(uid.clone());
-        assert!(alone, "two jobs at a time of {uid}");
+        assert!(alone, "two concurrent jobs of {uid}");
         let _job = Job { syncer: self, uid: uid.clone() };
         self.jobs.send_modify(|jobs| jobs.push((job.clone(), self.start.elapsed())));
         let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
@@ -81,7 +81,7 @@ impl Scripted {
                 sleep(time).await;
                 done(false)
             }
-            Some(Act::Panics) => panic!("a test asked for this"),
+            Some(Act::Panics) => panic!("scripted failure"),
             Some(Act::Hangs) => std::future::pending().await,
         }
     }
@@ -110,36 +110,36 @@ impl PodSyncer for Scripted {
 
 type Seen = BTreeMap<PodUid, (Seq, Option<Arc<PodStatus>>)>;
 
-/// Knows the looks that a test makes, or makes one whenever it is asked to.
+/// Observations made by the test, or made whenever they are requested.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct Observations {
     seq: SeqCounter,
-    /// When the last look at a pod began, and what it showed, if anything.
+    /// When the last observation of a pod began, and its result, if any.
     seen: watch::Sender<Seen>,
-    asked: Mutex<Vec<PodUid>>,
+    requested: Mutex<Vec<PodUid>>,
     by_themselves: bool,
-    /// The pod at which looks panic.
+    /// The pod whose observation panics.
     panics: Mutex<Option<PodUid>>,
 }
 
-impl Looks {
-    /// From now on looks at a pod panic, or at none.
+impl Observations {
+    /// Makes observations of a pod panic; of no pod with `None`.
     pub(super) fn panic_on(&self, uid: Option<&str>) {
         *lock(&self.panics) = uid.map(PodUid::from);
     }
 
     fn may_panic(&self, uid: &PodUid) {
         let panics = lock(&self.panics).as_ref() == Some(uid);
-        assert!(!panics, "a test asked for this");
+        assert!(!panics, "scripted failure");
     }
 
-    /// A look that began then.
+    /// An observation that began at `began`.
     pub(super) fn look(&self, uid: &str, began: Seq) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that begins now and shows a dead sandbox.
+    /// An observation that begins now and shows a dead sandbox.
     pub(super) fn remains(&self, uid: &str) {
         let status = Some(Arc::new(PodStatus {
             sandboxes: vec![dead_sandbox(uid)],
@@ -149,7 +149,7 @@ impl Looks {
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that began then and shows a sandbox that lives.
+    /// An observation that began at `began` and shows a ready sandbox.
     pub(super) fn life(&self, uid: &str, began: Seq) {
         let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
         let sandboxes = vec![sandbox];
@@ -157,35 +157,35 @@ impl Looks {
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that begins now, as a relist would make.
+    /// An observation that begins now, like a relist.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {
             self.look(uid, self.seq.next());
         }
     }
 
-    /// A look that begins now and shows what the last one did.
+    /// An observation that begins now and shows the same as the last one.
     pub(super) fn relist_unchanged(&self, uid: &str) {
         let began = self.seq.next();
         self.seen.send_modify(|seen| {
-            seen.get_mut(&PodUid::from(uid)).expect("it was looked at before").0 = began;
+            seen.get_mut(&PodUid::from(uid)).expect("an earlier observation").0 = began;
         });
     }
 
-    /// A look that begins now and fails.
+    /// An observation that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
-    /// How often looks were asked for.
-    pub(super) fn asked(&self) -> usize {
-        lock(&self.asked).len()
+    /// How many observations were requested.
+    pub(super) fn requested(&self) -> usize {
+        lock(&self.requested).len()
     }
 }
 
 #[async_trait]
-impl Statuses for Looks {
+impl Statuses for Observations {
     async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
@@ -197,7 +197,7 @@ impl Statuses for Looks {
             method: "ContainerStatus",
             object: uid.to_string(),
             code: Code::Unavailable,
-            message: "a test asked for this".into(),
+            message: "scripted failure".into(),
         })
     }
 
@@ -212,16 +212,16 @@ impl Statuses for Looks {
 
     fn look_at(&self, uid: &PodUid) {
         self.may_panic(uid);
-        lock(&self.asked).push(uid.clone());
+        lock(&self.requested).push(uid.clone());
         if self.by_themselves {
             self.look(uid.as_str(), self.seq.next());
         }
     }
 }
 
-/// The workers' task and what it works with.
+/// The workers' task and its dependencies.
 pub(super) struct Bench {
-    pub(super) looks: Arc<Looks>,
+    pub(super) observations: Arc<Observations>,
     pub(super) seq: SeqCounter,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) handle: WorkersHandle,
@@ -235,22 +235,22 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Pods are looked at whenever that is asked for.
+    /// Observations are made whenever they are requested.
     pub(super) fn new() -> Self {
         Self::with(true)
     }
 
-    /// Pods are looked at when the test says.
-    pub(super) fn without_looks() -> Self {
+    /// Observations are made by the test only.
+    pub(super) fn without_observations() -> Self {
         Self::with(false)
     }
 
     fn with(by_themselves: bool) -> Self {
         let (seq, clock) = (SeqCounter::default(), Arc::new(VirtualClock::new()));
-        let looks = Arc::new(Looks {
+        let observations = Arc::new(Observations {
             seq: seq.clone(),
             seen: watch::Sender::default(),
-            asked: Mutex::default(),
+            requested: Mutex::default(),
             by_themselves,
             panics: Mutex::default(),
         });
@@ -265,7 +265,7 @@ impl Bench {
         let (panics, guard) = KeptPanics::guard();
         let (task, handle, worker_events) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
-            statuses: Arc::clone(&looks) as _,
+            statuses: Arc::clone(&observations) as _,
             in_flight: InFlight::default(),
             seq: seq.clone(),
             clock: Arc::clone(&clock) as _,
@@ -277,7 +277,7 @@ impl Bench {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
         Self {
-            looks,
+            observations,
             seq,
             clock,
             handle,
@@ -291,7 +291,7 @@ impl Bench {
         }
     }
 
-    /// What the next jobs of a kind do; later ones are done at once.
+    /// Scripts the next jobs of a kind; later ones end immediately.
     pub(super) fn script<const N: usize>(&self, job: &str, acts: [Act; N]) {
         lock(&self.syncer.acts).entry(job.to_owned()).or_default().extend(acts);
     }
@@ -323,7 +323,7 @@ impl Bench {
         self.handle.desired(uids.into_iter().map(PodUid::from).collect()).await;
     }
 
-    /// The jobs so far and when they began.
+    /// The jobs so far and their start times.
     pub(super) fn times(&self) -> Vec<(String, Duration)> {
         self.syncer.jobs.borrow().clone()
     }
@@ -333,7 +333,7 @@ impl Bench {
         self.times().into_iter().map(|(job, _)| job).collect()
     }
 
-    /// The jobs once there are that many, and when the last one began.
+    /// The jobs once there are `count`, and when the last one started.
     pub(super) async fn nth(&self, count: usize) -> (Vec<String>, Duration) {
         let mut jobs = self.syncer.jobs.subscribe();
         let enough = timeout(PATIENCE, jobs.wait_for(|jobs| jobs.len() >= count)).await.is_ok();
@@ -341,7 +341,7 @@ impl Bench {
         (self.jobs(), self.times()[count - 1].1)
     }
 
-    /// The pods of which it was said that nobody knows how they are.
+    /// The pods whose status was reported as unknown.
     pub(super) fn unknown(&self) -> Vec<PodUid> {
         lock(&self.syncer.unknown).clone()
     }
@@ -350,7 +350,7 @@ impl Bench {
         timeout(PATIENCE, self.worker_events.recv()).await.unwrap().unwrap()
     }
 
-    /// Lets everything happen that needs no time to pass, and then this much time.
+    /// Runs everything that needs no time, and then advances the clock.
     pub(super) async fn after(&self, time: Duration) -> Vec<String> {
         sleep(time).await;
         self.jobs()

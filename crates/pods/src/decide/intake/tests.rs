@@ -302,7 +302,7 @@ fn happened(needs_sync: bool) -> IntakeEvent {
 }
 
 #[test]
-fn worker_of_a_desired_pod_looks_at_what_happened() {
+fn worker_of_a_desired_pod_syncs_after_runtime_changes() {
     let pod = api_pod(UID);
     for state in [WORKING, FINISHED, Preempted, RESTARTING] {
         check(&pod, &happened(true), &[(state.clone(), state.clone(), "sync")]);
