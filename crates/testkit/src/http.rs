@@ -1,4 +1,4 @@
-//! A web in memory.
+//! HTTP servers in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,29 +7,29 @@ use async_trait::async_trait;
 use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet};
 use tokio::time::timeout;
 
-/// What is found at a URL.
+/// The response at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
-    /// An answer with this status and body.
+    /// A response with this status and body.
     Answer(u16, Vec<u8>),
-    /// Another URL.
+    /// A redirect to another URL.
     Redirect(String),
-    /// A server that takes the request and never answers.
+    /// A server that accepts the request and never answers.
     Silence,
-    /// A server that begins to answer and goes away.
+    /// A server that breaks the connection within the response.
     CutOff,
-    /// A server that does not speak TLS, at a URL that asks for it.
+    /// A server without TLS at an https URL.
     NotSecure,
 }
 
 impl Page {
-    /// A good answer.
+    /// A response with status 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::Answer(200, body.into())
     }
 }
 
-/// Pages by URL. Nobody listens where there is none.
+/// Pages by URL. All other URLs refuse the connection.
 #[derive(Debug, Default)]
 pub struct MemoryWeb {
     state: Mutex<State>,

@@ -45,13 +45,13 @@ const METHODS: [&str; 41] = [
     "Version",
 ];
 
-/// The method of a name, if the CRI has it.
+/// The method with this name, if the CRI has it.
 pub(crate) fn known(method: &str) -> Option<&'static str> {
     METHODS.iter().find(|known| **known == method).copied()
 }
 
 #[cfg(feature = "proxy")]
-/// The method that a path of gRPC calls: `/runtime.v1.RuntimeService/Version`.
+/// The method of a gRPC path: `/runtime.v1.RuntimeService/Version`.
 pub(crate) fn of_path(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Statuses as a close look gives them, for tests of decisions.
+//! Container and sandbox statuses for tests of decisions.
 
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
@@ -6,7 +6,7 @@ use model::observed::{
     Container, ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus,
 };
 
-/// A container of which nothing is said but this.
+/// A container with these values only.
 pub fn container_status(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
     ContainerStatus {
         id: id.into(),
@@ -30,7 +30,7 @@ pub fn container_status(id: &str, name: &str, state: ContainerState) -> Containe
     }
 }
 
-/// A sandbox of which nothing is said but this.
+/// A sandbox with these values only.
 pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
     SandboxStatus {
         id: id.into(),
@@ -45,7 +45,7 @@ pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
     }
 }
 
-/// A pod of sandboxes and containers in these states.
+/// A pod with sandboxes and containers in these states.
 pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> PodStatus {
     let sandbox = |(at, state): (usize, &SandboxState)| sandbox_status(&format!("s{at}"), *state);
     let container =
@@ -57,7 +57,7 @@ pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> 
     }
 }
 
-/// A container of pod `default/web` as a list shows it.
+/// A list entry of a container of pod `default/web`.
 pub fn listed_container(id: &str, name: &str, state: ContainerState) -> Container {
     Container {
         id: id.into(),

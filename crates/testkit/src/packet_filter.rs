@@ -8,7 +8,7 @@ use model::ports::packet_filter::{
     Addition, Family, FilterChain, FilterError, FilterRule, PacketFilter, Place, Table,
 };
 
-/// Chains that every machine has, of those that anybody asks for.
+/// The relevant chains that every machine has.
 const BUILT_IN: [FilterChain; 3] = [
     FilterChain { table: Table::Filter, name: "INPUT" },
     FilterChain { table: Table::Filter, name: "OUTPUT" },
@@ -18,7 +18,7 @@ const BUILT_IN: [FilterChain; 3] = [
 /// The rules of a chain.
 type Rules = Vec<&'static [&'static str]>;
 
-/// A packet filter that a test looks at and spoils.
+/// A packet filter that a test inspects and injects faults into.
 #[derive(Debug)]
 pub struct MemoryPacketFilter {
     state: Mutex<State>,
@@ -43,7 +43,7 @@ impl Default for MemoryPacketFilter {
 }
 
 impl MemoryPacketFilter {
-    /// Somebody empties a table.
+    /// Flushes a table, as another program would.
     pub fn flush(&self, family: Family, table: Table) {
         let mut state = self.state();
         state.chains.retain(|(of, chain), rules| {
@@ -55,18 +55,18 @@ impl MemoryPacketFilter {
         });
     }
 
-    /// From now on nothing can be made for this version of IP, or it can.
+    /// Makes creations for this IP version fail, or work again.
     pub fn set_broken(&self, family: Family, broken: bool) {
         let all = &mut self.state().broken;
         _ = if broken { all.insert(family) } else { all.remove(&family) };
     }
 
-    /// There is no program for this version of IP.
+    /// Removes the program for this IP version.
     pub fn remove_program(&self, family: Family) {
         self.state().missing.insert(family);
     }
 
-    /// All that is there, without what every machine has: `table chain`, and behind it each rule.
+    /// All chains and rules except those of every machine: `table chain`, followed by each rule.
     pub fn listed(&self, family: Family) -> Vec<String> {
         let state = self.state();
         let of_family = state.chains.iter().filter(|((of, _), _)| *of == family);
@@ -80,7 +80,7 @@ impl MemoryPacketFilter {
         lines
     }
 
-    /// How often it was asked something.
+    /// The number of calls.
     pub fn calls(&self) -> usize {
         self.state().calls
     }

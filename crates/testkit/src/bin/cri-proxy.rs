@@ -1,4 +1,5 @@
-//! The program `cri-proxy`: spoils calls between a node agent and its runtime. See `testkit::proxy`.
+//! The program `cri-proxy`: injects faults into calls between a node agent and its runtime. See
+//! `testkit::proxy`.
 
 use std::future::pending;
 use std::process::ExitCode;
@@ -44,9 +45,9 @@ async fn run(options: Options) -> Result<()> {
     let (socket, runtime) = (options.socket.display(), options.runtime.display());
     println!("cri-proxy: ready on unix://{socket} before unix://{runtime}");
     tokio::select! {
-        // Being told to end comes first; the others never do by themselves.
+        // A signal to end comes first; the other futures never end by themselves.
         biased;
-        () = ending.told() => Ok(()),
+        () = ending.received() => Ok(()),
         result = serve(proxy.clone(), calls) => result,
         result = answering => result,
     }

@@ -54,7 +54,7 @@ async fn run(options: Options) -> Result<()> {
     tokio::select! {
         // Being told to end comes first; the others never do by themselves.
         biased;
-        () = ending.told() => Ok(()),
+        () = ending.received() => Ok(()),
         result = serving => result,
         result = answering => result,
     }

@@ -16,20 +16,21 @@ use model::verdict::Subject;
 use super::{Impossible, Play, Report};
 use crate::wanted::removal;
 use changes::{
-    file_is_read_with_its_version, file_versions_differ_after_a_write, reading_a_special_file_fails,
-    watch_ends_when_its_directory_is_removed, every_watch_sees_the_changes, entries_are_inspected_in_order,
-    only_a_directory_is_watched, watch_reports_changes_in_a_directory,
+    entries_are_inspected_in_order, every_watch_sees_the_changes, file_is_read_with_its_version,
+    file_versions_differ_after_a_write, only_a_directory_is_watched, reading_a_special_file_fails,
+    watch_ends_when_its_directory_is_removed, watch_reports_changes_in_a_directory,
 };
 use of_pods::{
-    file_is_created_empty_with_its_mode_and_only_once, file_is_not_created_outside_its_root,
-    log_is_removed_with_its_rotated_files_only, no_link_is_followed_to_the_end_of_a_file,
-    one_rotated_file_is_removed_alone, pod_directory_is_removed_recursively,
-    end_of_a_file_is_read,
+    end_of_a_file_is_read, file_is_created_empty_with_its_mode_and_only_once,
+    file_is_not_created_outside_its_root, log_is_removed_with_its_rotated_files_only,
+    no_link_is_followed_to_the_end_of_a_file, one_rotated_file_is_removed_alone,
+    pod_directory_is_removed_recursively,
 };
 use written::{
-    leftover_draft_does_not_prevent_a_write, written_file_is_private_to_the_agent, written_file_is_removed,
-    written_file_replaces_the_old_one, overwritten_file_stays_the_same_file,
-    only_files_are_replaced_or_removed, only_files_are_overwritten,
+    leftover_draft_does_not_prevent_a_write, only_files_are_overwritten,
+    only_files_are_replaced_or_removed, overwritten_file_stays_the_same_file,
+    written_file_is_private_to_the_agent, written_file_is_removed,
+    written_file_replaces_the_old_one,
 };
 
 /// What a case needs beside the port. Made anew for every case.
@@ -341,9 +342,7 @@ async fn link_to_a_missing_file_is_not_created(world: &dyn World) -> Result<()> 
     Ok(())
 }
 
-async fn directory_is_removed_recursively_without_following_links(
-    world: &dyn World,
-) -> Result<()> {
+async fn directory_is_removed_recursively_without_following_links(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     for path in ["kept/below", "logs/main"] {
         files.create_directory(&root, Path::new(path), 0o755).await?;
@@ -384,9 +383,7 @@ async fn removing_a_missing_path_succeeds(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn only_the_subject_of_the_verdict_is_removed(
-    world: &dyn World,
-) -> Result<()> {
+async fn only_the_subject_of_the_verdict_is_removed(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     files.create_directory(&root, Path::new("logs/below"), 0o755).await?;
     world.write(&root.join("file"), b"text");

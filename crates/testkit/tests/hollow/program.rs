@@ -130,7 +130,7 @@ fn program_replaces_a_dead_socket_but_not_a_live_one() {
     let output = start_another().output().unwrap();
     assert!(!output.status.success());
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("somebody listens on"), "{words}");
+    assert!(words.contains("is in use"), "{words}");
 
     let mut another = start_another();
     program.end("KILL");

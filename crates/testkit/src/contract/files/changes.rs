@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use model::ports::files::{DirectoryWatch, FileKind, DirectoryChange};
+use model::ports::files::{DirectoryChange, DirectoryWatch, FileKind};
 use tokio::time::timeout;
 
 use super::{Impossible, World, refused};

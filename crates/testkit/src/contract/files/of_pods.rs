@@ -68,9 +68,7 @@ pub(super) async fn no_link_is_followed_to_the_end_of_a_file(world: &dyn World) 
     Ok(())
 }
 
-pub(super) async fn log_is_removed_with_its_rotated_files_only(
-    world: &dyn World,
-) -> Result<()> {
+pub(super) async fn log_is_removed_with_its_rotated_files_only(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     files.create_directory(&root, Path::new("pod/main"), 0o755).await?;
     let directory = root.join("pod/main");
@@ -114,9 +112,7 @@ pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Resu
     Ok(())
 }
 
-pub(super) async fn pod_directory_is_removed_recursively(
-    world: &dyn World,
-) -> Result<()> {
+pub(super) async fn pod_directory_is_removed_recursively(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     files.create_directory(&root, Path::new("uid/containers/main"), 0o750).await?;
     files.create_directory(&root, Path::new("other"), 0o750).await?;

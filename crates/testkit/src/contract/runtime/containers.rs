@@ -148,9 +148,7 @@ pub(super) async fn resources_are_updated_in_a_running_container(bench: &Bench<'
     not_found(runtime.sandboxes.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }
 
-pub(super) async fn container_status_has_user_and_stop_signal(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_status_has_user_and_stop_signal(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.security.run_as_user = Some(1000);

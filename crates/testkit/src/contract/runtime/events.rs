@@ -41,9 +41,7 @@ fn sandbox(pod: &Pod) -> ObjectId {
     ObjectId::Sandbox(pod.sandbox.clone())
 }
 
-pub(super) async fn container_start_and_exit_events_carry_the_pod(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_start_and_exit_events_carry_the_pod(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut events = bench.runtime.info.container_events().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "1s"])).await?;
@@ -79,7 +77,9 @@ pub(super) async fn sandbox_sends_events_from_creation_to_removal(bench: &Bench<
     told(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
 }
 
-pub(super) async fn containers_removed_with_their_sandbox_send_events(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn containers_removed_with_their_sandbox_send_events(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut events = bench.runtime.info.container_events().await?;

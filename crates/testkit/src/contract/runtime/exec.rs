@@ -12,9 +12,7 @@ fn command(words: &[&str]) -> Vec<String> {
     std::iter::once(&"/workload").chain(words).map(ToString::to_string).collect()
 }
 
-pub(super) async fn exec_returns_output_and_exit_code(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn exec_returns_output_and_exit_code(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     for code in [0, 7] {

@@ -12,9 +12,7 @@ use crate::wanted;
 
 type Made<T> = Result<T, RuntimeError>;
 
-pub(super) async fn sandbox_name_is_reserved_until_it_is_removed(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn sandbox_name_is_reserved_until_it_is_removed(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     reserved(bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await)?;
     bench.stop_sandbox(&pod).await?;

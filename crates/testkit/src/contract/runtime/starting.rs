@@ -26,9 +26,7 @@ pub(super) async fn exited_container_does_not_start_again(bench: &Bench<'_>) -> 
     Ok(())
 }
 
-pub(super) async fn container_does_not_start_in_a_stopped_sandbox(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_does_not_start_in_a_stopped_sandbox(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "forever"])).await?;
     bench.stop_sandbox(&pod).await?;
@@ -36,7 +34,9 @@ pub(super) async fn container_does_not_start_in_a_stopped_sandbox(
     has_start_error(bench, &id).await
 }
 
-pub(super) async fn container_with_a_missing_program_does_not_start(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_with_a_missing_program_does_not_start(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &[]);
     config.command = vec!["/no-such-program".into()];
@@ -61,7 +61,9 @@ pub(super) async fn create_container_fails_without_a_sandbox(bench: &Bench<'_>) 
     not_found(bench.runtime.containers.create_container(&unknown_id(), &config, &pod.config).await)
 }
 
-pub(super) async fn create_container_fails_in_a_sandbox_that_is_not_ready(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_in_a_sandbox_that_is_not_ready(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
