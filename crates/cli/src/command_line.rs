@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use ferrolet::run_args::{self, Asked};
+use ferrolet::run_args::{self, Invocation};
 use ferrolet::{machine, run};
 use process::traces::Traces;
 use process::{TraceSettings, klog, version};
@@ -191,7 +191,7 @@ fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
 
 fn run_agent(flags: &[OsString]) -> Result<()> {
     let text = match run_args::parse(flags.iter().cloned(), machine::cgroup_version())? {
-        Asked::Run(args) => {
+        Invocation::Run(args) => {
             let logging = &args.config.logging;
             let format = match logging.format.as_str() {
                 "json" => klog::Format::Json,
@@ -207,8 +207,8 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
             let verbosity = klog::init(format, verbosity, traces.as_ref());
             return run::run(*args, verbosity, traces);
         }
-        Asked::Help => run_help::help(),
-        Asked::Version => version::text(),
+        Invocation::Help => run_help::help(),
+        Invocation::Version => version::text(),
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }

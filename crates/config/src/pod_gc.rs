@@ -182,7 +182,7 @@ pub struct Access {
 
 /// What a command line asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum Invocation {
     /// To run.
     Run(Box<PodGcArguments>),
     /// To tell the flags.
@@ -203,22 +203,22 @@ pub enum ArgumentsError {
 }
 
 /// Reads the arguments behind `pod-gc`.
-pub fn parse<I>(args: I) -> Result<Asked, ArgumentsError>
+pub fn parse<I>(args: I) -> Result<Invocation, ArgumentsError>
 where
     I: IntoIterator<Item: Into<String>>,
 {
     let flags = FlagSet::parse_with(table::FLAGS, args).map_err(ArgumentsError::Flags)?;
     if flags.is_on("help") {
-        return Ok(Asked::Help);
+        return Ok(Invocation::Help);
     }
     if flags.is_on("version") || flags.text("version") == "raw" {
-        return Ok(Asked::Version);
+        return Ok(Invocation::Version);
     }
     let problems = check::problems(&flags);
     if !problems.is_empty() {
         return Err(ArgumentsError::Senseless(problems));
     }
-    Ok(Asked::Run(Box::new(arguments(&flags))))
+    Ok(Invocation::Run(Box::new(arguments(&flags))))
 }
 
 /// The time that a flag says, given or not.

@@ -31,7 +31,7 @@ impl Adoption {
                 continue;
             }
             if let Err(error) = self.files.link(Path::new(&*container.log_path), &link).await {
-                warn!(%pod, container = &*container.name, %error, "cannot link the log of a container");
+                warn!(%pod, container = &*container.name, %error, "Cannot create container log symlink");
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Which settings have an effect. The others are accepted, since a configuration is shared with the
-//! upstream kubelet, but whoever sets them should know.
+//! Which settings have an effect. Others are accepted, because the configuration is shared with the
+//! upstream kubelet, and reported to the operator.
 
 use config::KubeletConfiguration;
 use config::flags::{Flag, FlagSet, Target, known};
 use serde_json::Value;
 
-/// Fields of the configuration that the agent acts on, each with all that is below it.
+/// Fields of the configuration that the agent acts on, with everything below them.
 const FIELDS: &[&str] = &[
     "address",
     "allowedUnsafeSysctls",
@@ -122,17 +122,17 @@ const FIELDS: &[&str] = &[
     "userNamespaces",
 ];
 
-/// What switches all gates of a stage, those with an effect among them.
+/// The gates that switch a whole stage, which includes gates with an effect.
 const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 
-/// Values that say what the agent does anyway, as JSON.
+/// Values that match what the agent does in any case, as JSON.
 const AS_IT_IS: &[(&str, &str)] = &[
     ("contentType", r#""application/json""#),
     ("enableProfilingHandler", "false"),
     ("memorySwap.swapBehavior", r#""NoSwap""#),
 ];
 
-/// Defaults that say what the agent does anyway, as JSON: they mislead no operator.
+/// Defaults that match what the agent does in any case, as JSON: they mislead no operator.
 const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
     ("cpuManagerPolicy", r#""none""#),
     ("memoryManagerPolicy", r#""None""#),
@@ -143,19 +143,19 @@ const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
     ("topologyManagerPolicy", r#""none""#),
 ];
 
-/// Fields without effect that a node relies on at their defaults, and what is missing.
+/// Fields without effect that a node relies on at their defaults, and the consequence.
 const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
     ("evictionHard", "no pod is evicted"),
     ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
 ];
 
-/// Fields with a part of their effect, and what that is.
+/// Fields with a partial effect, with a description.
 const PARTLY: &[(&str, &str)] = &[
     ("evictionHard.memory.available", "kept back from pods; no eviction yet"),
     ("evictionHard.nodefs.available", "kept back from pods; no eviction yet"),
 ];
 
-/// Features that the agent has and does not switch. All others without a gate among [`FIELDS`] are not
+/// Features that the agent has and that cannot be switched. All others without a gate among [`FIELDS`] are not
 /// implemented.
 const BUILT_IN: &[&str] = &[
     "DisableNodeKubeProxyVersion",
@@ -203,7 +203,7 @@ const FLAGS: &[&str] = &[
     "version",
 ];
 
-/// Whether a flag has an effect, or some of what can be set with it has.
+/// Whether a flag has an effect, also a partial one.
 pub fn has_effect(flag: &Flag) -> bool {
     match flag.target {
         Target::Field { path, .. } => FIELDS.iter().any(|field| {
@@ -213,7 +213,7 @@ pub fn has_effect(flag: &Flag) -> bool {
     }
 }
 
-/// What was set without effect: flags by name, then fields by path.
+/// Settings without effect: flags by name, then fields by path.
 pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> Vec<String> {
     let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
     let given = own.filter(|flag| flags.is_given(flag.name) && !FLAGS.contains(&flag.name));
@@ -227,8 +227,8 @@ pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> 
     settings
 }
 
-/// Settings that have no effect yet and matter at their defaults, each with what is missing. Those that
-/// were named already are left out.
+/// Settings that have no effect yet and matter at their defaults, each with the consequence. Those in the first
+/// list are omitted.
 pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String]) -> Vec<String> {
     let document = config.to_document();
     let is_off = |value: &Value| match value {
@@ -243,7 +243,7 @@ pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String])
     missed.map(|(field, what)| format!("{field} ({what})")).collect()
 }
 
-/// What an operator should know of a value that has no effect, or not its whole effect.
+/// The remark on a value that has no effect or a partial one.
 pub fn remark(path: &str, value: &Value) -> Option<&'static str> {
     if let Some((_, part)) = PARTLY.iter().find(|(field, _)| *field == path) {
         return Some(part);
@@ -262,7 +262,7 @@ pub(crate) fn feature_is_on(name: &str, gate: bool) -> bool {
     BUILT_IN.contains(&name) || (gate && is_switched)
 }
 
-/// Whether a value says what the agent does anyway.
+/// Whether a value matches what the agent does in any case.
 fn is_as_it_is(path: &str, value: &Value) -> bool {
     AS_IT_IS
         .iter()
@@ -270,7 +270,7 @@ fn is_as_it_is(path: &str, value: &Value) -> bool {
         .any(|(field, is)| *field == path && is.parse().is_ok_and(|is: Value| is == *value))
 }
 
-/// Whether some of what is below a field has an effect.
+/// Whether some field below this one has an effect.
 fn has_parts(path: &str) -> bool {
     let below = |field: &&str| field.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     FIELDS.iter().any(below)

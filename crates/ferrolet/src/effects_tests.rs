@@ -134,7 +134,7 @@ fn flags_and_fields_without_effect_are_reported() {
     assert_eq!(named, ["memorySwap.swapBehavior"]);
 }
 
-/// Fields that nothing here acts on, with the reason.
+/// Fields without effect, with the reason.
 const IDLE: &[(&str, &[&str])] = &[
     ("there are no profiles", &["enableContentionProfiling", "enableProfilingHandler"]),
     ("the certificate of the node's API is not requested", &["serverTLSBootstrap"]),
@@ -164,9 +164,9 @@ const IDLE: &[(&str, &[&str])] = &[
         &["memoryReservationPolicy", "memoryThrottlingFactor", "qosReserved"],
     ),
     ("no pod uses swap", &["memorySwap"]),
-    ("processes that are no pod's stay in their cgroups", &["kubeletCgroups", "systemCgroups"]),
+    ("processes outside pods stay in their cgroups", &["kubeletCgroups", "systemCgroups"]),
     (
-        "nobody is evicted",
+        "there is no eviction",
         &[
             "evictionMaxPodGracePeriod",
             "evictionMinimumReclaim",
@@ -196,17 +196,17 @@ const IDLE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Fields whose effect is on the configuration itself, or on whether it is taken, while it is read.
+/// Fields that affect the configuration itself, or its validation.
 const WHILE_READING: &[&str] = &["failCgroupV1", "mergeDefaultEvictionSettings"];
 
-/// Read without the effect they are for: with it set, the agent generates no certificate, and requests none.
+/// Read, but without their main effect: with it set, the agent generates no certificate, and requests none.
 const ONLY_REPORTED: &[&str] = &["serverTLSBootstrap"];
 
 fn idle() -> impl Iterator<Item = &'static str> {
     IDLE.iter().flat_map(|(_, fields)| fields.iter().copied())
 }
 
-/// The fields of the configuration of which all or some has an effect.
+/// The fields of the configuration with a full or partial effect.
 fn acted_on() -> BTreeSet<&'static str> {
     let fields = FIELDS.iter().filter_map(|path| path.split('.').next());
     fields.filter(|name| !["apiVersion", "kind"].contains(name)).collect()
@@ -223,13 +223,13 @@ fn every_field_has_an_effect_or_a_reason_for_none() {
     assert_eq!(reported, fields);
 }
 
-/// The sources of the agent without their tests, and without white space, by path.
+/// The sources of the agent without tests and white space, by path.
 fn sources() -> Vec<(String, String)> {
     let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut found = Vec::new();
     collect_sources(crates, &mut found);
-    // What reads a field to check or complete the configuration does not act on it; what answers
-    // questions about it does so for somebody who does.
+    // Checks and defaults of a field do not count as its effect; helpers that answer questions about it
+    // do, because others call them.
     found.retain(|(path, _)| {
         let aside =
             ["config/", "proto/", "sim/", "testkit/"].iter().any(|aside| path.starts_with(aside));
@@ -261,7 +261,7 @@ fn collect_sources(directory: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Who takes a field of the configuration, by its name in Rust.
+/// The variable names through which code reads a field of the configuration.
 fn readers<'a>(sources: &'a [(String, String)], member: &str) -> Vec<&'a str> {
     let goes_on = |char: char| char.is_alphanumeric() || char == '_' || char == '(';
     let takes = |path: &str, code: &str| {
@@ -339,7 +339,7 @@ fn effective_flags_are_read_by_the_code() {
     for flag in known().iter().filter(|flag| matches!(flag.target, Target::Own { .. })) {
         let name = format!("\"{}\"", flag.name);
         let asked = match flag.name {
-            // By a function of its own.
+            // It has its own accessor function.
             "node-labels" => sources.iter().any(|(_, code)| code.contains("flags.node_labels()")),
             _ => sources.iter().any(|(_, code)| code.contains(&name)),
         };

@@ -89,7 +89,7 @@ async fn reserved_cgroups_are_limited_but_never_created() {
     port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
     prepare(&port, &cgroups, &events).await.unwrap();
     assert_eq!(port.all()[&name("/system")].cpu_shares, Some(256));
-    assert_eq!(reported(&events).len(), 1, "that it went well is told by who runs");
+    assert_eq!(reported(&events).len(), 1, "success is reported by the running agent");
 }
 
 // behaviour: CGR-22
@@ -102,7 +102,7 @@ async fn running_agent_reports_an_event_for_each_limited_cgroup() {
     let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
     let parts = (Arc::clone(&port) as _, Arc::clone(&events) as _);
     task.spawn(enforce(parts.0, cgroups, parts.1, stop.clone()));
-    // All that has to be done is.
+    // A limit that must be written.
     tokio::time::sleep(RETRY).await;
     let of_system = "Updated limits on system reserved cgroup /system".to_owned();
     let of_pods = "Updated Node Allocatable limit across pods".to_owned();

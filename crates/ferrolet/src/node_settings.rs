@@ -1,4 +1,4 @@
-//! What of the configuration and of the machine matters to pods.
+//! The settings of the node that pods depend on, from the configuration and the machine.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,13 +14,13 @@ use tracing::warn;
 
 use crate::decide::node_resources::{NodeFlags, node_resources};
 
-/// Over which time processor limits are counted where the configuration may not say.
+/// The CFS period if the configuration may not set it.
 const CPU_PERIOD: Duration = Duration::from_millis(100);
 
-/// How many user ids a pod gets that has its own.
+/// How many user ids a pod with a user namespace gets.
 const IDS_PER_POD: u32 = 65_536;
 
-/// The node as it is configured, on a machine with a disk of that many bytes.
+/// The node settings of a configuration, on a machine with a disk of this many bytes.
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
     flags: NodeFlags,
@@ -68,10 +68,10 @@ fn pull_settings(config: &KubeletConfiguration) -> PullSettings {
     PullSettings { slots: PullSlots::of_settings(is_serial, most), rate }
 }
 
-/// For whom the ids of pods with users of their own are set aside.
+/// The user whose subordinate ids are reserved for pods with user namespaces.
 const AGENTS_USER: &str = "kubelet";
 
-/// The same, with the ids that the machine has set aside for pods.
+/// The same, with the subordinate ids of the machine.
 pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
     let reported = hostfs::subordinate_ids(AGENTS_USER);
     let reported = reported.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
@@ -91,8 +91,8 @@ fn span(
     Ok(span)
 }
 
-/// What `--node-ip` says: nothing, one address, or one of each version of IP. "Any" (`::`, `0.0.0.0`) only
-/// says which version is preferred, so it stands alone.
+/// Parses `--node-ip`: empty, one address, or one of each IP family. An unspecified address (`::`, `0.0.0.0`) only
+/// sets the preferred family, so it stands alone.
 pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     let asked = asked.trim();
     if asked.is_empty() {
@@ -110,8 +110,8 @@ pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     }
 }
 
-/// The node's addresses, as pods hear of them until more is known: those that were asked for, else its name if that is one,
-/// else the one by which the machine reaches others. None is no error: only pods that ask for it mind.
+/// The node's addresses in pod statuses until the Node object is known: those of the flag, else the node's name if it is an
+/// address, else the address of the default route. None is not an error: only pods that use it are affected.
 pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
     match asked {
         [] | [_] if asked.iter().all(IpAddr::is_unspecified) => {
@@ -164,7 +164,7 @@ mod tests {
         assert!(node.limits.oom_kills_all && !node.seccomp_default);
         assert_eq!(node.resolv_conf.as_deref(), Some(Path::new("/etc/resolv.conf")));
         assert_eq!((node.ids_per_pod, node.cluster_dns.len()), (65_536, 0));
-        // 4 GiB less 16 MiB of huge pages and 100 MiB kept free; a tenth of the disk is kept free.
+        // 4 GiB less 16 MiB of huge pages and 100 MiB eviction threshold; a tenth of the disk is an eviction threshold.
         let memory = ((4_u64 << 30) - (116 << 20)).to_string();
         let huge = (16_u64 << 20).to_string();
         assert_eq!(amounts(&node), ["2", "90k", &huge, &memory, "110"]);

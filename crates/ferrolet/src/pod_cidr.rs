@@ -1,16 +1,16 @@
-//! The addresses of pods, as the configuration has them.
+//! The pod CIDR of the configuration.
 
 use model::ports::runtime::RuntimeInfo;
 use tracing::{info, warn};
 
 /// Sets the pod CIDR of the configuration, if it has one, in the runtime; in a cluster the Node object sets it
-/// later. As upstream, an error does not keep the agent from starting.
+/// later. As upstream, an error does not abort the start.
 pub(crate) async fn set_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
     if cidr.is_empty() {
         return;
     }
     match runtime.update_runtime_config(cidr).await {
-        Ok(()) => info!(cidr, "the runtime knows the addresses of pods"),
+        Ok(()) => info!(cidr, "Pod CIDR sent to the runtime"),
         Err(error) => warn!(cidr, %error, "failed to update pod CIDR"),
     }
 }

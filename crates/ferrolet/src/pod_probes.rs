@@ -9,7 +9,7 @@ use probes::ProbeManager;
 use runtime::decide::{ProbeResult, ProbeResults};
 use status::manager::PodStatusManager;
 
-/// The results by which containers are killed, and by which those after a sidecar start.
+/// Results for kills, and for starts of the containers after a sidecar.
 pub(crate) fn probe_results(probes: PodProbes) -> ProbeResults {
     let mut results = ProbeResults::default();
     for (id, instance) in probes.instances {

@@ -34,7 +34,7 @@ impl PodResources for NoPods {
     }
 }
 
-/// A root directory, the socket in it, and who serves there.
+/// A root directory, the socket in it, and its server.
 struct Place {
     path: PathBuf,
     tasks: JoinSet<()>,
@@ -59,7 +59,7 @@ impl Place {
         self.tasks.spawn(socket.serve(lister, self.stop.clone()));
     }
 
-    /// Long enough for it to have been tried again. The clock is paused, and waits while files are worked on.
+    /// Long enough for a retry. The clock is paused, and waits while files are worked on.
     async fn wait(&self) {
         sleep(2 * RETRY + RETRY / 2).await;
     }
@@ -67,7 +67,7 @@ impl Place {
     async fn stop(mut self) {
         self.stop.cancel();
         self.tasks.join_next().await.unwrap().unwrap();
-        assert!(!self.path.exists(), "it goes with who serves there");
+        assert!(!self.path.exists(), "the socket is removed with its server");
     }
 }
 
@@ -76,7 +76,7 @@ impl Place {
 async fn stale_socket_is_replaced_and_removed_at_the_end() {
     let mut place = Place::new();
     drop(std::os::unix::net::UnixListener::bind(&place.path).unwrap());
-    assert!(UnixStream::connect(&place.path).await.is_err(), "nobody listens");
+    assert!(UnixStream::connect(&place.path).await.is_err(), "no process listens");
     place.serve();
     place.wait().await;
     UnixStream::connect(&place.path).await.unwrap();

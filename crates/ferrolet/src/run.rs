@@ -111,7 +111,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
-    let here = Here {
+    let start_context = StartContext {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
         socket: &socket,
@@ -121,7 +121,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         generates_certificate: args.generates_certificate,
         flags: &args.flags,
     };
-    run_async(serve(&inputs, here)).context("start the async runtime")?
+    run_async(serve(&inputs, start_context)).context("start the async runtime")?
 }
 
 /// The resources that device plugins registered with an upstream kubelet on this node, if there was one.
@@ -173,7 +173,7 @@ pub fn node_name(wanted: Option<&str>) -> Result<String> {
 }
 
 /// The agent's directories and connections on this machine.
-struct Here<'a> {
+struct StartContext<'a> {
     root_dir: &'a Path,
     kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
@@ -187,7 +187,7 @@ struct Here<'a> {
     flags: &'a [(String, String)],
 }
 
-impl<'a> Here<'a> {
+impl<'a> StartContext<'a> {
     fn node_api(&self, inputs: &'a StartInputs<'_>) -> NodeApiOptions<'a> {
         NodeApiOptions {
             config: inputs.config,
@@ -201,9 +201,9 @@ impl<'a> Here<'a> {
     }
 }
 
-async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
+async fn serve(inputs: &StartInputs<'_>, mut start_context: StartContext<'_>) -> Result<()> {
     let mut signals = Signals::listen()?;
-    let traces = traces::send(here.traces.take())?;
+    let traces = traces::send(start_context.traces.take())?;
     // Biased here and below: a signal comes once and ends the agent in any state.
     let cluster = tokio::select! {
         biased;
@@ -211,7 +211,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        cluster = connect(here.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
+        cluster = connect(start_context.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
     };
     let early = EarlyEvents::default();
     let prepared = tokio::select! {
@@ -220,7 +220,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        prepared = prepare(inputs, &here, &early, cluster.clone()) => prepared,
+        prepared = prepare(inputs, &start_context, &early, cluster.clone()) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
         let (server, now) = (&*cluster.events, SystemClock.now());
@@ -229,7 +229,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
     let Prepared { settings, ports, local } = prepared?;
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready("keeps the pods of this node");
-    let alive = systemd::stay_alive(here.watchdog, agent.health());
+    let alive = systemd::stay_alive(start_context.watchdog, agent.health());
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
@@ -239,7 +239,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             agent.stop().await;
             Ok(())
         }
-        broken = agent.broken() => Err(broken.into()),
+        ended = agent.task_ended() => Err(ended.into()),
         () = alive => unreachable!("it reports without end"),
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
@@ -256,7 +256,7 @@ struct Prepared {
 /// Waits for the runtime, and prepares the inputs of the agent.
 async fn prepare(
     inputs: &StartInputs<'_>,
-    here: &Here<'_>,
+    start_context: &StartContext<'_>,
     early: &EarlyEvents,
     cluster: Option<ClusterPorts>,
 ) -> Result<Prepared> {
@@ -277,13 +277,13 @@ async fn prepare(
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
-    note.write(&host, here.root_dir).await.context("write the runtime note")?;
-    let listener = here.socket.listener().context("listen on the agent's socket")?;
+    note.write(&host, start_context.root_dir).await.context("write the runtime note")?;
+    let listener = start_context.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
-        verbosity: Arc::new(here.verbosity.clone()),
-        pod_resources: PodResourcesSocket::of(here.root_dir, config),
-        node_api: NodeApiPorts::open(here.node_api(inputs)).await?,
+        verbosity: Arc::new(start_context.verbosity.clone()),
+        pod_resources: PodResourcesSocket::of(start_context.root_dir, config),
+        node_api: NodeApiPorts::open(start_context.node_api(inputs)).await?,
         streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
@@ -301,7 +301,7 @@ async fn prepare(
         log_files: Some(Arc::new(host.logs())),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
-        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
+        journal: Arc::new(HostSegments::new(start_context.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
         pools,
         disks: Arc::new(host),
@@ -389,7 +389,8 @@ async fn open_cgroups(
         return Ok(OpenedCgroups { settings, port: None, pool: None });
     }
     let (port, pool) = node_cgroups::open(driver)?;
-    let port = TimedCgroups::new(port, metrics).context("register the metrics of cgroup operations")?;
+    let port =
+        TimedCgroups::new(port, metrics).context("register the metrics of cgroup operations")?;
     Ok(OpenedCgroups { settings, port: Some(Arc::new(port)), pool: Some(pool) })
 }
 

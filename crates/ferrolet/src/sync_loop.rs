@@ -47,7 +47,7 @@ use crate::pulse::Pulse;
 use crate::runtime_state::Ready;
 use crate::served_pods::ServedPods;
 use crate::sync_metrics::SyncMetrics;
-use admit::Rooms;
+use admit::Preemptions;
 use guarded::LoopStep;
 use node_refresh::NodeRefresh;
 use removals::DirectoryRemovals;
@@ -67,7 +67,7 @@ pub(crate) struct SyncLoopParts {
     /// The last known status of every pod.
     pub(crate) cache: pleg::cache::Reader,
     /// Events of the workers.
-    pub(crate) news: mpsc::UnboundedReceiver<WorkerEvent>,
+    pub(crate) worker_events: mpsc::UnboundedReceiver<WorkerEvent>,
     /// The directories of pods.
     pub(crate) directories: PodDirectories,
     /// Unmounts the volumes of pods that are gone.
@@ -113,7 +113,7 @@ pub(crate) struct SyncLoop {
     /// The state of every pod.
     intake: Intake,
     /// Waits for victims of critical pods.
-    rooms: Rooms,
+    preemptions: Preemptions,
     /// Requests for the Node object.
     node_refresh: NodeRefresh,
     /// Whether the directories of pods that were removed while no agent ran were listed.
@@ -133,7 +133,7 @@ impl SyncLoop {
         Self {
             parts,
             intake: Intake::default(),
-            rooms: Rooms::default(),
+            preemptions: Preemptions::default(),
             node_refresh: NodeRefresh::default(),
             swept: false,
             passes: Passes::default(),
@@ -185,7 +185,7 @@ impl SyncLoop {
                 () = stop.cancelled() => return,
                 () = self.parts.pleg.relisted(), if !is_relisted => {
                     self.feed(IntakeEvent::Relisted).await;
-                    self.look_after_all(Trigger::PodsAdded).await;
+                    self.reconcile_all(Trigger::PodsAdded).await;
                 }
                 _ = tick.tick() => {
                     self.housekeeping().await;
@@ -196,11 +196,11 @@ impl SyncLoop {
                     Some(change) => self.source_changed(change).await,
                     None => return,
                 },
-                news = self.parts.news.recv() => match news {
-                    Some(news) => self.worker_event(news).await,
+                event = self.parts.worker_events.recv() => match event {
+                    Some(event) => self.worker_event(event).await,
                     None => return,
                 },
-                made = self.rooms.made() => self.room_made(made).await,
+                made = self.preemptions.next_result() => self.finish_preemption(made).await,
                 pods = self.node_refresh.ended() => self.node_refreshed(pods).await,
                 event = self.removals.ended() => self.removal_ended(event).await,
                 event = self.parts.allocation.event() => self.allocation_event(event).await,
@@ -238,7 +238,7 @@ impl SyncLoop {
         for pod in changes.added.iter().chain(&changes.updated).chain(&changes.deleted) {
             self.step(&view::uid(pod), LoopStep::Changed).await;
         }
-        self.look_after_all(trigger).await;
+        self.reconcile_all(trigger).await;
     }
 
     fn pod_changed(&mut self, uid: PodUid) -> Vec<IntakeCommand> {
@@ -265,8 +265,8 @@ impl SyncLoop {
         self.parts.events.record(event);
     }
 
-    async fn worker_event(&mut self, news: WorkerEvent) {
-        match news {
+    async fn worker_event(&mut self, event: WorkerEvent) {
+        match event {
             WorkerEvent::Finished(uid) => {
                 self.step(&uid, LoopStep::WorkerFinished).await;
                 self.send_desired().await;
@@ -275,7 +275,7 @@ impl SyncLoop {
             WorkerEvent::Forgotten(uid) => {
                 self.step(&uid, LoopStep::WorkerForgotten).await;
                 if self.intake.pod(&uid).is_some() {
-                    self.look_after_all(Trigger::PodsAdded).await;
+                    self.reconcile_all(Trigger::PodsAdded).await;
                 } else {
                     self.publish_static_pods();
                 }
@@ -303,7 +303,7 @@ impl SyncLoop {
         }
         // The last container of a pod that is kept in place of a stored copy may have ended.
         if !self.intake.awaiting_admission().is_empty() || !self.intake.outdated().held.is_empty() {
-            self.look_after_all(Trigger::PodsAdded).await;
+            self.reconcile_all(Trigger::PodsAdded).await;
         }
     }
 
@@ -345,7 +345,7 @@ impl SyncLoop {
             if intake.is_started() {
                 self.parts.probes.retain(|uid| intake.has_worker(uid));
             }
-            self.look_after_all(Trigger::Periodic).await;
+            self.reconcile_all(Trigger::Periodic).await;
         } else {
             self.retry_resizes(Trigger::Periodic).await;
         }
@@ -359,7 +359,7 @@ impl SyncLoop {
     }
 
     /// Admits pods and compares all of them with the runtime, once that was listed.
-    async fn look_after_all(&mut self, trigger: Trigger) {
+    async fn reconcile_all(&mut self, trigger: Trigger) {
         if self.intake.is_relisted() {
             self.admit_waiting().await;
             if !self.intake.is_settled(&self.parts.cache.all_live()) {

@@ -218,7 +218,7 @@ impl Bench {
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         let seq = SeqCounter::default();
         let pleg = observer(&runtime, &clock, &seq);
-        let (workers_task, workers, news) = workers(WorkerParts {
+        let (workers_task, workers, worker_events) = workers(WorkerParts {
             syncer: Arc::new(Ender(Arc::clone(&runtime))),
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             in_flight: pleg.in_flight,
@@ -242,7 +242,7 @@ impl Bench {
             // A separate set from that of the relist task.
             lifecycle: pleg::DirtySet::default(),
             cache: pleg.cache,
-            news,
+            worker_events,
             directories: PodDirectories {
                 files: Arc::new(testkit::files::MemoryFiles::new()),
                 clock: Arc::clone(&clock) as _,

@@ -46,7 +46,7 @@ pub(crate) use records::SyncRecords;
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// Makes pods as specified.
+/// Syncs, terminates and cleans up pods.
 #[derive(Debug)]
 pub(crate) struct SyncPod {
     /// Creates and kills sandboxes and containers.
@@ -64,7 +64,7 @@ pub(crate) struct SyncPod {
     /// The node with the state of its network; none outside a cluster.
     pub(crate) node: Option<NodeHandle>,
     /// Requests a new status of a pod.
-    pub(crate) looks: pleg::DirtySet<()>,
+    pub(crate) refreshes: pleg::DirtySet<()>,
     /// Pods whose resources change, between here and the sync loop.
     pub(crate) resizes: Arc<Resizes>,
     /// Mounts and unmounts volumes.
@@ -80,7 +80,7 @@ pub(crate) struct SyncPod {
 struct Act<'a> {
     pod: &'a Arc<Pod>,
     status: &'a PodStatus,
-    /// The status overrides that hold before anything is done.
+    /// The status overrides before any action.
     overrides: &'a StatusOverrides,
     /// Whether all containers of the pod restart.
     restart_all: bool,
@@ -89,7 +89,7 @@ struct Act<'a> {
 }
 
 /// Why a pod does not match its specification after a sync.
-enum NotDone {
+enum Incomplete {
     /// Its containers wait for something.
     NotReady { wait: Wait, acted: bool },
     /// An action failed.
@@ -100,7 +100,7 @@ enum NotDone {
     },
 }
 
-impl From<SyncError> for NotDone {
+impl From<SyncError> for Incomplete {
     fn from(error: SyncError) -> Self {
         Self::Failed { error, has_new_sandbox: false }
     }
@@ -132,26 +132,26 @@ impl SyncPod {
         published
     }
 
-    /// Whether a pod has not yet what it was given; people hear when it has.
-    async fn look_at_resize(&self, pod: &Pod, status: &PodStatus) -> bool {
+    /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
+    async fn is_resizing(&self, pod: &Pod, status: &PodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
             Lacking::Nothing => false,
             Lacking::Containers => true,
-            // Somebody may have been given something, or the cgroup could not be limited before.
+            // Resources may have changed, or the cgroup could not be limited before.
             Lacking::Cgroup => return self.resizes.goes_on(&status.uid),
         };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
-            info!(pod = %name, %uid, "pod has the resources that it was given");
+            info!(pod = %name, %uid, "Pod resize completed");
             let message = resize_message("completed", pod, None);
             self.events.record(PodEvent::normal(uid, name, "ResizeCompleted", message));
         }
         resizes
     }
 
-    /// The status overrides that hold before anything is done for a pod.
+    /// The status overrides of a pod before any action.
     async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
-        let in_progress = self.look_at_resize(pod, status).await;
+        let in_progress = self.is_resizing(pod, status).await;
         let asks = asks_for_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
@@ -161,9 +161,9 @@ impl SyncPod {
     /// Reports the error of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
-        let error = error.told();
-        // A part of it may have been done.
-        self.looks.mark(uid, [()]);
+        let error = error.event_message();
+        // The resize may be partly done.
+        self.refreshes.mark(uid, [()]);
         if self.resizes.failed(uid, &error) {
             self.warn(pod, "ResizeError", resize_message("error", pod, Some(&error)));
         }
@@ -208,7 +208,11 @@ impl SyncPod {
     }
 
     /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
-    async fn apply(&self, act: Act<'_>, cancel: &CancellationToken) -> Result<Progress, NotDone> {
+    async fn apply(
+        &self,
+        act: Act<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, Incomplete> {
         let Act { pod, status, overrides, restart_all, .. } = act;
         let sizes = self.pod_runtime.sizes().await;
         let context = SyncContext {
@@ -221,12 +225,12 @@ impl SyncPod {
         };
         match self.pod_runtime.apply(&context, cancel).await? {
             Applied::Done(progress) => Ok(progress),
-            Applied::NotReady { wait, acted } => Err(NotDone::NotReady { wait, acted }),
+            Applied::NotReady { wait, acted } => Err(Incomplete::NotReady { wait, acted }),
             Applied::SandboxReady(pending) => {
                 let overrides = StatusOverrides { has_new_sandbox: true, ..overrides.clone() };
                 self.publish(pod, status, overrides);
                 let started = self.pod_runtime.start(&context, *pending, cancel).await;
-                started.map_err(|error| NotDone::Failed { error, has_new_sandbox: true })
+                started.map_err(|error| Incomplete::Failed { error, has_new_sandbox: true })
             }
         }
     }
@@ -237,12 +241,12 @@ impl SyncPod {
         let no_later = |retry| no_later(retry, deadline, self.clock.now());
         match self.apply(act, cancel).await {
             Ok(progress) => self.synced(act, progress),
-            Err(NotDone::NotReady { wait, acted }) => {
+            Err(Incomplete::NotReady { wait, acted }) => {
                 let at_latest = no_later(wait.at_latest);
                 self.wait(pod, Wait { at_latest, ..wait }, acted)
             }
-            Err(NotDone::Failed { error, has_new_sandbox }) => {
-                warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
+            Err(Incomplete::Failed { error, has_new_sandbox }) => {
+                warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "Error syncing pod, retrying");
                 self.records.set_result(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
                 let overrides = StatusOverrides { has_new_sandbox, ..overrides.clone() };
@@ -257,21 +261,21 @@ impl SyncPod {
     fn synced(&self, act: Act<'_>, progress: Progress) -> Synced {
         let Act { pod, status, overrides, deadline, .. } = act;
         let waited = self.records.set_result(&status.uid, None);
-        let AfterSync { outcome, acted, tell, look } =
+        let AfterSync { outcome, acted, publish, refresh } =
             after_sync(progress, waited, deadline, self.clock.now());
         if !acted {
-            debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
+            debug!(pod = %view::pod_name(pod), uid = %status.uid, "Pod synced");
         }
-        if tell {
+        if publish {
             self.publish(pod, status, overrides.clone());
         }
-        if look {
-            self.looks.mark(&status.uid, [()]);
+        if refresh {
+            self.refreshes.mark(&status.uid, [()]);
         }
         Synced { outcome, acted }
     }
 
-    /// When to try again after a failure.
+    /// When to retry after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
             return Retry::At(at);
@@ -339,7 +343,7 @@ impl PodSyncer for SyncPod {
         if let Target::Pod(pod) = target {
             self.publish(pod, status, StatusOverrides::default());
         }
-        // A sandbox that died by itself is stopped too: it may still hold its network.
+        // A sandbox that exited is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
         }
@@ -349,9 +353,10 @@ impl PodSyncer for SyncPod {
         match self.pod_runtime.kill(&pod, status, Some(grace), why).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                let message = format!("error killing pod: {}", error.kill_told(&status.uid));
+                let message =
+                    format!("error killing pod: {}", error.kill_event_message(&status.uid));
                 self.warn(&pod, "FailedKillPod", message);
-                warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "cannot stop a pod; trying again");
+                warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "Error killing pod, retrying");
                 Outcome::Again(Retry::Failure)
             }
         }
@@ -366,16 +371,16 @@ impl PodSyncer for SyncPod {
         self.probes.remove_pod(&status.uid);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
         self.publish(pod, status, overrides);
-        // Nothing of it runs any more, which now may be told.
+        // Nothing of it runs any more: the status can be published.
         self.status.recheck(&status.uid);
-        // Before the objects are released: an update of a volume under way still reads them.
+        // Before the objects are released: an update of a volume in progress still reads them.
         let name = view::pod_name(pod);
         if let Err(error) = self.volumes.release(&status.uid, Some(name)).await {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, %error, "Volumes are not unmounted yet, retrying");
             return Outcome::Again(Retry::Failure);
         }
         if let Err(error) = self.pod_runtime.release(pod).await {
-            warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
+            warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "Cannot clean up terminated pod, retrying");
             return Outcome::Again(Retry::Failure);
         }
         self.records.forget(&status.uid);
@@ -391,7 +396,7 @@ fn deadline_failure() -> PodFailure {
     PodFailure { reason: DEADLINE_EXCEEDED, message, disruption: None }
 }
 
-/// A pod that only the runtime has.
+/// A pod that is known from the runtime only.
 fn runtime_only(name: &PodName, uid: &PodUid) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.name.to_string());

@@ -29,7 +29,7 @@ const ALL_OF_V6: [&str; 4] = [
     "nat KUBE-KUBELET-CANARY",
 ];
 
-/// Keeps chains until this is dropped.
+/// Maintains chains until this is dropped.
 fn start(filter: &Arc<MemoryPacketFilter>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_chains(Arc::clone(filter) as _, CancellationToken::new()));
@@ -53,7 +53,7 @@ async fn chains_are_created_at_start_and_within_a_minute_of_a_flush() {
     }
     seconds(61).await;
     assert_eq!(filter.listed(Family::V4), all_of_v4());
-    // Whoever empties one table only is given time for the others.
+    // A flush of a single table gets time to flush the others.
     filter.flush(Family::V4, Table::Mangle);
     seconds(62).await;
     assert!(!filter.listed(Family::V4).contains(&"mangle KUBE-IPTABLES-HINT".to_owned()));

@@ -2,7 +2,7 @@
 
 mod container_gc;
 mod decorated;
-mod given;
+mod inputs;
 mod logs;
 pub mod node_api;
 mod probes;
@@ -46,7 +46,7 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
-pub use self::given::{ManifestUrl, Ports, Projections, Settings};
+pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
@@ -107,14 +107,11 @@ pub struct Agent {
 /// A long task of the agent ended, which is an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(String);
+pub struct AgentTaskEnded(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the one list of all parts, in dependency order"
-    )]
+    #[expect(clippy::too_many_lines, reason = "the one list of all parts, in dependency order")]
     pub fn start(settings: &Settings, ports: Ports, local: Option<Local>) -> Self {
         let (seq, mut tasks) = (SeqCounter::default(), tasks_of_the_machine(&ports));
         let decorated = DecoratedPorts::new(settings, ports, &mut tasks);
@@ -152,12 +149,12 @@ impl Agent {
             status: Arc::clone(&status),
             resizes: Arc::clone(&resizes),
             node: node.clone(),
-            looks: pleg.requests.clone(),
+            refreshes: pleg.requests.clone(),
             volumes: volumes.manager.clone(),
             probes: probes.clone(),
             records: SyncRecords::default(),
         };
-        let (workers_task, workers_handle, news) = workers(WorkerParts {
+        let (workers_task, workers_handle, worker_events) = workers(WorkerParts {
             syncer: Arc::new(sync_pod),
             statuses: Arc::new(PlegStatuses {
                 cache: pleg.cache.clone(),
@@ -196,7 +193,7 @@ impl Agent {
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
-            news,
+            worker_events,
             directories: directories(settings, &ports),
             volumes: volumes.manager.clone(),
             probes,
@@ -273,8 +270,8 @@ impl Agent {
     }
 
     /// Waits until a long task ends, which is an error.
-    pub async fn broken(&mut self) -> Broken {
-        Broken(self.tasks.first_ended().await.to_string())
+    pub async fn task_ended(&mut self) -> AgentTaskEnded {
+        AgentTaskEnded(self.tasks.first_ended().await.to_string())
     }
 
     /// Stops all tasks and leaves the pods running.

@@ -73,7 +73,7 @@ fn span(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use config::pod_gc::{Asked, parse};
+    use config::pod_gc::{Invocation, parse};
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn configz_uses_upstream_names() {
         let args = ["--terminated-pod-gc-threshold=-1", "--terminated-pod-ttl=1h", "--dry-run"];
-        let Ok(Asked::Run(args)) = parse(args) else { panic!("these flags mean to run") };
+        let Ok(Invocation::Run(args)) = parse(args) else { panic!("these flags mean to run") };
         let shown = configz(&args);
         let theirs = &shown["kubecontrollermanager.config.k8s.io"];
         assert_eq!(theirs["PodGCController"], json!({ "TerminatedPodGCThreshold": -1 }));
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(shown["ferrolet"]["dryRun"], true);
         assert_eq!(shown["ferrolet"]["gcCheckPeriod"], "20s");
         assert_eq!(shown["ferrolet"]["quarantineTime"], "40s");
-        let Ok(Asked::Run(args)) = parse(["--leader-elect=false"]) else { panic!("to run") };
+        let Ok(Invocation::Run(args)) = parse(["--leader-elect=false"]) else { panic!("to run") };
         let shown = configz(&args);
         let generic = &shown["kubecontrollermanager.config.k8s.io"]["Generic"];
         assert_eq!(generic["LeaderElection"], json!({ "leaderElect": false }));

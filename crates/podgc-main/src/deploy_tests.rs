@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cluster::NEEDED;
-use config::pod_gc::{Asked, PodGcArguments, parse};
+use config::pod_gc::{Invocation, PodGcArguments, parse};
 use podgc::cache::{Cache, SharedCache};
 use serde::Deserialize;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn deployed() -> (Value, PodGcArguments) {
     let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(words(container, "command"), ["ferrolet", "pod-gc"]);
-    let Ok(Asked::Run(args)) = parse(words(container, "args")) else {
+    let Ok(Invocation::Run(args)) = parse(words(container, "args")) else {
         panic!("it asks for something else");
     };
     (object, *args)

@@ -240,14 +240,14 @@ async fn wait_for_server(cluster: &Cluster) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use config::pod_gc::{Asked, parse};
+    use config::pod_gc::{Invocation, parse};
     use podgc::decide::quarantine::QUARANTINE;
     use podgc::task::PERIOD;
 
     use super::*;
 
     fn settings_of(flags: &[&str]) -> PodGcSettings {
-        let Ok(Asked::Run(args)) = parse(flags.iter().copied()) else { panic!("{flags:?}") };
+        let Ok(Invocation::Run(args)) = parse(flags.iter().copied()) else { panic!("{flags:?}") };
         settings(&args)
     }
 

@@ -37,7 +37,7 @@ fn start_with_frequent_gc(node: &mut Node, flags: &[&str]) -> Result<()> {
 fn restart_with_frequent_gc(node: &mut Node) -> Result<()> {
     node.stop_agent()?;
     start_with_frequent_gc(node, &[])?;
-    node.wait_for_log(&["pod is as specified", "web"]).map(drop)
+    node.wait_for_log(&["Pod synced", "web"]).map(drop)
 }
 
 fn pod(name: &str, policy: &str, args: &str) -> String {

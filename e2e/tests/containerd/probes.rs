@@ -71,7 +71,7 @@ fn probe_handlers_work_and_a_failed_liveness_probe_restarts_the_container() -> R
 
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "probed"])?;
+    node.wait_for_log(&["Pod synced", "probed"])?;
     ensure!(container(&node, "web")?["ready"] == true, "a restart of the agent keeps readiness");
 
     let (ferrolet, root) = (program("ferrolet")?, node.root_dir());

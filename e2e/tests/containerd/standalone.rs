@@ -24,7 +24,7 @@ fn invalid_manifest_keeps_its_pod_across_agent_restart() -> Result<()> {
     node.wait_for_log(&["web.yaml", "line"])?;
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.stop()
@@ -204,7 +204,7 @@ fn copy_of_a_manifest_does_not_replace_the_running_pod() -> Result<()> {
     // Nor does it by being read first after a restart.
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");

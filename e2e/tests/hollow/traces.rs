@@ -201,7 +201,7 @@ async fn gc_passes_have_the_spans_of_upstream() -> Result<()> {
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
     node.pass()?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
+    ensure!(node.said("Settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
     ends_at_once(agent)
 }
 

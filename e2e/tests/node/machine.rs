@@ -77,7 +77,7 @@ fn agent_sets_sysctls_and_creates_the_iptables_chains_once() -> Result<()> {
     cluster.kill_agent()?;
     cluster.node().run("iptables", &["-w", "5", "-t", "mangle", "-X"])?;
     cluster.start_agent_with_flags(&["--protect-kernel-defaults"])?;
-    cluster.node().wait_for_log(&["the chains of a node are there", "IPv6"])?;
+    cluster.node().wait_for_log(&["iptables chains are set up", "IPv6"])?;
     wait_for_chains(&cluster)?;
     // Another one would have to limit a cgroup that does not exist.
     cluster.kill_agent()?;

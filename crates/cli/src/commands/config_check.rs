@@ -30,7 +30,7 @@ With --any-machine the configuration is not checked against this machine (its cg
 
 /// What `config check` is asked.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct CheckOptions {
     json: bool,
     help: bool,
     /// Facts of this machine do not count.
@@ -45,14 +45,14 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
             .map(str::to_owned)
             .with_context(|| format!("argument {} is not UTF-8", arg.display()))
     });
-    let asked = parse(texts.collect::<Result<_>>()?)?;
+    let options = parse(texts.collect::<Result<_>>()?)?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
-    check(&asked, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
+    check(&options, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
 }
 
 /// Takes off what is ours; the rest are flags of the kubelet.
-fn parse(args: Vec<String>) -> Result<Asked> {
-    let mut asked = Asked::default();
+fn parse(args: Vec<String>) -> Result<CheckOptions> {
+    let mut options = CheckOptions::default();
     let mut flags = Vec::new();
     let mut file = None;
     let mut args = args.into_iter();
@@ -61,15 +61,15 @@ fn parse(args: Vec<String>) -> Result<Asked> {
         match name {
             "-o" | "--output" => {
                 let format = if arg.contains('=') { Some(value.to_owned()) } else { args.next() };
-                asked.json = match format.as_deref() {
+                options.json = match format.as_deref() {
                     Some("json") => true,
                     Some("yaml") => false,
                     _ => bail!("{name} takes json or yaml"),
                 };
             }
-            "-ojson" => asked.json = true,
-            "-h" | "--help" => asked.help = true,
-            "--any-machine" => asked.any_machine = true,
+            "-ojson" => options.json = true,
+            "-h" | "--help" => options.help = true,
+            "--any-machine" => options.any_machine = true,
             _ if !arg.starts_with('-') && file.is_none() => file = Some(arg),
             _ => {
                 let takes_next = takes_next(&arg);
@@ -83,11 +83,11 @@ fn parse(args: Vec<String>) -> Result<Asked> {
     if let Some(file) = file {
         flags.push(format!("--config={file}"));
     }
-    asked.flags = FlagSet::parse(flags).map_err(|error| match error {
+    options.flags = FlagSet::parse(flags).map_err(|error| match error {
         FlagError::Positional { argument } => anyhow::anyhow!("unexpected argument {argument:?}"),
         other => other.into(),
     })?;
-    Ok(asked)
+    Ok(options)
 }
 
 /// Whether the argument is a flag with its value in the next one.
@@ -101,17 +101,17 @@ fn takes_next(arg: &str) -> bool {
 }
 
 fn check(
-    asked: &Asked,
+    options: &CheckOptions,
     machine: CgroupVersion,
     out: &mut impl Write,
     notes: &mut impl Write,
 ) -> Result<()> {
-    if asked.help {
+    if options.help {
         return Ok(out.write_all(HELP.as_bytes())?);
     }
     // Of the two, the one that no configuration is refused for.
-    let machine = if asked.any_machine { CgroupVersion::V2 } else { machine };
-    match load(&asked.flags, machine) {
+    let machine = if options.any_machine { CgroupVersion::V2 } else { machine };
+    match load(&options.flags, machine) {
         Ok(args) => {
             tell_warnings(&args.warnings, notes)?;
             for file in &args.skipped {
@@ -128,11 +128,11 @@ fn check(
                 let settings = args.missed_at_default.join(", ");
                 writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
             }
-            if asked.json {
+            if options.json {
                 let paths = marked_yaml::remarked(&args.config.to_document(), effects::remark);
                 writeln!(notes, "without effect, or not all of it: {}", paths.join(", "))?;
             }
-            tell_configuration(&args, asked, out)
+            tell_configuration(&args, options, out)
         }
         Err(refused) => {
             let errors: Vec<FieldError> = refused.0.iter().flat_map(errors).collect();
@@ -144,7 +144,7 @@ fn check(
             for error in &errors {
                 writeln!(notes, "error: {error}")?;
             }
-            if asked.json {
+            if options.json {
                 writeln!(out, "{}", json_of_errors(&errors))?;
             }
             bail!("the configuration has {} error{}", errors.len(), plural(errors.len()))
@@ -186,11 +186,11 @@ fn json_of_errors(errors: &[FieldError]) -> String {
 }
 
 /// The kubelet's document; behind it our own, if there is one.
-fn tell_configuration(args: &RunArgs, asked: &Asked, out: &mut impl Write) -> Result<()> {
-    let given = asked.flags.is_given("ferrolet-config");
+fn tell_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Write) -> Result<()> {
+    let given = options.flags.is_given("ferrolet-config");
     let own = given.then(|| args.own.to_document());
     let document = args.config.to_document();
-    if asked.json {
+    if options.json {
         writeln!(out, "{document:#}")?;
         return own.map_or(Ok(()), |own| Ok(writeln!(out, "{own:#}")?));
     }

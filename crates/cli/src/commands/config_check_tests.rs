@@ -13,9 +13,9 @@ struct Checked {
 }
 
 fn checked(args: &[&str], machine: CgroupVersion) -> Checked {
-    let asked = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
+    let options = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
     let (mut out, mut notes) = (Vec::new(), Vec::new());
-    let outcome = check(&asked, machine, &mut out, &mut notes);
+    let outcome = check(&options, machine, &mut out, &mut notes);
     Checked {
         outcome: outcome.map_err(|error| error.to_string()),
         out: String::from_utf8(out).unwrap(),
@@ -61,7 +61,7 @@ fn own_flags_are_split_from_kubelet_flags() {
             continue;
         }
         let expected = FlagSet::parse(flags.iter().copied()).unwrap();
-        let expected = Asked { json, flags: expected, ..Asked::default() };
+        let expected = CheckOptions { json, flags: expected, ..CheckOptions::default() };
         assert_eq!(parsed.unwrap(), expected, "{args:?}");
     }
     for args in [&["/a", "/b"][..], &["-o", "xml"], &["--nonsense"], &["-o"]] {

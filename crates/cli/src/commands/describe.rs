@@ -22,7 +22,7 @@ use super::Place;
 use super::agent::AgentClient;
 use super::pulling;
 use super::refused::note;
-use super::select::{Asked, select, without_kind};
+use super::select::{PodSelector, select, without_kind};
 use super::table::Columns;
 use super::waiting_volumes;
 
@@ -60,7 +60,7 @@ pub async fn describe(
         Ok(item) => item,
         Err(error) => {
             // There may be no pod because its manifest never was good.
-            let wanted = Asked::parse(asked, namespace)?;
+            let wanted = PodSelector::parse(asked, namespace)?;
             let Some(refused) = refused.iter().find(|refused| wanted.means_manifest(refused))
             else {
                 return Err(error.into());

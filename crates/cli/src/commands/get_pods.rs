@@ -20,7 +20,7 @@ use super::display::{Display, JsonLines, LiveTable, TableLines};
 use super::pods_table::{Layout, sort};
 use super::refused::brief;
 use super::screen::Size;
-use super::select::Asked;
+use super::select::PodSelector;
 use super::table::Columns;
 use super::watch_pods::watch_pods;
 
@@ -65,7 +65,7 @@ impl Args {
     /// Whether a pod is asked for.
     pub(crate) fn wants(&self, pod: &Pod) -> bool {
         let names = || {
-            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
+            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
             asked.any(|asked| asked.means(pod).is_some())
         };
         (self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace)
@@ -77,7 +77,7 @@ impl Args {
         let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
         let here = pod.is_none_or(|(namespace, _)| namespace == self.namespace);
         let named = || {
-            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
+            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
             asked.any(|asked| asked.means_manifest(refused))
         };
         (self.all_namespaces || here) && (self.pods.is_empty() || named())

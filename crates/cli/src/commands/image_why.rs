@@ -12,7 +12,7 @@ use process::clock::SystemClock;
 use super::Place;
 use super::agent::{AgentClient, AgentError};
 use super::gc::Output;
-use super::gc::why::{Answer, There, is_there, named_in, still_there, tell_damage, unknown};
+use super::gc::why::{Answer, Existing, is_there, named_in, still_there, tell_damage, unknown};
 use super::why::facts::{is_more, lines};
 use super::why::from_files;
 
@@ -51,7 +51,7 @@ pub async fn why(
         Ok(answer) => (answer, still_there(agent, image).await.of_images()),
         Err(AgentError::NoAgent(_)) => {
             let answer = from_files(args.place.root_dir.join(JOURNAL), image, MOST)?;
-            (answer, There::unavailable("no agent runs here"))
+            (answer, Existing::unavailable("no agent runs here"))
         }
         Err(error) => return Err(error.into()),
     };

@@ -96,12 +96,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         logs: target.logs,
         pods: root_dir.join("pods"),
     };
-    let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
-    let outcome = cleaner.clean(&tell).await.context("list what the runtime has");
+    let report = |line: &str| drop(writeln!(io::stdout(), "{line}"));
+    let outcome = cleaner.clean(&report).await.context("list what the runtime has");
     journal.sync();
     let outcome = outcome?;
     if outcome.failed.is_empty() || outcome.removed > 0 {
-        tell(&summary(outcome.removed));
+        report(&summary(outcome.removed));
     }
     if outcome.failed.is_empty() {
         return Ok(());

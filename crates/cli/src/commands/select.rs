@@ -36,12 +36,12 @@ const KINDS: [&str; 3] = ["pod", "pods", "po"];
 
 /// A pod, as people name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct PodSelector<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PodSelector<'a> {
     /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace that is named besides.
     pub(crate) fn parse(text: &'a str, namespace: Option<&'a str>) -> Result<Self, SelectError> {
         match text.split_once('/') {
@@ -98,7 +98,7 @@ pub(crate) fn select(
     asked: &str,
     namespace: Option<&str>,
 ) -> Result<PodItem<Pod>, SelectError> {
-    let wanted = Asked::parse(asked, namespace)?;
+    let wanted = PodSelector::parse(asked, namespace)?;
     let (mut exact, mut short) = (Vec::new(), Vec::new());
     for item in pods {
         match wanted.means(&item.pod) {
@@ -212,7 +212,7 @@ mod tests {
             ("web", Some("other"), false),
             ("we", None, false),
         ] {
-            let asked = Asked::parse(name, namespace).unwrap();
+            let asked = PodSelector::parse(name, namespace).unwrap();
             assert_eq!(asked.means_manifest(&refused), expected, "{name} {namespace:?}");
         }
     }

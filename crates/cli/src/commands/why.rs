@@ -17,7 +17,7 @@ use server::wire::WhyAnswer;
 use self::facts::{facts, is_more};
 use super::Place;
 use super::agent::{AgentClient, AgentError};
-use super::gc::why::{Answer, There, named_in, read, still_there, tell_damage, unknown};
+use super::gc::why::{Answer, Existing, named_in, read, still_there, tell_damage, unknown};
 
 /// The arguments of `why`.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,8 +67,8 @@ pub async fn why(
     tell_damage(&answer);
     let found = !answer.found.entries.is_empty();
     let there = match (runs, args.output) {
-        (false, _) => There::unavailable("no agent runs here"),
-        (true, None) if found => There::default(),
+        (false, _) => Existing::unavailable("no agent runs here"),
+        (true, None) if found => Existing::default(),
         (true, _) => still_there(agent, what).await,
     };
     answer.found.problems.extend(there.missing.clone().filter(|_| runs && args.output.is_some()));

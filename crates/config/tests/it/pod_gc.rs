@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use config::pod_gc::{Asked, PodGcArguments, parse};
+use config::pod_gc::{Invocation, PodGcArguments, parse};
 
 fn arguments(args: &[&str]) -> PodGcArguments {
     match parse(args.iter().copied()) {
-        Ok(Asked::Run(arguments)) => *arguments,
+        Ok(Invocation::Run(arguments)) => *arguments,
         other => panic!("{args:?}: {other:?}"),
     }
 }

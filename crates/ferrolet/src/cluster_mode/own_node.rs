@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::decide::node::go_arch;
 use crate::wiring::{Ports, Settings};
 
-/// What the agent can do beyond what every node can.
+/// Features that this agent declares in the node status.
 const FEATURES: [&str; 4] = [
     Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
     Ability::InPlacePodVerticalScalingInitContainers.gate(),
@@ -27,7 +27,7 @@ const FEATURES: [&str; 4] = [
     Ability::UserNamespacesHostNetworkSupport.gate(),
 ];
 
-/// What is told of a kernel that cannot limit the time that processes get.
+/// The message for a kernel without CFS quota.
 const NO_CPU_LIMITS: &str = "CPU hardcapping unsupported";
 
 /// The inputs of the Node object that are not part of the configuration.
@@ -36,13 +36,13 @@ pub(crate) struct NodeInputs {
     pub(crate) name: String,
     /// From `--node-labels`.
     pub(crate) labels: BTreeMap<String, String>,
-    /// From `--node-ip`, as it was given.
+    /// From `--node-ip`, as on the command line.
     pub(crate) ips: Vec<IpAddr>,
     /// Whether `--cloud-provider` is `external`.
     pub(crate) external_cloud: bool,
-    /// All that the node has.
+    /// The node's capacity and allocatable.
     pub(crate) capacity: Amounts,
-    /// Resources that device plugins gave to an agent before this one.
+    /// Resources that device plugins registered with an earlier agent.
     pub(crate) former_devices: BTreeSet<String>,
 }
 
@@ -102,11 +102,11 @@ pub(crate) fn start_node(
 }
 
 fn metrics(registry: &Registry) -> node::Metrics {
-    let metrics = node::Metrics::new(registry).expect("nobody else times the node");
+    let metrics = node::Metrics::new(registry).expect("no other part measures the node status");
     metrics.booted(Instant::now().checked_sub(hostfs::uptime()))
 }
 
-/// Whether the runtime is still looked at.
+/// Whether the PLEG is healthy.
 #[derive(Debug)]
 struct Pleg(pleg::Health);
 

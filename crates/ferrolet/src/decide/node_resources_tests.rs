@@ -1,4 +1,4 @@
-//! Tables for what the node has and keeps back.
+//! Tables for capacity, allocatable and reservations.
 
 use model::machine::{Cgroups, HugePages};
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ fn reservations_above_capacity_are_an_error() {
     let found = check("kubeReserved: {cpu: '2'}\nsystemReserved: {cpu: 500m}");
     assert_eq!(found, Err(expected.to_owned()));
     let found = check("kubeReserved: {memory: 4Gi}").unwrap_err();
-    assert!(found.contains("\"memory\""), "what eviction keeps free counts: {found}");
+    assert!(found.contains("\"memory\""), "eviction thresholds count: {found}");
 }
 
 // behaviour: CGR-20

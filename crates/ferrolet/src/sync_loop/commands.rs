@@ -18,7 +18,7 @@ use crate::decide::incidents;
 /// The grace period of an orphan whose specification is unknown.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// What is around the intake, at one time.
+/// The input of the intake, at one time.
 struct Snapshot {
     live: Arc<BTreeMap<PodUid, PodName>>,
     outdated: OutdatedCopies,
@@ -99,7 +99,7 @@ impl SyncLoop {
             IntakeCommand::Terminate { uid, pod } => {
                 info!(pod = %view::pod_name(&pod), %uid, "Pod removed");
                 self.parts.status.terminating(&pod);
-                // After what may panic: it is still needed if the command is repeated.
+                // After the steps that may panic: it is still needed if the command is repeated.
                 self.parts.allocation.forget(&uid);
                 self.parts.workers.ask(uid, kill(pod)).await;
             }

@@ -19,7 +19,7 @@ impl SyncLoop {
         self.parts.allocation.allocated(pod)
     }
 
-    /// What containers were given since they were created.
+    /// The sizes of containers at their creation.
     pub(super) async fn sizes(&self) -> Arc<Sizes> {
         match &self.parts.pod_runtime {
             Some(pod_runtime) => pod_runtime.sizes().await,
@@ -56,7 +56,7 @@ impl SyncLoop {
                 self.execute_all(commands).await;
             } else {
                 self.panicked(&uid, LoopStep::Resize);
-                // What the pod takes may have been left out.
+                // The resources of the pod may not be counted yet.
                 there = self.occupancy();
             }
         }

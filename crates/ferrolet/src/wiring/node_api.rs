@@ -55,12 +55,12 @@ const END: Duration = Duration::from_secs(1);
 /// The largest certificate file.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// What the configuration and the command line say of the API.
+/// The inputs of the API from the configuration and the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeApiOptions<'a> {
     /// The configuration.
     pub config: &'a KubeletConfiguration,
-    /// The settings of our own.
+    /// The agent's own settings.
     pub own: &'a FerroletConfiguration,
     /// The name of the node.
     pub node: &'a str,
@@ -316,7 +316,7 @@ where
             runtime.shutdown_timeout(END);
             result
         });
-        // The agent does not wait for it any more while it stops.
+        // The agent does not wait for it while it stops.
         drop(sender.send(result));
     })?;
     ended.await.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))

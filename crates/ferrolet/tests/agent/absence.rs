@@ -7,8 +7,8 @@ use model::ids::PodName;
 use model::objects::ObjectKey;
 use model::observed::{Container, ContainerState};
 use serde_json::json;
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{Ask, MemoryPods, Trouble, object};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{ApiCall, CallFault, MemoryPods, object};
 use testkit::pods::pod;
 use testkit::runtime::Method;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -55,23 +55,23 @@ fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool
     api.away(is_away);
     node.freeze(is_away);
     if !is_away {
-        node.end_troubles();
-        world.rest.end_troubles();
+        node.clear_faults();
+        world.rest.clear_faults();
         return;
     }
     let asks = [
-        NodeAsk::Get,
-        NodeAsk::Create,
-        NodeAsk::Patch,
-        NodeAsk::GetLease,
-        NodeAsk::CreateLease,
-        NodeAsk::UpdateLease,
+        NodeApiCall::Get,
+        NodeApiCall::Create,
+        NodeApiCall::Patch,
+        NodeApiCall::GetLease,
+        NodeApiCall::CreateLease,
+        NodeApiCall::UpdateLease,
     ];
     for ask in asks {
-        node.trouble(ask, Trouble::Unreachable, u32::MAX);
+        node.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
-    for ask in [Ask::Event, Ask::CountEvent, Ask::Object] {
-        world.rest.trouble(ask, Trouble::Unreachable, u32::MAX);
+    for ask in [ApiCall::Event, ApiCall::CountEvent, ApiCall::Object] {
+        world.rest.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
 }
 

@@ -218,7 +218,7 @@ async fn unreadable_allocation_checkpoint_aborts_start() {
         world.files.write(&path, kept);
         world.files.fail(&path, ErrorKind::Other);
         let mut agent = world.start();
-        let why = agent.broken().await.to_string();
+        let why = agent.task_ended().await.to_string();
         assert!(why.contains(&format!("read {path}: ")), "{why}");
         agent.stop().await;
         assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);

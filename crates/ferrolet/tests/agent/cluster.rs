@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{
 };
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{MemoryPods, Trouble};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{CallFault, MemoryPods};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::Method;
 
@@ -401,12 +401,12 @@ async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
     node.forget_calls();
     in_zone("there", "north");
     ready(&world, &api, "there").await;
-    assert_eq!(node.count(NodeAsk::Get), 1);
+    assert_eq!(node.count(NodeApiCall::Get), 1);
     in_zone("elsewhere", "south");
     assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
-    assert_eq!(node.count(NodeAsk::Get), 2, "once for each");
+    assert_eq!(node.count(NodeApiCall::Get), 2, "once for each");
     // A server that does not answer changes nothing, and holds nobody else up.
-    node.trouble(NodeAsk::Get, Trouble::Unreachable, u32::MAX);
+    node.inject_fault(NodeApiCall::Get, CallFault::Unreachable, u32::MAX);
     in_zone("late", "west");
     in_zone("beside", "north");
     ready(&world, &api, "beside").await;

@@ -20,10 +20,10 @@ use crate::world::World;
 
 /// The end of all tasks of an agent: none of them goes on once one of them has died.
 #[derive(Debug)]
-struct Over(CancellationToken);
+struct AgentDeath(CancellationToken);
 
 #[async_trait]
-impl Death for Over {
+impl Death for AgentDeath {
     async fn die(&self) {
         self.0.cancel();
         pending::<()>().await;
@@ -58,7 +58,7 @@ const STAGED: &str = "
 /// Starts an agent that dies at a moment, if there is one, and tells when it has.
 pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
-    let crash = Arc::new(CrashPoint::new(ends, Over(over.clone())));
+    let crash = Arc::new(CrashPoint::new(ends, AgentDeath(over.clone())));
     let runtime = Runtime::new(Arc::clone(&world.runtime)).intercepted(&crash);
     let files = Intercepted::new(Arc::clone(&world.files) as Arc<dyn HostFiles>, &crash);
     let cgroups = Intercepted::new(Arc::clone(&world.cgroups) as Arc<dyn Cgroups>, &crash);

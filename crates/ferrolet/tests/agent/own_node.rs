@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{EnvVar, Node, PodSpec};
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
 use model::ports::addresses::FoundAddresses;
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{MemoryPods, Trouble};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{CallFault, MemoryPods};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::{Method, RemoteImage};
 use tokio::time::{Instant, sleep};
@@ -158,7 +158,7 @@ async fn api_pods_wait_for_the_node_object_and_static_pods_do_not() {
     let nodes = world.own_node.as_ref().unwrap();
     labelled(&world);
     nodes.freeze(true);
-    nodes.trouble(NodeAsk::Create, Trouble::Unreachable, u32::MAX);
+    nodes.inject_fault(NodeApiCall::Create, CallFault::Unreachable, u32::MAX);
     world.write_manifest("fixed", "Always", "[sleep, forever]");
     let selector = |spec: &mut PodSpec| {
         spec.node_selector = Some([("zone".to_owned(), "north".to_owned())].into());

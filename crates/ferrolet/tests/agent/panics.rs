@@ -197,8 +197,8 @@ async fn panic_is_the_failure_of_its_pod(case: &Case) {
     bench.world.events.panic_on(None);
     let recovered = |_: &World| has_recovered(&bench, &agent).then_some(());
     bench.world.until(&format!("{step}: the pod recovers"), recovered).await;
-    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
-    assert!(broken.is_err(), "{step}: {broken:?}");
+    let ended = tokio::time::timeout(Duration::from_mins(2), agent.task_ended()).await;
+    assert!(ended.is_err(), "{step}: {ended:?}");
     bench.other_is_looked_after().await;
 }
 
@@ -229,8 +229,8 @@ async fn panic_leaves_the_next_in_turn(
     world.files.panic_on_removal(None);
     world.cgroups.panic_on_removal(None);
     world.until(&format!("{step}: it is removed"), |_| (!is_there[0]()).then_some(())).await;
-    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
-    assert!(broken.is_err(), "{step}: {broken:?}");
+    let ended = tokio::time::timeout(Duration::from_mins(2), agent.task_ended()).await;
+    assert!(ended.is_err(), "{step}: {ended:?}");
 }
 
 // behaviour: WRK-38

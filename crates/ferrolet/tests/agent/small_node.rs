@@ -40,7 +40,7 @@ const REASONS: [&str; 5] = [
 
 /// What a pod asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asks {
+struct Requests {
     milli: i64,
     mebibytes: i64,
     /// As a whole; else its container does.
@@ -48,7 +48,7 @@ struct Asks {
     priority: Option<i64>,
 }
 
-impl Asks {
+impl Requests {
     fn any(random: &mut Random) -> Self {
         Self {
             milli: random.pick(&[125, 250, 500, 750, 1000, 1500]),
@@ -88,7 +88,7 @@ struct History {
     world: World,
     /// The agent of the moment, and what tells that it has died.
     agent: Option<(Agent, CancellationToken)>,
-    wanted: BTreeMap<&'static str, Asks>,
+    wanted: BTreeMap<&'static str, Requests>,
     /// Pods that are not wanted, or were not for a time, and of which something is left. What they take is
     /// nobody's any more, as upstream has it for static pods.
     parting: BTreeSet<&'static str>,
@@ -208,7 +208,7 @@ impl History {
         let name = self.random.pick(&NAMES);
         let asks = match self.wanted.get(name) {
             Some(before) => before.changed(&mut self.random),
-            None => Asks::any(&mut self.random),
+            None => Requests::any(&mut self.random),
         };
         self.say(format!("{name} asks for {asks:?}"));
         self.wanted.insert(name, asks);

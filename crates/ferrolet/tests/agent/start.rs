@@ -26,7 +26,7 @@ const LATE: Duration = Duration::from_millis(50);
 
 /// An API server that notes what it is asked, and what the runtime was asked in between.
 #[derive(Debug, Clone)]
-struct Noting {
+struct CallLog {
     pods: MemoryPods,
     node: MemoryNodeApi,
     rest: MemoryCluster,
@@ -35,7 +35,7 @@ struct Noting {
     asked: Arc<Mutex<(Vec<String>, usize)>>,
 }
 
-impl Noting {
+impl CallLog {
     /// Between the agents of a world and its API server.
     fn before(world: &World, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Noting {
 }
 
 #[async_trait]
-impl NodeApi for Noting {
+impl NodeApi for CallLog {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
         self.note("follow node");
         sleep(LATE).await;
@@ -97,7 +97,7 @@ impl NodeApi for Noting {
 }
 
 #[async_trait]
-impl NodeLeases for Noting {
+impl NodeLeases for CallLog {
     async fn node_lease(&self, name: &str) -> Result<Option<Lease>, ApiError> {
         self.note("get lease");
         self.node.node_lease(name).await
@@ -115,7 +115,7 @@ impl NodeLeases for Noting {
 }
 
 #[async_trait]
-impl PodApi for Noting {
+impl PodApi for CallLog {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
         self.note("follow pods");
         sleep(LATE).await;
@@ -139,7 +139,7 @@ impl PodApi for Noting {
 }
 
 #[async_trait]
-impl ServiceFeed for Noting {
+impl ServiceFeed for CallLog {
     async fn follow_services(&self, sink: &dyn Sink<ServiceRecord, ServiceName>) {
         self.note("follow services");
         sleep(LATE).await;
@@ -149,7 +149,7 @@ impl ServiceFeed for Noting {
 }
 
 #[async_trait]
-impl ClusterEvents for Noting {
+impl ClusterEvents for CallLog {
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
         self.note(format!("event {}", event.reason));
         self.rest.write_event(event).await
@@ -183,7 +183,7 @@ async fn start_steps_run_in_dependency_order() {
     let (pods, node) = (MemoryPods::default(), MemoryNodeApi::default());
     let mut world = World::new();
     (world.api, world.own_node) = (Some(pods.clone()), Some(node.clone()));
-    let noting = Noting::before(&world, &pods, &node);
+    let noting = CallLog::before(&world, &pods, &node);
     let api = Arc::new(noting.clone());
     world.through = world.cluster_ports().map(|mut ports| {
         (ports.node, ports.leases, ports.pods) = (api.clone(), api.clone(), api.clone());

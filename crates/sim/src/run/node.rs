@@ -234,7 +234,7 @@ impl Node {
                 self.chores.push((Instant::now() + away, Chore::StartAgent));
                 Ok(())
             }
-            broken = agent.broken() => {
+            broken = agent.task_ended() => {
                 let how = broken.to_string();
                 if !how.starts_with(CANNOT_READ) {
                     return Err(Broken { invariant: "no part of the agent ends by itself", how });

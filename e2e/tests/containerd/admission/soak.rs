@@ -65,7 +65,7 @@ fn running_pod_stays_when_reservations_grow() -> Result<()> {
     node.write_manifest("a-new.yaml", &asking("a-new", "", "50m"))?;
     node.start_agent()?;
     failed(&node, "a-new", "UnexpectedAdmissionError")?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     is_untouched(&node, "a-new")?;

@@ -35,7 +35,7 @@ fn static_pod_with_fixed_uid_is_resized_in_place() -> Result<()> {
     // Another agent finds all as it should be.
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let described = node.wait_for_answer(&["describe", "web"], "50m")?;
     ensure!(!described.contains("PodResize"), "{described}");
     wait_sized(&node, &container, 50, 16)?;

@@ -74,7 +74,7 @@ fn systemd_restarts_the_agent_and_pods_keep_running() -> Result<()> {
         let is_another = pid != agent && pid != "0";
         Ok(is_active.and(if is_another { Ok(()) } else { Err(pid) }))
     })?;
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let after = node.container(&before.id)?;
     ensure!(after.pid == before.pid, "{before:?}, then {after:?}");
 

@@ -67,9 +67,9 @@ pub async fn why(
     tell_damage(&answer);
     let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
     let there = match runs {
-        false => There::unavailable("no agent runs here"),
+        false => Existing::unavailable("no agent runs here"),
         // Who hears what was removed needs nothing else.
-        true if found && !is_json => There::default(),
+        true if found && !is_json => Existing::default(),
         true => still_there(agent, what).await,
     };
     if is_json {
@@ -98,7 +98,7 @@ pub(crate) struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    pub(crate) fn new(answer: &'a WhyAnswer, there: &'a There) -> Self {
+    pub(crate) fn new(answer: &'a WhyAnswer, there: &'a Existing) -> Self {
         Self { answer, still_there: there.items.as_deref() }
     }
 }
@@ -135,14 +135,14 @@ pub(crate) fn tell_damage(answer: &WhyAnswer) {
 
 /// What of a name or id is there, as the plan has it.
 #[derive(Debug, Default)]
-pub(crate) struct There {
+pub(crate) struct Existing {
     /// What is meant; nothing if nobody can tell.
     items: Option<Vec<GcItem>>,
     /// Why some of it may be missing, or all.
     pub(crate) missing: Option<String>,
 }
 
-impl There {
+impl Existing {
     pub(crate) fn unavailable(why: &str) -> Self {
         Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
     }
@@ -184,10 +184,10 @@ impl There {
     }
 }
 
-pub(crate) async fn still_there(agent: &AgentClient, what: &str) -> There {
+pub(crate) async fn still_there(agent: &AgentClient, what: &str) -> Existing {
     match agent.gc_plan().await {
-        Ok(plan) => There::of_plan(plan, what),
-        Err(error) => There::unavailable(&format!("{:#}", anyhow::Error::from(error))),
+        Ok(plan) => Existing::of_plan(plan, what),
+        Err(error) => Existing::unavailable(&format!("{:#}", anyhow::Error::from(error))),
     }
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn goes_back(answer: &WhyAnswer) -> String {
     format!("as far as the journal goes back ({to})")
 }
 
-pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &There) -> String {
+pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &Existing) -> String {
     let mut text = format!("{head}, {}", goes_back(answer));
     if let Some(missing) = &there.missing {
         text.push_str("; ");

@@ -184,7 +184,7 @@ fn existing_items_are_shown_with_their_plan_and_its_problems() {
             warnings: Vec::new(),
             problems: problem.into_iter().map(str::to_owned).collect(),
         };
-        let there = There::of_plan(plan, what);
+        let there = Existing::of_plan(plan, what);
         assert_eq!(there.items.as_ref().map(Vec::len), reported, "{what}");
         let back = [
             (None, "it has no entries"),

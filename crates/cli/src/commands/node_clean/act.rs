@@ -28,7 +28,7 @@ use super::volumes;
 const AT_A_TIME: usize = 8;
 
 /// Whom progress is told to, a line at a time.
-pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+pub type ReportProgress<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// What pods are removed with.
 #[derive(Debug)]
@@ -79,19 +79,19 @@ fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), StepError> {
 
 impl Cleaner {
     /// Removes all pods. One that cannot be removed does not keep the others.
-    pub async fn clean(&self, tell: Tell<'_>) -> Result<Cleaned, RuntimeError> {
+    pub async fn clean(&self, report: ReportProgress<'_>) -> Result<Cleaned, RuntimeError> {
         let removals = self.plan().await?;
         let removed = stream::iter(&removals).map(async |removal| {
             if !removal.stop.is_empty() {
-                tell(&format!("{}: stopping", removal.pod));
+                report(&format!("{}: stopping", removal.pod));
             }
             match self.remove(removal).await {
                 Ok(()) => {
-                    tell(&format!("{}: removed (uid {})", removal.pod, removal.uid));
+                    report(&format!("{}: removed (uid {})", removal.pod, removal.uid));
                     None
                 }
                 Err(error) => {
-                    tell(&format!("{}: {}", removal.pod, Chain(&error)));
+                    report(&format!("{}: {}", removal.pod, Chain(&error)));
                     Some(removal.pod.clone())
                 }
             }
@@ -100,11 +100,11 @@ impl Cleaner {
             removed.buffer_unordered(AT_A_TIME).filter_map(async |failed| failed).collect().await;
         for removal in self.still_there(&removals).await? {
             if !failed.contains(&removal.pod) {
-                tell(&format!("{}: the runtime still has something of it", removal.pod));
+                report(&format!("{}: the runtime still has something of it", removal.pod));
                 failed.push(removal.pod.clone());
             }
         }
-        self.remove_empty_cgroups(tell).await;
+        self.remove_empty_cgroups(report).await;
         Ok(Cleaned { removed: removals.len() - failed.len(), failed })
     }
 
@@ -188,7 +188,7 @@ impl Cleaner {
     }
 
     /// Removes the cgroups above the pods', where no pod of anybody is left in them.
-    async fn remove_empty_cgroups(&self, tell: Tell<'_>) {
+    async fn remove_empty_cgroups(&self, report: ReportProgress<'_>) {
         let Some((cgroups, root)) = &self.cgroups else { return };
         let classes = CLASSES.into_iter().map(|class| class_cgroup(root, class));
         for name in classes.chain([root.clone()]) {
@@ -205,7 +205,7 @@ impl Cleaner {
                 at: self.clock.now(),
             };
             if let Err(error) = cgroups.remove(&verdict).await {
-                tell(&format!("cgroup {name}: {}", Chain(&error)));
+                report(&format!("cgroup {name}: {}", Chain(&error)));
             }
         }
     }

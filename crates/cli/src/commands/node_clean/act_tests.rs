@@ -64,8 +64,8 @@ impl Node {
     }
 
     async fn clean(&self) -> (usize, Vec<String>) {
-        let tell = |line: &str| self.reported.lock().unwrap().push(line.to_owned());
-        let cleaned = self.cleaner.clean(&tell).await.unwrap();
+        let report = |line: &str| self.reported.lock().unwrap().push(line.to_owned());
+        let cleaned = self.cleaner.clean(&report).await.unwrap();
         (cleaned.removed, cleaned.failed.iter().map(ToString::to_string).collect())
     }
 

@@ -1,4 +1,4 @@
-//! What the agent is given: the outside, and what it is told.
+//! The inputs of the agent: its ports and settings.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::decide::node::roomy;
 use crate::image_gc::ImageRules;
 use crate::node_cgroups::NodeCgroups;
 
-/// The outside, as the agent reaches it.
+/// The ports of the agent.
 #[derive(Debug, Clone)]
 pub struct Ports {
     /// The container runtime.
@@ -40,108 +40,108 @@ pub struct Ports {
     pub files: Arc<dyn HostFiles>,
     /// Mounts and volume directories.
     pub volumes: Arc<dyn VolumeHost>,
-    /// The web.
+    /// HTTP requests.
     pub http: Arc<dyn HttpGet>,
-    /// What the pods of this node serve, whoever vouches for them.
+    /// HTTP requests to pods of this node, with any certificate.
     pub pod_http: Arc<dyn HttpGet>,
     /// Sends probe requests to containers.
     pub probes: Arc<dyn ProbeClient>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
-    /// Their files, to be rotated; none where there are none.
+    /// The log files of containers, for rotation; none where there are no files.
     pub log_files: Option<Arc<dyn LogFiles>>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Whom people hear from.
+    /// Receives pod events.
     pub events: Arc<dyn Events>,
-    /// What the journal of removals is kept in.
+    /// Stores the journal of removals.
     pub journal: Arc<dyn Segments>,
-    /// Whom they hear from of the node itself.
+    /// Receives node events.
     pub node_events: Arc<dyn NodeEvents>,
-    /// What measures disks.
+    /// Measures disks.
     pub disks: Arc<dyn Disks>,
-    /// The host's cgroups; none when the node looks after none.
+    /// The host's cgroups; none if the agent manages none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
-    /// The packet filter; none where nothing is to be made in it.
+    /// The packet filter; none if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
-    /// The API server; none where the node stands alone.
+    /// The API server; none without a cluster.
     pub cluster: Option<ClusterPorts>,
-    /// The threads for files and whatever else blocks, so that calls that do not return are reported.
+    /// The threads for blocking calls, so that stuck calls are reported.
     pub pools: Vec<Pool>,
-    /// What is counted on the way there; what the agent itself counts comes beside it.
+    /// The registry with the metrics of the ports; the agent adds its own.
     pub metrics: Registry,
-    /// The metrics of probes, which have an endpoint of their own.
+    /// The registry of the probe metrics, which have a separate endpoint.
     pub probe_metrics: Registry,
 }
 
-/// What the agent is told.
+/// The settings of the agent.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The name of this node.
     pub node_name: String,
     /// The name of the container runtime, which is part of container ids.
     pub runtime_name: String,
-    /// Where manifests are, if anywhere.
+    /// The path of manifests, if any.
     pub manifests: Option<PathBuf>,
-    /// How often manifests are looked at.
+    /// How often manifests are read again.
     pub manifests_period: Duration,
     /// The URL that serves manifests, if there is one.
     pub manifest_url: Option<ManifestUrl>,
-    /// Where logs of pods are.
+    /// The directory of container logs.
     pub pod_logs: PathBuf,
-    /// Where links to logs are.
+    /// The directory of symlinks to container logs.
     pub container_links: PathBuf,
-    /// How logs are rotated.
+    /// The rules of log rotation.
     pub log_rotation: logs::Settings,
-    /// How often a pod is looked at without need.
+    /// How often a pod is synced without an event.
     pub resync: Duration,
-    /// The node, as it is configured and found.
+    /// The node's settings for pods.
     pub node: NodeSettings,
-    /// Its addresses as they were at the start; in a cluster its object says later ones.
+    /// The node's addresses at the start; in a cluster its object has later ones.
     pub host_ips: Vec<IpAddr>,
-    /// What pods meet on it.
+    /// The node as admission sees it.
     pub admission: Node,
-    /// Whether containers may have policies and rules of their own about when they are restarted.
+    /// Whether containers may have their own restart policies and rules.
     pub restart_rules: bool,
-    /// Kernel parameters that pods may set besides those that are safe.
+    /// Sysctls that pods may set in addition to the safe ones.
     pub unsafe_sysctls: Vec<String>,
-    /// How long a container waits that keeps failing.
+    /// The back-off of failing containers.
     pub restart_backoff: BackoffLimits,
     /// Whether probed containers that already run at the start count as not ready until their probes pass again.
     pub resets_on_restart: bool,
-    /// How the runtime is observed.
+    /// The PLEG's periods and limits.
     pub pleg: pleg::Settings,
-    /// How many events are kept.
+    /// How many events are stored.
     pub events: EventLimits,
-    /// How many bytes the journal of removals takes at most.
+    /// The maximum size of the journal in bytes.
     pub journal_bytes: u64,
     /// How many dead containers are kept, and for how long.
     pub container_gc: ContainerPolicy,
-    /// Which images go.
+    /// The rules of image garbage collection.
     pub images: ImageRules,
-    /// Which cgroups there are.
+    /// The cgroups of the node.
     pub cgroups: NodeCgroups,
-    /// Where it is told whether the agent is well.
+    /// The address of the health endpoint.
     pub healthz: Option<SocketAddr>,
-    /// What the node says of itself, where it is one of a cluster.
+    /// The settings of the Node object; none without a cluster.
     pub own_node: Option<node::Settings>,
-    /// How the objects that pods refer to are read.
+    /// How objects that pods refer to are read.
     pub objects: objects::Settings,
-    /// Which certificates volumes can have.
+    /// Which certificates projected volumes support.
     pub projections: Projections,
 }
 
-/// Which certificates projected volumes can have. Upstream's feature gates are off unless they are set.
+/// Which certificates projected volumes support. Upstream's feature gates are off by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Projections {
-    /// Those of cluster trust bundles.
+    /// Cluster trust bundles.
     pub trust_bundles: bool,
-    /// Those that signers issue for pods.
+    /// Pod certificates.
     pub pod_certificates: bool,
 }
 
 impl Settings {
-    /// Those of a node without a source of pods and with room for all that come, as upstream has them where it is not told otherwise.
+    /// The settings of a node without a source of pods and without limits, with upstream's defaults otherwise.
     pub fn new(node_name: &str, runtime_name: &str, node: NodeSettings) -> Self {
         Self {
             node_name: node_name.to_owned(),
@@ -173,12 +173,12 @@ impl Settings {
         }
     }
 
-    /// Where the agent keeps what must survive it.
+    /// The directory of the agent's checkpoints.
     pub fn state(&self) -> PathBuf {
         self.node.root_dir.join("ferrolet/state")
     }
 
-    /// Where each pod has a directory of its own.
+    /// The parent of the pod directories.
     pub fn pods(&self) -> PathBuf {
         self.node.root_dir.join("pods")
     }
@@ -189,8 +189,8 @@ impl Settings {
 pub struct ManifestUrl {
     /// The URL itself.
     pub url: String,
-    /// What is sent along.
+    /// The headers of the request.
     pub headers: Headers,
-    /// How often it is asked.
+    /// How often it is requested.
     pub period: Duration,
 }
