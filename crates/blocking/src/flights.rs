@@ -86,7 +86,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test]
-    async fn callers_of_one_key_share_a_thread_and_its_answer() {
+    async fn callers_of_one_key_share_a_thread_and_its_result() {
         let (flights, begun) = (Flights::new(2), Arc::new(AtomicUsize::new(0)));
         let (go, gate) = mpsc::channel::<()>();
         let mut gate = Some(gate);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_gives_up_at_its_limit_and_the_next_joins_the_same_thread() {
+    async fn next_caller_joins_the_same_thread_after_a_timeout() {
         let flights = Flights::new(1);
         let (go, gate) = mpsc::channel::<()>();
         let first = flights.join("a", move || gate.recv().is_ok()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_the_wait_and_leaves_the_key_free() {
+    async fn panic_ends_the_wait_and_frees_the_key() {
         let flights = Flights::<u8>::new(1);
         let first = flights.join("a", || panic!("on purpose")).unwrap();
         assert_eq!(first.wait(60 * SECOND).await, None);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_overdue_from_their_limit_on() {
+    fn calls_are_overdue_at_their_limit() {
         let (mut table, start) = (Table::default(), Instant::now());
         let first = begin(&mut table, "/pods/a/x", start);
         begin(&mut table, "/state", start + Duration::from_secs(1));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_lent_after_a_while_and_up_to_the_spare_ones() {
+    fn slow_calls_get_replacement_threads_up_to_the_spare_ones() {
         let (mut table, start) = (Table::default(), Instant::now());
         let slow: Vec<u64> = (0..3).map(|_| begin(&mut table, "/a", start)).collect();
         let (now, late) = (start + LEND_AFTER, start + Duration::from_secs(1));

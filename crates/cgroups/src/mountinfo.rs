@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hierarchies_are_found_with_their_controllers() {
+    fn hierarchies_are_read_with_their_controllers() {
         let text = "\
 25 30 0:23 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755
 26 25 0:24 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw

@@ -106,7 +106,7 @@ impl World for Below {
 
 // behaviour: CGR-1
 #[tokio::test]
-async fn both_versions_keep_the_contract() {
+async fn both_cgroup_versions_pass_the_contract() {
     for world in [Below::v1(), Below::v2()] {
         assert_eq!(assert_kept(&play_all(&world).await), [], "{:?}", world.tree.version);
     }
@@ -114,7 +114,7 @@ async fn both_versions_keep_the_contract() {
 
 // behaviour: CGR-41
 #[tokio::test]
-async fn a_new_cgroup_that_could_not_be_limited_says_so() {
+async fn create_reports_limits_that_could_not_be_set() {
     let pids = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
     let world = Below::v2();
     let pod = name("/kubepods/pod1");
@@ -133,7 +133,7 @@ fn name(path: &str) -> CgroupName {
 }
 
 #[tokio::test]
-async fn a_cgroup_of_the_first_version_inherits_its_processors() {
+async fn v1_cgroup_inherits_its_cpuset() {
     let world = Below::v1();
     let pod = name("/kubepods/burstable/pod1");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_cgroup_of_the_first_version_inherits_its_processors() {
 }
 
 #[tokio::test]
-async fn a_cgroup_that_lacks_a_hierarchy_is_not_there_and_made_whole() {
+async fn cgroup_missing_in_one_hierarchy_does_not_exist_and_is_completed() {
     let world = Below::v1();
     let pod = name("/kubepods/pod1");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_cgroup_that_lacks_a_hierarchy_is_not_there_and_made_whole() {
 }
 
 #[tokio::test]
-async fn controllers_of_the_second_version_are_handed_down() {
+async fn v2_controllers_are_enabled_for_children() {
     let world = Below::v2();
     let pod = name("/kubepods/pod1");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
@@ -183,7 +183,7 @@ async fn controllers_of_the_second_version_are_handed_down() {
 }
 
 #[tokio::test]
-async fn what_the_machine_cannot_limit_is_told_unless_it_is_huge_pages() {
+async fn missing_controller_is_reported_except_hugetlb() {
     let world = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
     let pod = name("/kubepods/pod1");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
@@ -201,7 +201,7 @@ async fn what_the_machine_cannot_limit_is_told_unless_it_is_huge_pages() {
 }
 
 #[tokio::test]
-async fn a_cgroup_in_which_nothing_can_be_limited_is_refused() {
+async fn cgroup_without_controllers_is_refused() {
     let world = Below::v2();
     let pod = name("/kubepods/pod1");
     world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_cgroup_in_which_nothing_can_be_limited_is_refused() {
 }
 
 #[tokio::test]
-async fn no_link_is_followed_out_of_a_hierarchy() {
+async fn links_out_of_a_hierarchy_are_not_followed() {
     let world = Below::v1();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(outside.path().join("pod1")).unwrap();
@@ -227,7 +227,7 @@ async fn no_link_is_followed_out_of_a_hierarchy() {
 
 // behaviour: CGR-14
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_stays_busy_is_given_up_and_can_be_tried_again() {
+async fn removal_of_a_busy_cgroup_fails_and_can_be_retried() {
     let world = Below::v1();
     let pod = name("/kubepods/pod1");
     let below = name("/kubepods/pod1/container");
@@ -242,7 +242,7 @@ async fn a_cgroup_that_stays_busy_is_given_up_and_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn many_pods_leave_nothing() {
+async fn cgroups_of_many_pods_are_removed_completely() {
     for world in [Below::v1(), Below::v2()] {
         for number in 0..30 {
             let pod = name(&format!("/kubepods/burstable/pod{number}"));
@@ -255,7 +255,7 @@ async fn many_pods_leave_nothing() {
 }
 
 #[tokio::test]
-async fn the_memory_of_a_container_is_found_however_its_runtime_names_its_cgroup() {
+async fn container_memory_is_read_for_every_cgroup_naming_scheme() {
     for below in [Below::v1(), Below::v2()] {
         let pod = CgroupName::parse("/kubepods/pod1").unwrap();
         let usage = async |part| below.cgroups.memory_usage(&pod, part).await.unwrap();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_its_file() {
+    fn each_value_is_written_to_its_file() {
         let values = CgroupValues {
             cpu_shares: Some(1024),
             cpu_quota: Some(50_000),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_one_too_and_nothing_is_nothing() {
+    fn unlimited_is_written_and_absent_values_are_not() {
         let values = CgroupValues { cpu_quota: Some(-1), ..CgroupValues::default() };
         assert_eq!(written(Version::V1, &values), rows(&[("cpu.cfs_quota_us", "-1")]));
         assert_eq!(written(Version::V2, &values), rows(&[("cpu.max", "max 100000")]));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_burst_calls_keep_to_the_rate() {
+    async fn calls_keep_to_the_rate_after_a_burst() {
         let bucket = Bucket::new(Rate { per_second: 20.0, burst: 30 });
         sleep(Duration::from_secs(100)).await;
         let begun = Instant::now();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_rate_of_zero_is_no_limit() {
+    async fn zero_rate_is_unlimited() {
         let bucket = Bucket::new(Rate { per_second: 0.0, burst: 0 });
         let begun = Instant::now();
         for _ in 0..1000 {

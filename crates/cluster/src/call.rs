@@ -285,7 +285,7 @@ mod tests {
 
     // behaviour: NODE-36, STW-34
     #[test]
-    fn whoever_is_told_to_wait_for_long_asks_again_before_it_is_taken_for_dead() {
+    fn retry_after_is_capped_below_the_node_grace_period() {
         let rows = [
             ("0", Some(0)),
             (" 7 ", Some(7)),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_mean_what_the_api_says_they_mean() {
+    fn answers_are_classified_by_status_code() {
         let second = Some(Duration::from_secs(1));
         let rows = [
             (404, None, "not-found"),

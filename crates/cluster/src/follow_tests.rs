@@ -85,7 +85,7 @@ async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time() {
+async fn server_version_is_read_only_after_a_watch_that_ended_early() {
     let limit = Duration::from_secs(30);
     let in_time = timeout(limit, asked::<0>(4, "")).await.unwrap();
     assert_eq!(in_time, ["list", "watch", "watch", "watch"]);
@@ -95,7 +95,7 @@ async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time(
 
 // behaviour: PGC-123
 #[tokio::test]
-async fn a_server_that_forgets_every_time_is_asked_ever_more_rarely() {
+async fn relist_delay_grows_while_versions_expire_immediately() {
     let begun = Instant::now();
     let watches = 8;
     let expired = format!("{EXPIRED}\n");
@@ -107,7 +107,7 @@ async fn a_server_that_forgets_every_time_is_asked_ever_more_rarely() {
 
 // behaviour: PGC-123
 #[test]
-fn rests_grow_to_the_longest_and_begin_anew_after_a_watch_that_lasted() {
+fn relist_delay_is_capped_and_reset_by_a_long_watch() {
     let mut rests = Rests::new(Duration::from_secs(1));
     let grown: Vec<u64> = (0..7).map(|_| rests.take().as_secs()).collect();
     assert_eq!(grown, [1, 2, 4, 8, 16, 30, 30]);

@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: API-32
     #[tokio::test(start_paused = true)]
-    async fn a_body_of_which_nothing_comes_is_given_up() {
+    async fn silent_body_times_out() {
         let patience = Duration::from_mins(5);
         let mut lines = Lines::new(Silent, patience);
         let begin = Instant::now();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_told_one_by_one_and_what_was_cut_off_is_not() {
+    async fn lines_are_returned_one_by_one_without_an_incomplete_last_one() {
         assert_eq!(lines("a\nbc\n\nd\n").await, ["a", "bc", "", "d"]);
         assert_eq!(lines("a\nb").await, ["a"]);
         assert_eq!(lines("").await, [""; 0]);

@@ -39,7 +39,7 @@ async fn token(plugin: &Plugin) -> String {
 }
 
 #[test]
-fn a_token_is_replaced_before_its_end_and_invalid_after_it() {
+fn token_is_replaced_before_its_expiry_and_invalid_after_it() {
     let received = Instant::now();
     let known = |lifetime: Option<u64>, is_refused| Known {
         header: None,
@@ -65,7 +65,7 @@ fn a_token_is_replaced_before_its_end_and_invalid_after_it() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_plugin_runs_once_until_its_token_is_refused() {
+async fn plugin_runs_once_until_its_token_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (plugin, identity) = Plugin::start(counting(&directory, ""), LONG).await.unwrap();
     assert!(identity.is_none());
@@ -80,7 +80,7 @@ async fn a_plugin_runs_once_until_its_token_is_refused() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn callers_without_a_valid_token_wait_for_one_run_together() {
+async fn callers_without_a_valid_token_share_one_plugin_run() {
     let directory = tempfile::tempdir().unwrap();
     let (plugin, _) = Plugin::start(counting(&directory, ""), LONG).await.unwrap();
     plugin.refused(Instant::now());
@@ -91,7 +91,7 @@ async fn callers_without_a_valid_token_wait_for_one_run_together() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_plugin_that_hangs_is_killed_with_its_children_and_holds_nothing_up() {
+async fn hanging_plugin_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let pids = directory.path().join("pids");
     let script = format!("echo $$ > {0}; sleep 600 & echo $! >> {0}; wait", pids.display());
@@ -128,7 +128,7 @@ async fn gone(process: &Path) {
 }
 
 #[tokio::test]
-async fn a_plugin_gets_its_settings_and_its_failures_are_errors() {
+async fn plugin_receives_its_settings_and_its_failures_are_errors() {
     let environment = [("name", "WHO"), ("value", "me")];
     let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let script = r#"case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3;; esac
@@ -161,7 +161,7 @@ async fn a_plugin_gets_its_settings_and_its_failures_are_errors() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_valid_token_is_used_while_the_plugin_hangs() {
+async fn valid_token_is_used_while_the_plugin_hangs() {
     let directory = tempfile::tempdir().unwrap();
     let done = directory.path().join("done");
     // It gives a token once, valid for long enough, and hangs from then on.

@@ -243,7 +243,7 @@ mod tests {
 
     // behaviour: VOL-62
     #[test]
-    fn answers_are_read_from_conditions() {
+    fn certificate_requests_are_decided_by_their_conditions() {
         let status = |text: &str| answer(serde_json::from_str(text).unwrap());
         assert_eq!(status("{}"), CertificateAnswer::Pending);
         let denied = r#"{"conditions":[{"type":"Denied","reason":"No","message":"never"}]}"#;

@@ -121,7 +121,7 @@ mod tests {
 
     // behaviour: PGC-55
     #[test]
-    fn a_patch_carries_the_uid_and_version_and_no_more_than_changes() {
+    fn patch_contains_uid_version_and_changes_only() {
         let bare = patch(&target(), &FailedStatus::default());
         let metadata = json!({"uid": "u1", "resourceVersion": "7"});
         assert_eq!(bare, json!({"metadata": metadata, "status": {"phase": "Failed"}}));
@@ -156,7 +156,7 @@ mod tests {
 
     // behaviour: PGC-56
     #[test]
-    fn a_deletion_is_at_once_and_of_one_version_of_one_pod() {
+    fn deletion_has_no_grace_period_and_preconditions() {
         let expected = json!({
             "kind": "DeleteOptions",
             "apiVersion": "v1",

@@ -209,7 +209,7 @@ mod tests {
 
     // behaviour: NODE-40
     #[test]
-    fn a_kubeconfigs_proxy_counts_before_that_of_the_environment() {
+    fn kubeconfig_proxy_overrides_the_environment() {
         let variables = ProxyVariables {
             http: Some("http://plain:1".to_owned()),
             https: Some("tls.example:2".to_owned()),
@@ -242,7 +242,7 @@ mod tests {
 
     // behaviour: NODE-40
     #[test]
-    fn no_proxy_names_hosts_domains_addresses_and_networks() {
+    fn no_proxy_matches_hosts_domains_addresses_and_networks() {
         let rows = [
             ("", "https://far.example", false),
             ("*", "https://far.example", true),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_one_is_to_a_proxy_is_in_its_url() {
+    fn proxy_credentials_are_read_from_its_url() {
         assert_eq!(credentials(&server("http://proxy:1")), None);
         let header = credentials(&server("http://user:p%40ss%@proxy:1")).unwrap();
         let expected = format!("Basic {}", STANDARD.encode("user:p@ss%"));

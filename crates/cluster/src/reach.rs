@@ -69,7 +69,7 @@ mod tests {
 
     // behaviour: API-30
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_woken_when_somebody_gets_through_and_not_at_once() {
+    async fn waiters_wake_when_the_server_is_reachable_again() {
         let reach = Reach::default();
         let rows: [(&str, &[bool], bool); 5] = [
             ("no calls", &[], false),

@@ -119,7 +119,7 @@ mod tests {
 
     // behaviour: NODE-43
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_read_again_after_a_minute_or_when_it_was_refused() {
+    async fn token_file_is_read_again_after_a_minute_or_a_refusal() {
         let file = file("one\n");
         let token = TokenFile::open(file.path().to_owned()).await.unwrap();
         let begun = Instant::now();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_without_a_token_is_of_no_use() {
+    async fn empty_token_file_is_an_error() {
         for text in ["", " \n", "a\nb"] {
             let file = file(text);
             assert!(TokenFile::open(file.path().to_owned()).await.is_err(), "{text:?}");

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_leaves_its_place() {
+    fn names_are_escaped_in_urls() {
         assert_eq!(pod("kube-system", "a.b-1"), "/api/v1/namespaces/kube-system/pods/a.b-1");
         assert_eq!(node("../secrets?x=1#"), "/api/v1/nodes/..%2Fsecrets%3Fx%3D1%23");
         assert_eq!(node(".."), "/api/v1/nodes/%2E%2E");

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_goes_where_there_is_room() {
+    fn watches_use_connections_with_free_streams() {
         let rows: [(&[usize], Option<usize>); 5] = [
             (&[0], Some(0)),
             (&[WATCHES - 1], Some(0)),

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_has_its_deadline() {
+    fn each_call_class_has_its_deadline() {
         let deadlines =
             Deadlines { request: Duration::from_secs(10), pull: Duration::from_hours(1) };
         let rows = [

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_cut_at_64_kib_whatever_the_pieces_are() {
+    fn outputs_are_cut_at_64_kib_for_any_chunk_sizes() {
         let most = MOST_OF_OUTPUT;
         for (stdout, stderr, code) in
             [(0, 0, 0), (3, 0, 1), (most, most, 3), (most + 1, 5, 3), (200_000, 300_000, -1)]

@@ -61,7 +61,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_list_stands_for_what_it_says_when_it_is_decoded(
+    fn list_fingerprint_equals_that_of_the_decoded_list(
         containers in prop::collection::vec(container(), 0..6),
         sandboxes in prop::collection::vec(sandbox(), 0..6),
         pieces in prop::collection::vec(0_usize..3, 0..4),
@@ -86,13 +86,13 @@ proptest! {
     }
 
     #[test]
-    fn no_list_makes_it_panic(list in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_list_causes_a_panic(list in prop::collection::vec(any::<u8>(), 0..200)) {
         handed_on(&mut Marked::<OfContainers>::default(), &list, &[]).ok();
     }
 }
 
 #[test]
-fn an_entry_that_ends_within_a_field_is_an_error() {
+fn truncated_list_entry_is_an_error() {
     let mut digest = Marked::<OfContainers>::default();
     let error = handed_on(&mut digest, &[0x0a, 2, 0x0a, 5], &[]).unwrap_err();
     assert_eq!(error.code(), tonic::Code::Internal);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_show_up_by_upstreams_names() {
+    fn calls_are_counted_by_upstream_operation_names() {
         let registry = Registry::new();
         let operations = Operations::new(&registry).unwrap();
         operations.done("ListPodSandbox", false, Duration::from_millis(3));

@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_or_comes_twice_however_an_answer_comes(
+        fn parts_are_complete_and_unique_for_any_chunk_sizes(
             lists in prop::collection::vec(0_usize..5, 0..4),
             sizes in prop::collection::vec(1_usize..200, 1..20),
         ) {
@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn no_answer_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_answer_causes_a_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut cut = Cut::new(AsItComes);
             for part in framed(&data).chunks(7) {
                 if cut.take(part).is_err() {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn little_of_a_long_answer_is_kept() {
+    fn long_answers_need_little_memory() {
         let (mut cut, mut most, mut count) = (Cut::new(AsItComes), 0, 0);
         for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
             let parts = cut.take(data).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_answer_is_an_error() {
+    fn truncated_answer_is_an_error() {
         let whole = list(vec![container(0), container(1)]);
         // After the first entry, and within the second.
         for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_must_end_within_its_message() {
+    fn field_longer_than_its_answer_is_an_error() {
         let long = [0x0a, 3, 1, 2];
         let without_end = [0x0a, 0x80];
         for message in [&long[..], &without_end] {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_compressed_is_an_error() {
+    fn oversized_or_compressed_answer_is_an_error() {
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
         let mut cut = Cut::new(AsItComes);
         let error = cut.take(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();

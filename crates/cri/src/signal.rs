@@ -21,7 +21,7 @@ mod tests {
 
     // behaviour: ACT-68
     #[test]
-    fn every_signal_has_a_number_and_comes_back_by_its_name() {
+    fn signals_round_trip_by_number_and_name() {
         let rows = [
             ("SIGTERM", cri::Signal::Sigterm),
             ("SIGUSR1", cri::Signal::Sigusr1),

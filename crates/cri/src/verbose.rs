@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_those_of_the_images_configuration() {
+    fn image_labels_are_read_from_the_image_configuration() {
         let text = r#"{"chainID":"x","imageSpec":{"config":{"Labels":{"keep":"yes"},"Env":[]}}}"#;
         let labels = BTreeMap::from([("keep".to_owned(), "yes".to_owned())]);
         assert_eq!(image_labels(&verbose(text)), labels);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_says_which_image_it_was_made_from() {
+    fn sandbox_image_is_read_from_verbose_info() {
         let image = sandbox_image(&verbose(r#"{"pid":7,"image":"pause:3.10"}"#));
         assert_eq!(image.as_deref(), Some("pause:3.10"));
         for nothing in ["", "{}", r#"{"image":""}"#, "[1]"] {

@@ -112,7 +112,7 @@ mod tests {
         [8, 0x96, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 2, 1, 1, 0x25, 1, 2, 3, 4];
 
     #[test]
-    fn fields_of_all_kinds_are_told_apart_and_what_is_none_is_an_error() {
+    fn fields_are_read_by_wire_type_and_unknown_types_are_errors() {
         let ends = [3, 12, 16, 21];
         for length in 0..=FIELDS.len() {
             let end = ends.iter().rev().find(|end| **end <= length).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_one_by_one_and_half_a_field_is_an_error() {
+    fn fields_are_read_in_order_and_a_truncated_field_is_an_error() {
         let expected =
             [Field::Number(1, 150), Field::Other, Field::Bytes(3, &[1, 1]), Field::Other];
         let mut message = &FIELDS[..];

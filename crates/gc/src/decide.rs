@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: GC-4, GC-5
     #[test]
-    fn what_was_left_of_a_pod_stays_when_the_pod_comes_back() {
+    fn remaining_objects_stay_when_the_pod_comes_back() {
         let state = |deleted, terminated| {
             PodState::Known(WorkerState { evicted: false, deleted, terminated })
         };

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_machine_has_addresses() {
+    async fn local_machine_has_addresses() {
         let found = HostAddresses::default().find(Some("127.0.0.1")).await;
         let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
         assert_eq!(found.of_name, [loopback]);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_with_the_mode_asked_for_and_left_when_there() {
+    fn directories_are_created_with_a_mode_and_existing_ones_are_kept() {
         let (_guard, root) = root();
         create(&root, "a/b".as_ref(), 0o755).unwrap();
         create(&root, "a/b".as_ref(), 0o700).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_of_the_root_are_refused() {
+    fn names_that_leave_the_root_are_refused() {
         let (guard, root) = root();
         for below in ["..", "../x", "a/../../x", "/x"] {
             assert!(create(&root, below.as_ref(), 0o755).is_err(), "{below}");

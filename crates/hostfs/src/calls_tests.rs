@@ -47,7 +47,7 @@ fn with_file() -> (TempDir, PathBuf) {
 
 // behaviour: WRK-50
 #[tokio::test(start_paused = true)]
-async fn twenty_file_operations_that_never_return_leave_other_files_readable() {
+async fn hanging_file_operations_leave_other_files_readable() {
     let (host, (directory, file)) = (Host::default(), with_file());
     let hung = HungDisk::of_pods(&host, 20).await;
     // All threads are taken; after a while others start in their place.
@@ -65,7 +65,7 @@ async fn twenty_file_operations_that_never_return_leave_other_files_readable() {
 
 // behaviour: WRK-50
 #[tokio::test(start_paused = true)]
-async fn a_file_operation_that_never_returns_fails_with_its_name_and_path() {
+async fn hanging_file_operation_fails_with_its_name_and_path() {
     let host = Host::default();
     let mut hung = HungDisk::of_pods(&host, 1).await;
     advance(LIMIT).await;

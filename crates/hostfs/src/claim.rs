@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_taken_once_and_again_when_it_was_let_go() {
+    fn directory_lock_is_exclusive_until_released() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("a/ferrolet");
         let held = claim(&directory).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_takes_a_directory_when_it_is_let_go() {
+    fn waiter_locks_the_directory_when_it_is_released() {
         let root = tempfile::tempdir().unwrap();
         let held = claim(root.path()).unwrap();
         let error = claim_within(root.path(), Duration::from_millis(10)).unwrap_err();

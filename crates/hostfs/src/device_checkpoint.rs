@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_there_or_it_is_not() {
+    fn device_checkpoint_exists_or_not() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("checkpoint");
         assert_eq!(read(&path).unwrap(), None);

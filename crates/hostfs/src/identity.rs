@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_who_it_is() {
+    fn machine_identity_is_read() {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in [
             ("etc/machine-id", "0123\n"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing_is_one_too() {
+    fn missing_identity_files_are_empty_values() {
         let root = tempfile::tempdir().unwrap();
         let found = read(root.path(), "6.1".to_owned());
         let expected = Identity {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_who_it_is() {
+    fn local_machine_identity_is_read() {
         let found = identity();
         assert!(!found.boot_id.is_empty() && !found.kernel_version.is_empty(), "{found:?}");
     }

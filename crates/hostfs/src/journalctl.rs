@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn program_that_is_not_there_is_an_error() {
+    fn missing_program_is_an_error() {
         let error = Journalctl { program: "/nowhere/journalctl".into() }.start(&[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

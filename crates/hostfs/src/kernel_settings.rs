@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_what_it_was_set_to() {
+    fn kernel_setting_is_written_and_read_back() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("vm")).unwrap();
         let settings = KernelSettings::below(place.path());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_namespace_is_known_by_whose_ids_are_which() {
+    fn user_namespace_is_detected_by_its_id_map() {
         let place = tempfile::tempdir().unwrap();
         let map = place.path().join("uid_map");
         assert!(!is_own_namespace(&map));

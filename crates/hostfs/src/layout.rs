@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_made_as_upstream_makes_them_and_left_as_they_are() {
+    fn directories_have_upstreams_modes_and_existing_ones_are_kept() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("kubelet");
         let mode = |name: &str| fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o777;

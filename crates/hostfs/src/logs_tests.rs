@@ -95,7 +95,7 @@ fn tail(lines: u64) -> LogRequest {
 }
 
 #[tokio::test]
-async fn a_log_is_read_whole_or_from_near_its_end() {
+async fn log_is_read_whole_or_from_near_its_end() {
     let log = Log::new();
     for number in 0..5000 {
         log.write(&format!("line {number}"));
@@ -108,7 +108,7 @@ async fn a_log_is_read_whole_or_from_near_its_end() {
 }
 
 #[tokio::test]
-async fn a_follower_hears_what_is_written_and_the_end() {
+async fn follower_receives_new_lines_and_the_end() {
     let log = Log::new();
     log.write("before");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
@@ -126,7 +126,7 @@ async fn a_follower_hears_what_is_written_and_the_end() {
 }
 
 #[tokio::test]
-async fn a_follower_may_begin_with_the_last_lines() {
+async fn follower_can_begin_with_the_last_lines() {
     let log = Log::new();
     log.write("one");
     log.write("two");
@@ -136,7 +136,7 @@ async fn a_follower_may_begin_with_the_last_lines() {
 }
 
 #[tokio::test]
-async fn a_rotated_log_is_followed_without_a_gap() {
+async fn rotated_log_is_followed_without_a_gap() {
     let log = Log::new();
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
@@ -155,7 +155,7 @@ async fn a_rotated_log_is_followed_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_is_read_from_its_start() {
+async fn truncated_log_is_read_from_its_start() {
     let log = Log::new();
     log.write("a long first line");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
@@ -174,7 +174,7 @@ fn inotify_instances() -> usize {
 
 // behaviour: LOG-10
 #[tokio::test]
-async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
+async fn followers_share_the_inotify_instance_of_all_watches() {
     let (log, host) = (Log::new(), Host::default());
     let logs = host.logs();
     let mut watch = host.watch(log.path.parent().unwrap()).await.unwrap();
@@ -204,7 +204,7 @@ async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
 
 // behaviour: LOG-7
 #[tokio::test]
-async fn a_log_that_is_a_link_or_no_file_is_not_read() {
+async fn log_that_is_a_link_or_no_file_is_not_read() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let secret = log.root.path().join("secret");
@@ -337,7 +337,7 @@ async fn rotated_file_that_is_a_link_is_not_read() {
 
 // behaviour: LOG-6
 #[tokio::test]
-async fn damaged_compressed_file_is_left_out() {
+async fn damaged_compressed_file_is_skipped() {
     let log = Log::new();
     log.write("line");
     fs::write(log.rotated("20260101-000000.gz"), "damaged").unwrap();

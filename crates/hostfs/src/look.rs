@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_is_refused_at_once() {
+    fn pipe_is_refused_without_blocking() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("pipe");
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_as_a_look_at_each_shows_them() {
+    fn listed_entries_equal_individual_stats() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
         std::fs::write(path("b"), "some").unwrap();
@@ -172,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_refused() {
+    fn device_is_refused() {
         assert!(open("/dev/zero".as_ref()).is_err());
     }
 
     #[test]
-    fn a_file_that_says_it_is_empty_is_read() {
+    fn file_that_reports_size_zero_is_read() {
         let content = read(&open("/proc/self/cmdline".as_ref()).unwrap(), 1 << 20).unwrap();
         assert!(!content.is_empty());
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_read_is_read_whole_or_not_at_all() {
+    fn file_changed_during_a_read_is_read_whole_or_not_at_all() {
         const MOST_WRITES: usize = 5000;
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");

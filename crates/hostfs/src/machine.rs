@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_read_from_the_kernels_files() {
+    fn machine_info_is_read_from_kernel_files() {
         let root = written(&[
             ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
             ("proc/self/cgroup", "0::/user.slice\n"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_little_to_tell_is_one_too() {
+    fn missing_kernel_files_leave_machine_values_empty() {
         let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
         let machine = read(root.path(), Cgroups::V1, "4.19").unwrap();
         let expected = Machine {
@@ -226,7 +226,7 @@ mod tests {
 
     // behaviour: NODE-52
     #[test]
-    fn a_kernel_limits_processors_if_it_has_the_files_for_it() {
+    fn cpu_limit_support_is_detected_by_files() {
         let (period, quota) =
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "sys/fs/cgroup/cpu/cpu.cfs_quota_us");
         let shares = "sys/fs/cgroup/cpu/cpu.shares";
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn swap_is_on_where_the_kernel_lists_some() {
+    fn swap_is_on_if_the_kernel_lists_devices() {
         for (swaps, expected) in [("", false), ("Filename\tType\n", false), ("F\n/dev/b\n", true)] {
             assert_eq!(is_swap_on(swaps), expected, "{swaps:?}");
         }
     }
 
     #[test]
-    fn names_that_are_not_utf8_hide_nothing_of_the_machine() {
+    fn non_utf8_names_hide_no_machine_values() {
         let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
         let own = Path::new("sys/fs/cgroup").join(OsString::from_vec(b"a\xff".to_vec()));
         fs::create_dir_all(root.path().join(&own)).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_can_be_looked_at() {
+    fn local_machine_is_read() {
         let machine = machine().unwrap();
         assert!(machine.memory > 1 << 20 && machine.cpus > 0 && machine.kernel.0 > 0);
         assert!(disk_bytes(Path::new("/")).unwrap() > 0);

@@ -34,7 +34,7 @@ pub fn give_back() {
 mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
-    fn freed_memory_is_given_back() {
+    fn freed_memory_is_returned_to_the_system() {
         fn anonymous_kib() -> u64 {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_what_it_was_told_and_refuses_nonsense() {
+    fn oom_score_is_written_and_invalid_values_are_refused() {
         let own = || fs::read_to_string(OWN).unwrap().trim().parse::<i32>().unwrap();
         let before = own();
         // More than before is always allowed, and so is the way back.

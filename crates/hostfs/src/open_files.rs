@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_what_it_was_told_or_what_is_allowed() {
+    fn open_file_limit_is_set_or_capped() {
         let now = || getrlimit(Resource::Nofile);
         // Only upwards: other tests have files open, and there is no way back.
         let allowed = now().maximum.unwrap_or(1 << 20);

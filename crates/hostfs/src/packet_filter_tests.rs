@@ -51,7 +51,7 @@ impl Drop for Network {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn packet_filter_passes_the_contract() {
     let network = Network::new();
     let enter =
         format!("exec nsenter --net=/proc/{}/ns/net \"$(basename \"$0\")\" \"$@\"", network.0.id());
@@ -62,7 +62,7 @@ async fn it_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn what_the_programs_are_asked_is_short_and_waits_for_its_turn() {
+async fn iptables_calls_are_short_and_wait_for_the_lock() {
     let (filter, programs) = with_programs("echo \"$0 $*\" >> \"$0.asked\"; cat >> \"$0.asked\"");
     let jump = FilterRule { chain: CHAIN, place: Place::First, words: &["-j", "OTHER"] };
     let words = &["--comment", "two words", "-j", "DROP"];
@@ -91,7 +91,7 @@ async fn what_the_programs_are_asked_is_short_and_waits_for_its_turn() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_no_failure_and_a_failure_is_told() {
+async fn missing_chain_is_no_failure_and_failures_are_reported() {
     let look = async |script: &str| {
         let (filter, _programs) = with_programs(script);
         filter.has_chain(Family::V4, CHAIN).await.map_err(|error| error.to_string())

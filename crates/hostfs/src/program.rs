@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_reads_what_it_is_given_and_is_heard() {
+    async fn program_reads_its_input_and_its_output_is_returned() {
         let minute = Duration::from_mins(1);
         let ended = shell("read line; echo \"no $line\" >&2; exit 3", "rules\n", minute).await;
         assert_eq!(ended, Some((Some(3), "no rules\n".to_owned())));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_takes_too_long_is_killed() {
+    async fn slow_program_is_killed() {
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("pid");
         let script = format!("echo $$ > {}; exec sleep 600", own.display());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_an_error() {
+    async fn absent_program_is_an_error() {
         let minute = Duration::from_mins(1);
         let error = run(&pool(), OsStr::new("/nowhere/x"), &[], String::new(), minute).await;
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);

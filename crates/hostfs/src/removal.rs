@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_on_a_directory_or_below_it_is_seen() {
+    fn mounts_on_or_below_a_directory_are_found() {
         let mounts = "21 1 0:1 / / rw - ext4 /dev/sda rw\n\
                       22 21 0:2 / /pods/uid/volumes/a\\040b rw - tmpfs tmpfs rw\n\
                       23 21 0:3 / /pods/uid2 rw - tmpfs tmpfs rw\n";

@@ -111,7 +111,7 @@ mod tests {
     use crate::test_mount::Mount;
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_no_draft() {
+    fn file_is_replaced_atomically_and_leaves_no_draft() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("state/runtime.json");
         replace(&path, b"first and long").unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_no_obstacle() {
+    fn draft_of_a_crash_is_overwritten() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(".a.new"), "half of somethi").unwrap();
         replace(&root.path().join("a"), b"new").unwrap();

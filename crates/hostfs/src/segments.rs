@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_that_is_kept_is_taken_from_the_disk_and_makes_nothing_longer() {
+    fn reserved_space_is_allocated_without_changing_the_length() {
         let root = tempfile::tempdir().unwrap();
         let segments = HostSegments::new(root.path().to_owned());
         let segment = segments.append_to(1).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_for_the_agents_user_alone_and_strange_files_are_no_segments() {
+    fn segments_are_private_and_other_files_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("ferrolet/journal");
         let segments = HostSegments::new(directory.clone());

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_for_its_owner_alone_and_goes_with_its_holder() {
+    fn socket_is_private_and_removed_with_its_holder() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         let socket = listen(&path).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_the_mode_that_was_asked_for_whatever_the_process_masks() {
+    fn socket_has_the_requested_mode_for_any_umask() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("kubelet.sock");
         for mode in [0o755, 0o666] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_replaced_and_nothing_else() {
+    fn only_stale_sockets_are_replaced() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_does_not_remove_what_came_after_it() {
+    fn holder_does_not_remove_a_later_socket() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         let old = listen(&path).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_no_client_could_use_is_refused_with_its_length() {
+    fn overlong_socket_path_is_refused_with_its_length() {
         let root = tempfile::tempdir().unwrap();
         let space = LONGEST_SOCKET_PATH - root.path().as_os_str().len() - 1;
         let longest = root.path().join("x".repeat(space));

@@ -52,7 +52,7 @@ mod tests {
 
     // behaviour: CON-88
     #[test]
-    fn ids_are_told_for_users_and_for_groups() {
+    fn subordinate_ids_are_read_for_user_and_group() {
         let ids = by("echo \"0: $*\"", "kubelet").unwrap();
         assert_eq!(ids, Some(["0: kubelet\n".to_owned(), "0: -g kubelet\n".to_owned()]));
         assert_eq!(by("exit 1", "absent").unwrap(), None);

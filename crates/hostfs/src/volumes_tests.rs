@@ -127,7 +127,7 @@ fn read_only_bind_mount_keeps_the_options_of_its_source() {
 }
 
 #[test]
-fn mounts_are_listed_by_the_path_that_was_asked_for() {
+fn mounts_are_listed_by_the_requested_path() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("real/pods/data")).unwrap();
     symlink("real", root.path().join("link")).unwrap();

@@ -47,7 +47,7 @@ fn names(names: &[&str]) -> DirectoryChange {
 }
 
 #[tokio::test]
-async fn a_file_is_heard_of_when_its_writer_is_done_and_not_before() {
+async fn written_file_is_reported_when_its_writer_closes_it() {
     let mut bench = Bench::new().await;
     fs::write(bench.path("a"), "text").unwrap();
     assert_eq!(bench.changes_until("first").await, names(&["a", "first"]));
@@ -62,7 +62,7 @@ async fn a_file_is_heard_of_when_its_writer_is_done_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_an_editor_does_is_heard_by_name() {
+async fn editor_changes_are_reported_by_name() {
     let mut bench = Bench::new().await;
     fs::write(bench.path("a.yaml"), "old").unwrap();
     bench.changes_until("ready").await;
@@ -78,7 +78,7 @@ async fn what_an_editor_does_is_heard_by_name() {
 }
 
 #[tokio::test]
-async fn what_nobody_took_is_merged() {
+async fn pending_changes_are_merged() {
     let queue = Queue::default();
     for name in ["a", "b", "a"] {
         queue.push(names(&[name]));
@@ -92,7 +92,7 @@ async fn what_nobody_took_is_merged() {
 }
 
 #[tokio::test]
-async fn too_many_names_are_anything() {
+async fn too_many_names_become_anything() {
     let mut bench = Bench::new().await;
     for number in 0..2000 {
         fs::write(bench.path(&number.to_string()), "").unwrap();
@@ -101,7 +101,7 @@ async fn too_many_names_are_anything() {
 }
 
 #[tokio::test]
-async fn all_watches_share_one_instance_and_leave_nothing_behind() {
+async fn watches_share_one_inotify_instance_and_are_cleaned_up() {
     let bench = Bench::new().await;
     fs::create_dir(bench.path("below")).unwrap();
     let below = bench.watches.watch(&bench.path("below")).await.unwrap();
@@ -121,7 +121,7 @@ async fn all_watches_share_one_instance_and_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_broken_instance_ends_its_watches_and_is_replaced() {
+async fn broken_inotify_instance_ends_its_watches_and_is_replaced() {
     let mut bench = Bench::new().await;
     lock(&bench.watches.instance).as_mut().unwrap().reader.abort_all();
     assert_eq!(timeout(SOON, bench.watch.next_change()).await.unwrap(), None);
@@ -130,7 +130,7 @@ async fn a_broken_instance_ends_its_watches_and_is_replaced() {
 }
 
 #[test]
-fn what_ended_before_it_had_a_listener_ends_for_its_first() {
+fn watch_that_ended_early_ends_for_its_first_listener() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let bench = Bench::new().await;

@@ -67,7 +67,7 @@ impl World for Directory {
 }
 
 #[tokio::test]
-async fn the_files_of_the_host_keep_the_contract() {
+async fn host_files_pass_the_contract() {
     let new_world =
         || Directory { place: tempfile::tempdir().unwrap(), files: Arc::new(Host::default()) };
     let reports = contract::files::run(new_world).await;
@@ -136,7 +136,7 @@ impl contract::volumes::World for Volumes {
 
 // behaviour: ACT-312
 #[tokio::test]
-async fn the_volumes_of_the_host_keep_the_contract() {
+async fn host_volumes_pass_the_contract() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -150,7 +150,7 @@ async fn the_volumes_of_the_host_keep_the_contract() {
 }
 
 #[test]
-fn segments_on_the_host_keep_the_contract() {
+fn host_segments_pass_the_contract() {
     let place = tempfile::tempdir().unwrap();
     let segments = hostfs::HostSegments::new(place.path().join("ferrolet/journal"));
     contract::segments::check(&(Arc::new(segments) as _)).unwrap();
@@ -202,7 +202,7 @@ impl contract::log_files::World for Logs {
 }
 
 #[tokio::test]
-async fn log_files_of_the_host_keep_the_contract() {
+async fn host_log_files_pass_the_contract() {
     let new_world = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
     let reports = contract::log_files::run(new_world).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");

@@ -144,7 +144,7 @@ fn agree(cache: &Cache, model: &Model) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_indexes_say_what_the_pods_say(
+    fn indexes_match_the_pods_after_any_events(
         history in proptest::collection::vec(happens(), 0..60)
     ) {
         let (mut cache, mut model) = (Cache::new(Order::Creation, true), Model::default());
@@ -165,7 +165,7 @@ fn pod(version: u64, phase: PodPhase) -> PodRecord {
 }
 
 #[test]
-fn what_is_known_does_not_get_older() {
+fn older_pod_version_is_ignored() {
     let mut cache = Cache::default();
     cache.apply(pod(5, PodPhase::Failed));
     cache.apply(pod(4, PodPhase::Running));
@@ -179,7 +179,7 @@ fn what_is_known_does_not_get_older() {
 }
 
 #[test]
-fn a_list_that_breaks_off_removes_nothing() {
+fn interrupted_list_removes_nothing() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     cache.restart_pods();
@@ -232,7 +232,7 @@ fn unfinished_relist_is_served_when_it_is_complete() {
 }
 
 #[test]
-fn pods_of_a_relist_that_breaks_off_are_dropped() {
+fn pods_of_an_interrupted_relist_are_dropped() {
     let mut cache = Cache::default();
     cache.complete_pods();
     cache.restart_pods();
@@ -244,7 +244,7 @@ fn pods_of_a_relist_that_breaks_off_are_dropped() {
 
 // behaviour: PGC-129
 #[test]
-fn what_cannot_be_understood_stays_as_it_was() {
+fn undecodable_object_keeps_its_last_state() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     cache.restart_pods();
@@ -268,7 +268,7 @@ fn what_cannot_be_understood_stays_as_it_was() {
 }
 
 #[test]
-fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
+fn pod_in_a_reused_slot_is_not_mistaken_for_the_old_one() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     let first = cache.in_order().next().unwrap().id;
@@ -281,6 +281,6 @@ fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn a_pod_takes_little() {
+fn pod_slot_is_small() {
     assert!(size_of::<Slot>() <= 112, "{}", size_of::<Slot>());
 }

@@ -29,7 +29,7 @@ fn pod(number: u64) -> PodRecord {
 
 // behaviour: PGC-126
 #[test]
-fn a_pod_takes_a_quarter_of_a_kibibyte_at_most() {
+fn cached_pod_takes_at_most_256_bytes() {
     let before = anonymous_bytes();
     let mut cache = Cache::new(Order::Creation, false);
     for number in 0..PODS {

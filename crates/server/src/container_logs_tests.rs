@@ -168,7 +168,7 @@ async fn errors_have_upstreams_statuses_and_texts() {
 }
 
 #[tokio::test]
-async fn log_is_answered_with_its_options() {
+async fn log_is_read_with_the_query_options() {
     let rows = [
         ("tail=3&tailLines=5", "Some(3) All\n"),
         ("tail=all&tailLines=5", "None All\n"),

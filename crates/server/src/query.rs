@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_can_be_asked_of_a_log_is_understood() {
+    fn all_log_query_options_are_parsed() {
         let since = Timestamp::from_second(990).unwrap();
         let query =
             parsed("follow=true&previous=1&tailLines=5&sinceSeconds=10&timestamps=&limitBytes=7");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_log_query_is_refused() {
         let rows = [
             ("tailLines=x", BadQuery::Undecodable),
             ("tailLines=-1", BadQuery::Invalid),

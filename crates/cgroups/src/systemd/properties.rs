@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_other_names_in_each_version() {
+    fn properties_differ_by_cgroup_version() {
         let quota = [number("CPUQuotaPeriodUSec", 100_000), number("CPUQuotaPerSecUSec", 500_000)];
         let [period, per_second] = quota;
         let expected = [

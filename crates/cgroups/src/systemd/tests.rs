@@ -194,7 +194,7 @@ const SLICES: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable
 
 // behaviour: CGR-28
 #[tokio::test]
-async fn a_slice_is_started_limited_and_stopped() {
+async fn slice_is_started_limited_and_stopped() {
     let world = World::new(Version::V2).await;
     let values = CgroupValues {
         cpu_shares: Some(512),
@@ -234,7 +234,7 @@ async fn a_slice_is_started_limited_and_stopped() {
 }
 
 #[tokio::test]
-async fn the_first_version_has_slices_in_every_hierarchy() {
+async fn v1_slices_exist_in_every_hierarchy() {
     let world = World::new(Version::V1).await;
     let values = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
     world.cgroups.create(&pod(), &values).await.unwrap();
@@ -264,7 +264,7 @@ impl Drop for Process {
 
 // behaviour: CGR-5, CGR-14
 #[tokio::test]
-async fn what_is_left_in_a_slice_of_the_first_version_is_killed_and_the_slice_goes() {
+async fn v1_slice_is_removed_after_its_processes_are_killed() {
     let world = World::new(Version::V1).await;
     world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
     let mut process = Process::start();
@@ -286,7 +286,7 @@ async fn what_is_left_in_a_slice_of_the_first_version_is_killed_and_the_slice_go
 
 // behaviour: CGR-32
 #[tokio::test]
-async fn a_cgroup_whose_unit_systemd_does_not_stop_goes_all_the_same() {
+async fn cgroup_is_removed_when_systemd_does_not_stop_its_unit() {
     for version in [Version::V1, Version::V2] {
         let world = World::new(version).await;
         world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
@@ -302,7 +302,7 @@ async fn a_cgroup_whose_unit_systemd_does_not_stop_goes_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_systemd_refuses_is_told_with_its_words() {
+async fn systemd_errors_are_reported_with_their_text() {
     let world = World::new(Version::V2).await;
     world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
     world.units.lock().unwrap().clear();

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_decoded_and_config_maps_are_text() {
+    fn secrets_are_base64_and_config_maps_are_text() {
         let secret = record(
             ObjectKind::Secret,
             r#"{"metadata":{"resourceVersion":"7"},"type":"Opaque","immutable":true,"data":{"a":"aGk=","b":""}}"#,

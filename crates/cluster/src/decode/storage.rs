@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_and_mount_options_are_found_where_they_are() {
+    fn volume_sources_and_mount_options_are_decoded() {
         let rows = [
             (
                 r#"{"hostPath":{"path":"/x","type":"Directory"}}"#,

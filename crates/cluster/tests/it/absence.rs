@@ -92,7 +92,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, is_away) = (watch::Sender::new(Seen::default()), watch::Sender::new(false));
-        let (seen_by_task, mut away, mut tasks) = (seen.clone(), is_away.subscribe(), JoinSet::new());
+        let (seen_by_task, mut away, mut tasks) =
+            (seen.clone(), is_away.subscribe(), JoinSet::new());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -161,7 +162,7 @@ fn follow(cluster: &Arc<Cluster>) -> JoinSet<()> {
 
 // behaviour: API-30, API-33
 #[tokio::test]
-async fn a_server_that_is_away_for_hours_is_seldom_tried_and_then_each_feed_goes_on_once() {
+async fn feeds_back_off_during_an_outage_and_resume_once() {
     let server = Server::start().await;
     let address = format!("http://{}", server.address);
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();

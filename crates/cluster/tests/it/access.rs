@@ -93,7 +93,7 @@ fn path(path: &str) -> AccessRequest {
 
 // behaviour: PGC-103
 #[tokio::test]
-async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
+async fn documented_permissions_match_the_requests() {
     let server = Server::start(vec![refused(400, "no"); 100]).await;
     ask_everything(&server.cluster().await).await;
     let seen: BTreeSet<_> = server.asked().iter().map(seen).collect();
@@ -105,7 +105,7 @@ async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
 
 // behaviour: PGC-143
 #[tokio::test]
-async fn reviews_keep_to_a_rate_of_their_own() {
+async fn reviews_have_their_own_rate_limit() {
     let server = Server::start(vec![ok("{}"); 26]).await;
     let cluster = server.cluster().await;
     let begun = Instant::now();

@@ -94,7 +94,7 @@ const WATCH: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVe
 
 // behaviour: PGC-121
 #[tokio::test]
-async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
+async fn streaming_list_continues_as_a_watch_and_resumes_at_its_last_version() {
     let first = [
         pod("ADDED", "a", 3),
         pod("ADDED", "b", 1),
@@ -114,7 +114,7 @@ async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
 
 // behaviour: PGC-122
 #[tokio::test]
-async fn a_server_without_streaming_lists_is_listed_page_by_page() {
+async fn server_without_streaming_lists_is_listed_in_pages() {
     let page = |name: &str, next: &str| {
         ok(format!(
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"20","continue":"{next}"}},"items":[{{"metadata":{{"name":"{name}","uid":"u","resourceVersion":"2"}},"status":{{"phase":"Failed"}}}}]}}"#
@@ -142,7 +142,7 @@ async fn a_server_without_streaming_lists_is_listed_page_by_page() {
 
 // behaviour: PGC-123
 #[tokio::test]
-async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
+async fn expired_version_causes_a_new_list() {
     for forgotten in [lines(&[EXPIRED]), refused(410, "too old")] {
         let script = vec![
             stream(&[pod("ADDED", "a", 3), bookmark(5, true)]),
@@ -160,7 +160,7 @@ async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn a_server_that_is_behind_what_it_told_has_another_past_and_is_listed_anew() {
+async fn server_at_an_older_version_is_listed_again() {
     let anew = || stream(&[pod("ADDED", "b", 4), bookmark(7, true)]);
     let first = || stream(&[pod("ADDED", "a", 50), bookmark(60, true)]);
     // Before the watch, and in the middle of it.
@@ -190,7 +190,7 @@ async fn a_server_that_is_behind_what_it_told_has_another_past_and_is_listed_ane
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn versions_that_are_no_numbers_are_not_compared() {
+async fn non_numeric_versions_are_not_compared() {
     let end = bookmark(60, true).replace("60", "x60");
     let named = ok(r#"{"metadata":{"resourceVersion":"a"},"items":[]}"#);
     let script = vec![stream(&[end]), named, stream(&[pod("ADDED", "a", 3)])];
@@ -201,7 +201,7 @@ async fn versions_that_are_no_numbers_are_not_compared() {
 
 // behaviour: PGC-124
 #[tokio::test]
-async fn a_list_that_is_cut_off_is_never_complete() {
+async fn truncated_list_is_never_complete() {
     let script = vec![
         stream(&[pod("ADDED", "a", 3)]),
         busy(429, "1"),
@@ -214,7 +214,7 @@ async fn a_list_that_is_cut_off_is_never_complete() {
 
 // behaviour: PGC-125
 #[tokio::test]
-async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
+async fn malformed_event_breaks_the_watch_and_the_feed_resumes() {
     let script = vec![
         stream(&[bookmark(5, true), "{nonsense".to_owned(), pod("ADDED", "x", 6)]),
         at(6),
@@ -227,7 +227,7 @@ async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
 
 // behaviour: PGC-129
 #[tokio::test]
-async fn an_object_that_cannot_be_understood_is_passed_over_and_all_others_are_told() {
+async fn undecodable_object_is_reported_as_unread_and_others_are_applied() {
     let odd = |kind: &str, version: u32| {
         pod(kind, "odd", version).replace(r#""phase":"Running""#, r#""phase":7"#)
     };
@@ -260,7 +260,7 @@ async fn an_object_that_cannot_be_understood_is_passed_over_and_all_others_are_t
 
 // behaviour: PGC-122
 #[tokio::test]
-async fn what_was_listed_is_watched_without_a_rest() {
+async fn watch_follows_a_list_without_a_delay() {
     let mut took = Vec::new();
     // A machine may be slow once, but not each time by as long as a rest takes.
     for _ in 0..3 {
@@ -275,7 +275,7 @@ async fn what_was_listed_is_watched_without_a_rest() {
 }
 
 #[tokio::test]
-async fn nodes_are_followed_by_their_names() {
+async fn nodes_are_keyed_by_name() {
     let node = |kind: &str, version: u32, ready: &str| {
         format!(
             r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"{version}"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#

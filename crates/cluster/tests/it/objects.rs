@@ -28,7 +28,7 @@ impl RecordingSink {
     fn note<T, K>(
         &self,
         change: Change<T, K>,
-String, =>         describe: impl Fn(T) -> String, -> String,
+        describe: impl Fn(T) -> String,
         key: impl Fn(K) -> String,
     ) {
         let note = match change {
@@ -94,7 +94,7 @@ const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":
 
 // behaviour: OBJ-11
 #[tokio::test]
-async fn one_object_is_followed_by_its_name_alone() {
+async fn single_object_is_followed_by_a_field_selector() {
     let stream = lines(&[
         r#"{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"s","resourceVersion":"3"},"data":{"k":"djE="}}}"#,
         END,
@@ -116,7 +116,7 @@ async fn one_object_is_followed_by_its_name_alone() {
 
 // behaviour: OBJ-15
 #[tokio::test]
-async fn an_object_is_asked_for_as_new_as_it_need_be() {
+async fn object_read_requests_the_needed_freshness() {
     let map = r#"{"metadata":{"resourceVersion":"3"},"data":{"k":"v"},"immutable":true}"#;
     let server = Server::start([ok(map), ok(map), refused(404, "no"), refused(403, "no")]).await;
     let cluster = server.cluster().await;
@@ -133,7 +133,7 @@ async fn an_object_is_asked_for_as_new_as_it_need_be() {
 
 // behaviour: OBJ-14
 #[tokio::test]
-async fn a_token_is_asked_for_bound_to_its_pod() {
+async fn token_request_is_bound_to_its_pod() {
     let answer = r#"{"kind":"TokenRequest","spec":{"audiences":["a"],"expirationSeconds":3607},"status":{"token":"t","expirationTimestamp":"2026-01-01T01:00:00Z"}}"#;
     let server = Server::start([ok(answer), refused(404, "no such account")]).await;
     let cluster = server.cluster().await;
@@ -161,7 +161,7 @@ async fn a_token_is_asked_for_bound_to_its_pod() {
 
 // behaviour: OBJ-18
 #[tokio::test]
-async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_needed() {
+async fn services_and_runtime_classes_decode_only_needed_fields() {
     let services = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"1"},"spec":{"clusterIP":"10.0.0.1","ports":[{"name":"a","port":1},{"protocol":"UDP","port":2}]},"status":{"loadBalancer":{}}}}"#,
         END,
@@ -210,7 +210,7 @@ fn event(name: &str) -> ClusterEvent {
 
 // behaviour: EVT-1, EVT-9
 #[tokio::test]
-async fn an_event_that_was_before_is_patched() {
+async fn repeated_event_is_patched() {
     let server = Server::start([ok("{}"), refused(404, "forgotten"), ok("{}")]).await;
     let cluster = server.cluster().await;
     cluster.count_event(&event("a")).await.unwrap();
@@ -236,7 +236,7 @@ async fn an_event_that_was_before_is_patched() {
 
 // behaviour: EVT-10, EVT-13
 #[tokio::test]
-async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_are_no_problem() {
+async fn events_of_cluster_objects_use_the_default_namespace() {
     let server = Server::start([ok("{}"), ok("{}")]).await;
     let cluster = server.cluster().await;
     let mut of_node = event("node-1");
@@ -256,7 +256,7 @@ async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_a
 
 // behaviour: EVT-12
 #[tokio::test]
-async fn events_keep_to_a_rate_of_their_own() {
+async fn events_have_their_own_rate_limit() {
     let server = Server::start(vec![ok("{}"); 8]).await;
     let rate = Rate { per_second: 20.0, burst: 2 };
     let cluster = server.cluster_at(rate).await;
@@ -269,7 +269,7 @@ async fn events_keep_to_a_rate_of_their_own() {
 }
 
 #[tokio::test]
-async fn claims_and_persistent_volumes_are_read_one_by_one() {
+async fn claims_and_persistent_volumes_are_read_individually() {
     let claim =
         r#"{"metadata":{"uid":"c1"},"spec":{"volumeName":"pv"},"status":{"phase":"Bound"}}"#;
     let volume = r#"{"metadata":{},"spec":{"claimRef":{"uid":"c1"},"local":{"path":"/disk"}}}"#;
@@ -290,7 +290,7 @@ async fn claims_and_persistent_volumes_are_read_one_by_one() {
 
 // behaviour: VOL-49
 #[tokio::test]
-async fn trust_bundles_are_followed_with_labels_and_certificates() {
+async fn trust_bundles_include_labels_and_certificates() {
     let bundles = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":"v"}},"spec":{"signerName":"s/x","trustBundle":"P\nE\nM"}}}"#,
         END,

@@ -15,7 +15,7 @@ const LEASE: &str =
     r#"{"metadata":{"name":"n","namespace":"kube-node-lease","resourceVersion":"8"}}"#;
 
 #[tokio::test]
-async fn a_node_is_made_and_its_status_patched() {
+async fn node_is_created_and_its_status_patched() {
     let another = refused(422, "metadata.uid: Invalid value: field is immutable");
     let script = [refused(404, "no"), ok(NODE), refused(409, "exists"), ok(NODE), another];
     let server = Server::start(script).await;
@@ -46,7 +46,7 @@ async fn a_node_is_made_and_its_status_patched() {
 }
 
 #[tokio::test]
-async fn a_lease_is_written_among_those_of_all_nodes() {
+async fn node_lease_is_written_to_the_lease_namespace() {
     let server = Server::start([refused(404, "no"), ok(LEASE), ok(LEASE)]).await;
     let cluster = server.cluster().await;
     assert_eq!(cluster.node_lease("n").await.unwrap(), None);
@@ -80,7 +80,7 @@ impl Sink<Node, ()> for RecordingSink {
 }
 
 #[tokio::test]
-async fn one_node_alone_is_followed() {
+async fn own_node_is_followed_by_a_field_selector() {
     let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     let script = lines(&[
         &format!(r#"{{"type":"ADDED","object":{NODE}}}"#),

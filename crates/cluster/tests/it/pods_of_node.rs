@@ -28,7 +28,7 @@ const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":
 
 // behaviour: API-12
 #[tokio::test]
-async fn the_pods_of_one_node_are_told_whole_and_pruned() {
+async fn pods_of_a_node_are_complete_without_managed_fields() {
     let current = ok(r#"{"metadata":{"resourceVersion":"5000"},"items":[]}"#);
     let script = [lines(&[POD, BOOKMARK, GONE]), current, lines(&[EXPIRED]), lines(&[BOOKMARK])];
     let server = Server::start(script).await;
@@ -55,7 +55,7 @@ async fn the_pods_of_one_node_are_told_whole_and_pruned() {
 
 // behaviour: STW-10
 #[tokio::test]
-async fn statuses_and_mirrors_are_written_where_they_belong() {
+async fn statuses_and_mirror_pods_use_their_endpoints() {
     let answer = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
     let script = [
         ok(answer),

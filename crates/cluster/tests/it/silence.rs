@@ -28,7 +28,7 @@ impl Sink<DataObject, ()> for Deaf {
 
 // behaviour: API-32
 #[tokio::test]
-async fn a_watch_that_is_dead_is_noticed_within_half_a_minute_and_begun_again() {
+async fn dead_watch_is_detected_within_30_seconds_and_restarted() {
     let server = Server::start().await;
     let relay = Relay::to(server.socket()).await;
     let address = format!("https://{}", relay.address);
@@ -54,7 +54,7 @@ async fn a_watch_that_is_dead_is_noticed_within_half_a_minute_and_begun_again() 
 
 // behaviour: API-32
 #[tokio::test]
-async fn a_call_that_nobody_answers_fails_within_half_a_minute() {
+async fn unanswered_call_fails_within_30_seconds() {
     let server = Server::start().await;
     let relay = Relay::to(server.socket()).await;
     let address = format!("https://{}", relay.address);

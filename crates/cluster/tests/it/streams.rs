@@ -165,7 +165,7 @@ impl Sink<DataObject, ()> for Deaf {
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn an_ordinary_node_has_one_connection_for_all_that_it_asks() {
+async fn ordinary_node_uses_one_connection() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
     // Who comes at the same time as the first may make a connection of its own.
@@ -191,7 +191,7 @@ async fn an_ordinary_node_has_one_connection_for_all_that_it_asks() {
 
 // behaviour: NODE-38, OBJ-28
 #[tokio::test]
-async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
+async fn many_watches_delay_neither_one_another_nor_calls() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
     let mut watches = JoinSet::new();
@@ -217,7 +217,7 @@ async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn statuses_that_wait_for_their_turn_do_not_hold_up_the_lease() {
+async fn queued_status_writes_do_not_delay_the_lease() {
     let server = start().await;
     let cluster = cluster(&server, Rate { per_second: 1.0, burst: 1 }).await;
     let mut statuses = JoinSet::new();
@@ -242,7 +242,7 @@ async fn statuses_that_wait_for_their_turn_do_not_hold_up_the_lease() {
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn calls_that_the_server_does_not_finish_do_not_hold_up_the_lease() {
+async fn hanging_calls_do_not_delay_the_lease() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
     cluster.node_lease("n").await.unwrap();

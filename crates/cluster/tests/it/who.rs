@@ -36,7 +36,7 @@ impl Sink<PodRecord, Uid> for ListCounter {
 
 // behaviour: NODE-43
 #[tokio::test]
-async fn every_call_says_which_program_it_is_of() {
+async fn every_call_has_a_user_agent() {
     let server = Server::start([ok(POD), lines(&[END])]).await;
     let cluster = server.cluster().await;
     cluster.patch_status(&pod(), "{}".to_owned()).await.unwrap();
@@ -66,7 +66,7 @@ fn who(server: &Server) -> Vec<String> {
 
 // behaviour: NODE-43
 #[tokio::test]
-async fn a_status_is_written_with_the_new_token_after_the_old_one_was_refused() {
+async fn status_write_is_retried_with_a_new_token_after_a_refusal() {
     let server = Server::start([refused(401, "Unauthorized"), ok(POD)]).await;
     let (file, user) = token();
     let cluster = by_kubeconfig(server.address(), "", &user).await;
@@ -79,7 +79,7 @@ async fn a_status_is_written_with_the_new_token_after_the_old_one_was_refused() 
 
 // behaviour: NODE-43
 #[tokio::test]
-async fn a_feed_goes_on_with_the_new_token_after_the_old_one_was_refused() {
+async fn feed_resumes_with_a_new_token_after_a_refusal() {
     let script = [refused(401, "Unauthorized"), lines(&[END])];
     let server = Server::start(script).await;
     let (file, user) = token();
@@ -94,7 +94,7 @@ async fn a_feed_goes_on_with_the_new_token_after_the_old_one_was_refused() {
 
 // behaviour: NODE-40
 #[tokio::test]
-async fn a_server_is_reached_through_the_proxy_of_the_kubeconfig() {
+async fn server_is_reached_through_the_kubeconfig_proxy() {
     let server = Server::start([ok(POD)]).await;
     let at = server.address().strip_prefix("http://").unwrap().parse().unwrap();
     let proxy = Relay::proxy(at).await;
@@ -120,7 +120,7 @@ fn plugin(directory: &std::path::Path) -> String {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_plugins_token_is_sent_and_replaced_after_it_was_refused() {
+async fn plugin_token_is_sent_and_replaced_after_a_refusal() {
     let server = Server::start([ok(POD), refused(401, "Unauthorized"), ok(POD)]).await;
     let directory = tempfile::tempdir().unwrap();
     let cluster = by_kubeconfig(server.address(), "", &plugin(directory.path())).await;
@@ -132,7 +132,7 @@ async fn a_plugins_token_is_sent_and_replaced_after_it_was_refused() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn no_plugin_is_run_beside_a_token_file() {
+async fn plugin_is_not_run_with_a_token_file() {
     let server = Server::start([ok(POD)]).await;
     let directory = tempfile::tempdir().unwrap();
     let (_file, user) = token();

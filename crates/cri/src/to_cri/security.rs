@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: CON-58
     #[test]
-    fn older_runtimes_are_told_of_apparmor_in_their_own_words() {
+    fn apparmor_profile_is_also_sent_in_the_deprecated_field() {
         let rows = [
             (SecurityProfile::RuntimeDefault, "runtime/default"),
             (SecurityProfile::Unconfined, "unconfined"),

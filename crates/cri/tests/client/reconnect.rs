@@ -23,7 +23,7 @@ fn assert_unavailable(error: &RuntimeError, server: &Server, words: &str) {
 }
 
 #[tokio::test]
-async fn a_runtime_that_starts_after_us_is_found() {
+async fn runtime_that_starts_later_is_reached() {
     let mut server = with_version(Server::absent());
     let client = server.client();
     for _ in 0..2 {
@@ -38,7 +38,7 @@ async fn a_runtime_that_starts_after_us_is_found() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_went_is_unavailable_and_found_when_it_is_back() {
+async fn stopped_runtime_is_unavailable_until_it_is_back() {
     let mut server = with_version(Server::running());
     let client = server.client();
     client.version().await.unwrap();
@@ -55,7 +55,7 @@ async fn a_runtime_that_went_is_unavailable_and_found_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_restarted_unnoticed_costs_at_most_one_call() {
+async fn unnoticed_runtime_restart_fails_at_most_one_call() {
     let mut server = with_version(Server::running());
     let client = server.client();
     for _ in 0..10 {
@@ -70,7 +70,7 @@ async fn a_runtime_that_restarted_unnoticed_costs_at_most_one_call() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_restarted_while_we_were_idle_costs_no_call() {
+async fn runtime_restart_while_idle_fails_no_call() {
     let mut server = with_version(Server::running());
     let client = server.client();
     client.version().await.unwrap();
@@ -82,7 +82,7 @@ async fn a_runtime_that_restarted_while_we_were_idle_costs_no_call() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_when_the_runtime_dies_is_unavailable() {
+async fn call_in_progress_is_unavailable_when_the_runtime_dies() {
     let mut server = with_version(Server::running());
     let client = server.client();
     server.hang("Status");
@@ -99,7 +99,7 @@ async fn a_call_under_way_when_the_runtime_dies_is_unavailable() {
 }
 
 #[tokio::test]
-async fn something_else_behind_the_socket_is_unavailable() {
+async fn non_grpc_server_is_unavailable() {
     let server = Server::absent();
     let listener = UnixListener::bind(server.socket()).unwrap();
     let other_server = std::thread::spawn(move || {

@@ -26,7 +26,7 @@ fn answer(conditions: Vec<cri::RuntimeCondition>) -> cri::StatusResponse {
 }
 
 #[tokio::test]
-async fn the_version_is_the_runtimes_and_not_the_protocols() {
+async fn version_is_that_of_the_runtime_not_of_the_protocol() {
     let server = Server::running();
     server.answer(
         "Version",
@@ -49,7 +49,7 @@ async fn the_version_is_the_runtimes_and_not_the_protocols() {
 }
 
 #[tokio::test]
-async fn each_condition_of_the_status_is_told_with_its_reason() {
+async fn runtime_conditions_are_decoded_with_reasons() {
     let server = Server::running();
     let conditions = vec![
         condition("Other", true),
@@ -65,7 +65,7 @@ async fn each_condition_of_the_status_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn what_each_handler_can_do_is_told() {
+async fn handler_features_are_decoded() {
     let server = Server::running();
     let handler = |name: &str, users, mounts| cri::RuntimeHandler {
         name: name.into(),
@@ -97,7 +97,7 @@ async fn what_each_handler_can_do_is_told() {
 }
 
 #[tokio::test]
-async fn a_condition_that_is_not_reported_is_not_met() {
+async fn missing_runtime_condition_is_false() {
     let server = Server::running();
     server.answer("Status", &answer(vec![condition("RuntimeReady", true)]));
     let status = server.client().status().await.unwrap();
@@ -108,7 +108,7 @@ async fn a_condition_that_is_not_reported_is_not_met() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_status_is_malformed() {
+async fn runtime_status_without_a_status_is_malformed() {
     let server = Server::running();
     server.answer("Status", &cri::StatusResponse::default());
     let error = server.client().status().await.unwrap_err();

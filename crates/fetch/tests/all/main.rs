@@ -47,7 +47,7 @@ impl contract::http::World for World {
 }
 
 #[tokio::test]
-async fn the_client_keeps_the_contract_over_http() {
+async fn client_passes_the_contract_over_http() {
     let new_world = async || World {
         server: Server::start(None).await,
         fetcher: Arc::new(Fetcher::new("kubelet/test")),
@@ -56,7 +56,7 @@ async fn the_client_keeps_the_contract_over_http() {
 }
 
 #[tokio::test]
-async fn the_client_keeps_the_contract_over_https() {
+async fn client_passes_the_contract_over_https() {
     let new_world = async || {
         let identity = Identity::new("127.0.0.1");
         let authorities = vec![identity.authority.clone()];

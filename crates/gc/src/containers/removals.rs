@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_gone_is_remembered_until_a_pass_is_over() {
+    async fn removed_containers_are_remembered_until_the_pass_ends() {
         let (removals, id) = (Removals::default(), ContainerId::from("c1"));
         removals.begin(&id).await.expect("no other removal is in progress").went();
         assert!(removals.begin(&id).await.is_none());

@@ -26,7 +26,7 @@ fn pod() -> PodStatus {
 
 // behaviour: GC-60, GC-61, GC-62
 #[test]
-fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
+fn surplus_instances_are_chosen_per_name_or_over_all_names() {
     let rows: [(Which<'_>, usize, &[&str]); 8] = [
         (Which::SameAs("4"), 0, &["4", "3", "2"]),
         (Which::SameAs("4"), 1, &["3", "2"]),
@@ -47,7 +47,7 @@ fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
 
 // behaviour: GC-60
 #[test]
-fn it_is_told_where_an_instance_stood_among_those_that_ended() {
+fn verdict_has_the_position_among_exited_instances() {
     let (pod, name) = (pod(), PodName::new("default", "web"));
     let details = |which, cap| -> Vec<String> {
         let items = beyond(&pod, which, 1).into_iter().map(|one| {
@@ -68,7 +68,7 @@ fn it_is_told_where_an_instance_stood_among_those_that_ended() {
 
 // behaviour: GC-64
 #[test]
-fn one_is_kept_at_least_whatever_the_cap() {
+fn at_least_one_instance_is_kept_for_any_cap() {
     for (cap, expected) in [(None, 1), (Some(0), 1), (Some(1), 1), (Some(3), 3)] {
         assert_eq!(keep(cap), expected, "{cap:?}");
     }

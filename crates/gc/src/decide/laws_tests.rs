@@ -88,7 +88,7 @@ fn drawn_container() -> impl Strategy<Value = (bool, ContainerState)> {
 proptest! {
     // behaviour: GC-41, GC-42, GC-44, GC-48
     #[test]
-    fn no_sandbox_goes_that_is_ready_in_use_or_the_newest_of_a_pod_that_exists(
+    fn ready_used_and_newest_sandboxes_of_existing_pods_stay(
         (states, pods) in node(),
         listed in all_sandboxes(),
         used in subsequence((0..12).collect::<Vec<usize>>(), 0..4),
@@ -121,7 +121,7 @@ proptest! {
 
     // behaviour: GC-3, GC-50, GC-51, GC-57, GC-58
     #[test]
-    fn no_logs_go_of_a_pod_that_exists_and_was_not_evicted_nor_of_what_lives(
+    fn logs_of_existing_pods_and_live_containers_stay(
         (states, pods) in node(),
         entries in vec((0..UIDS.len(), any::<bool>()), 0..8),
         living in subsequence(UIDS.to_vec(), 0..4),
@@ -146,7 +146,7 @@ proptest! {
 
     // behaviour: GC-54
     #[test]
-    fn a_link_of_a_container_that_may_live_stays_whatever_it_is_called(name in ".{0,40}\\.log") {
+    fn link_of_a_container_that_may_live_stays_for_any_name(name in ".{0,40}\\.log") {
         use ContainerState::{Created, Running, Unknown};
         for state in [Created, Running, Unknown] {
             let item = dangling(Path::new("/links"), &name, Found::State(state), &Pods::ready());
@@ -157,7 +157,7 @@ proptest! {
 
     // behaviour: GC-60, GC-61, GC-62
     #[test]
-    fn of_what_died_the_newest_stay_and_only_what_ended_goes(
+    fn deletor_keeps_the_newest_and_removes_only_exited_containers(
         drawn in vec(drawn_container(), 0..12),
         died in 0..12_usize,
         keep in 0..4_usize,

@@ -63,7 +63,7 @@ mod tests {
 
     // behaviour: GC-54, GC-55, GC-56, GC-59
     #[test]
-    fn a_dangling_link_goes_unless_its_container_may_live() {
+    fn dangling_link_is_removed_unless_its_container_may_live() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
             (Found::NoId, Fate::Remove, "not-named"),

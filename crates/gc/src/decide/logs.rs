@@ -72,7 +72,7 @@ mod tests {
 
     // behaviour: GC-50, GC-51, GC-58
     #[test]
-    fn directories_of_pods_that_are_gone_go_once_all_sources_were_heard() {
+    fn log_directories_of_gone_pods_are_removed_when_sources_are_ready() {
         let pods = Pods::ready().active(&["123", "321"]);
         assert_eq!(removed(&pods), ["logs /logs/789", "logs /logs/ns_name_654"]);
         assert_eq!(removed(&pods.clone().sources_not_ready()), [""; 0]);
@@ -83,7 +83,7 @@ mod tests {
 
     // behaviour: GC-57
     #[test]
-    fn an_evicted_pod_keeps_its_logs_until_it_was_told_how_it_ended() {
+    fn evicted_pod_keeps_its_logs_until_its_final_status_is_reported() {
         let pods = Pods::ready().active(&["123", "321", "654"]);
         assert_eq!(removed(&pods.clone().active(&["789"])), [""; 0], "it still stops");
         assert_eq!(removed(&pods.clone().terminated(&["789"])), [""; 0], "nothing of it runs");

@@ -67,7 +67,7 @@ mod tests {
 
     // behaviour: GC-70, GC-71
     #[test]
-    fn a_negative_number_is_no_limit_and_a_negative_age_is_refused() {
+    fn negative_count_is_unlimited_and_negative_age_is_refused() {
         let second = SignedDuration::from_secs(1);
         assert_eq!(ContainerPolicy::new(SignedDuration::ZERO, 1, -1), Ok(<_>::default()));
         let none = ContainerPolicy::new(second, i64::MIN, -7).unwrap();

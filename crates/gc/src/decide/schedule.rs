@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: GC-5, GC-76
     #[test]
-    fn what_died_goes_at_once_or_with_all_that_is_left_of_its_pod_when_others_have_ended() {
+    fn exited_container_is_removed_by_the_deletor_or_with_its_pod() {
         use RemovedBy::{Deletor, HeldPass, NotYet};
         let evicted = PodState::Known(WorkerState { evicted: true, ..WorkerState::default() });
         let active = PodState::Known(WorkerState::default());
@@ -164,7 +164,7 @@ mod tests {
 
     // behaviour: GC-76
     #[test]
-    fn remains_wait_for_other_pods_to_end_and_not_for_long() {
+    fn held_pass_waits_for_terminating_pods_up_to_a_limit() {
         let just_before = LONGEST_HOLD.saturating_sub(Duration::from_millis(1));
         let rows = [
             (false, Duration::ZERO, false),
@@ -179,7 +179,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn a_pod_of_which_all_lives_leaves_nothing() {
+    fn pod_with_live_containers_only_is_not_collected() {
         let rows: [(&[SandboxState], &[ContainerState], bool); 7] = [
             (&[Ready], &[], true),
             (&[Ready], &[Running, Running], true),
@@ -197,7 +197,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn directories_are_looked_through_when_they_or_pods_changed() {
+    fn directories_are_listed_when_they_or_pods_changed() {
         let rows = [(None, false, true), (Some(7), false, false), (Some(6), false, true)];
         for (last, pods_changed, expected) in rows.into_iter().chain([(Some(7), true, true)]) {
             let looks = looks_at_files(last.as_ref(), &7, pods_changed);
@@ -207,7 +207,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn a_quiet_node_is_asked_every_tenth_time() {
+    fn runtime_of_an_idle_node_is_listed_every_tenth_pass() {
         let last = |settled, passed_over| LastPass { settled, passed_over };
         let rows = [
             (LastPass::default(), false, true),
@@ -224,7 +224,7 @@ mod tests {
 
     // behaviour: GC-110
     #[test]
-    fn passes_for_what_is_old_enough_are_ten_seconds_apart() {
+    fn minimum_age_passes_are_ten_seconds_apart() {
         let rows = [
             (0, None, 1),
             (5, None, 5),
@@ -244,7 +244,7 @@ mod tests {
 
     // behaviour: GC-108
     #[test]
-    fn what_a_container_needs_to_be_started_again_is_not_spare() {
+    fn instances_needed_for_a_restart_are_not_spare() {
         let (ready, seconds) = ([Ready], |s| Timestamp::from_second(s).unwrap());
         let rows: [(&[ContainerState], bool, usize, usize); 6] = [
             (&[], false, 0, 0),

@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 
 // behaviour: IMG-6
 #[tokio::test(start_paused = true)]
-async fn only_what_nobody_uses_goes_and_what_it_frees_is_measured() {
+async fn only_unused_images_are_removed_and_freed_space_is_measured() {
     let world = World::new();
     world.image("unused", 1024);
     let used = world.image("used", 2048);
@@ -32,7 +32,7 @@ async fn only_what_nobody_uses_goes_and_what_it_frees_is_measured() {
 
 // behaviour: IMG-10, IMG-11
 #[tokio::test(start_paused = true)]
-async fn pinned_images_stay_however_much_room_is_wanted() {
+async fn pinned_images_stay_for_any_amount_of_needed_space() {
     let world = World::new();
     world.runtime.add_image(&RemoteImage::new("pinned").size(1000).pinned());
     world.image("loose", 1000);
@@ -47,7 +47,7 @@ async fn pinned_images_stay_however_much_room_is_wanted() {
 
 // behaviour: IMG-12, IMG-29
 #[tokio::test(start_paused = true)]
-async fn all_unused_images_go_when_the_node_is_short_of_disk_even_where_none_goes_by_itself() {
+async fn all_unused_images_are_removed_under_disk_pressure() {
     let mut world = World::new();
     (world.policy.high_threshold, world.policy.low_threshold) = (100, 99);
     let used = world.image("a", 10);
@@ -65,7 +65,7 @@ async fn all_unused_images_go_when_the_node_is_short_of_disk_even_where_none_goe
 
 // behaviour: IMG-13
 #[tokio::test(start_paused = true)]
-async fn young_images_stay_even_then() {
+async fn young_images_stay_under_disk_pressure() {
     let mut world = World::new();
     world.policy.minimum_age = Duration::from_secs(3);
     world.image("a", 10);
@@ -80,7 +80,7 @@ async fn young_images_stay_even_then() {
 
 // behaviour: IMG-16
 #[tokio::test(start_paused = true)]
-async fn without_a_measure_nothing_goes_and_nobody_is_told_at_first() {
+async fn first_failed_measurement_removes_nothing_and_records_no_event() {
     let world = World::new();
     world.image("a", 100);
     let running = world.started(100).await;
@@ -100,7 +100,7 @@ async fn without_a_measure_nothing_goes_and_nobody_is_told_at_first() {
 
 // behaviour: IMG-17
 #[tokio::test(start_paused = true)]
-async fn an_image_goes_even_if_it_is_more_than_is_wanted() {
+async fn image_larger_than_the_needed_space_is_removed() {
     let world = World::new();
     world.image("a", 450);
     world.disk.set_others(500);
@@ -112,7 +112,7 @@ async fn an_image_goes_even_if_it_is_more_than_is_wanted() {
 
 // behaviour: IMG-18
 #[tokio::test(start_paused = true)]
-async fn too_little_is_told_with_the_numbers() {
+async fn insufficient_space_event_has_the_numbers() {
     let world = World::new();
     world.image("a", 500 * MIB);
     let capacity = 10 << 30;
@@ -130,7 +130,7 @@ async fn too_little_is_told_with_the_numbers() {
 
 // behaviour: IMG-19, IMG-20
 #[tokio::test(start_paused = true)]
-async fn a_disk_without_room_is_told_and_one_that_is_not_known_here_has_none() {
+async fn disk_without_capacity_is_reported() {
     let world = World::new();
     world.image("a", 100);
     let running = world.started(0).await;
@@ -148,7 +148,7 @@ async fn a_disk_without_room_is_told_and_one_that_is_not_known_here_has_none() {
 
 // behaviour: IMG-49
 #[tokio::test(start_paused = true)]
-async fn of_several_file_systems_the_first_counts() {
+async fn first_image_filesystem_counts() {
     let world = World::new();
     world.image("a", 100);
     let first = testkit::runtime::IMAGE_DIRECTORY;
@@ -163,7 +163,7 @@ async fn of_several_file_systems_the_first_counts() {
 
 // behaviour: IMG-23, IMG-25
 #[tokio::test(start_paused = true)]
-async fn an_old_image_that_cannot_be_removed_keeps_no_other_and_no_room_from_being_made() {
+async fn failed_age_removal_does_not_prevent_other_removals() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(11);
     let stuck = world.image("stuck", 10);
@@ -187,7 +187,7 @@ async fn an_old_image_that_cannot_be_removed_keeps_no_other_and_no_room_from_bei
 
 // behaviour: IMG-26
 #[tokio::test(start_paused = true)]
-async fn an_image_that_cannot_be_removed_makes_way_for_the_next() {
+async fn failed_removal_is_followed_by_the_next_image() {
     let world = World::new();
     let stuck = world.image("a-stuck", 500);
     world.image("b", 500);
@@ -202,7 +202,7 @@ async fn an_image_that_cannot_be_removed_makes_way_for_the_next() {
 
 // behaviour: IMG-26, IMG-32
 #[tokio::test(start_paused = true)]
-async fn after_a_pass_that_made_room_it_is_told_which_images_are_there() {
+async fn remaining_images_are_published_after_a_sweep() {
     let mut world = World::new();
     world.policy.minimum_age = Duration::from_mins(2);
     let used = world.image("used", 100);
@@ -236,7 +236,7 @@ async fn after_a_pass_that_made_room_it_is_told_which_images_are_there() {
 
 // behaviour: IMG-32
 #[tokio::test(start_paused = true)]
-async fn removals_by_age_alone_tell_nobody_what_is_there() {
+async fn age_removals_do_not_publish_remaining_images() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(3);
     world.image("old", 100);
@@ -248,7 +248,7 @@ async fn removals_by_age_alone_tell_nobody_what_is_there() {
 
 // behaviour: IMG-31
 #[tokio::test(start_paused = true)]
-async fn a_second_failure_in_a_row_is_told_and_a_success_starts_over() {
+async fn second_consecutive_failure_records_an_event() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::ListImages, Fault::error(Code::Unavailable)).times(2));
     let running = world.start();
@@ -267,7 +267,7 @@ async fn a_second_failure_in_a_row_is_told_and_a_success_starts_over() {
 
 // behaviour: IMG-40, IMG-41
 #[tokio::test(start_paused = true)]
-async fn shared_layers_count_when_the_last_image_with_them_goes() {
+async fn shared_layers_count_with_the_last_image_that_has_them() {
     let world = World::new();
     let running = world.started(1 << 40).await;
     // By their sizes the first one would do: 600 of the 1000 that there are.
@@ -291,7 +291,7 @@ async fn shared_layers_count_when_the_last_image_with_them_goes() {
 
 // behaviour: IMG-41, IMG-42
 #[tokio::test(start_paused = true)]
-async fn removals_that_gain_nothing_end_the_pass() {
+async fn fruitless_removals_end_the_pass() {
     let world = World::new();
     for number in 0..9 {
         let name = format!("image-{number}");
@@ -308,7 +308,7 @@ async fn removals_that_gain_nothing_end_the_pass() {
 
 // behaviour: IMG-60
 #[tokio::test(start_paused = true)]
-async fn others_who_fill_the_disk_meanwhile_do_not_end_the_pass() {
+async fn other_writers_do_not_end_the_pass() {
     let world = World::new();
     for number in 0..6 {
         world.image(&format!("image-{number}"), 100);
@@ -336,7 +336,7 @@ async fn others_who_fill_the_disk_meanwhile_do_not_end_the_pass() {
 
 // behaviour: IMG-12
 #[tokio::test(start_paused = true)]
-async fn what_went_when_everything_was_to_go_is_told_by_its_sizes() {
+async fn freed_space_is_the_sum_of_sizes_when_all_images_are_removed() {
     let world = World::new();
     let stuck = world.image("a-stuck", 500);
     world.image("b", 300);
@@ -351,7 +351,7 @@ async fn what_went_when_everything_was_to_go_is_told_by_its_sizes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_worked_although_it_failed_counts() {
+async fn removal_that_returned_an_error_but_worked_counts() {
     let world = World::new();
     world.image("a", 500);
     world.image("b", 500);
@@ -363,7 +363,7 @@ async fn a_removal_that_worked_although_it_failed_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_somebody_else_removed_meanwhile_is_no_error() {
+async fn image_removed_by_another_process_is_no_error() {
     let world = World::new();
     let gone = world.image("gone", 500);
     world.runtime.inject(Rule::on(Method::RemoveImage, Fault::error(Code::NotFound)).once());
@@ -375,7 +375,7 @@ async fn an_image_that_somebody_else_removed_meanwhile_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_is_made_every_five_minutes() {
+async fn image_pass_runs_every_five_minutes() {
     let world = World::new();
     let running = world.start();
     tokio::time::sleep(Duration::from_mins(21)).await;
@@ -385,7 +385,7 @@ async fn a_pass_is_made_every_five_minutes() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_removing_one_image_keeps_no_other_from_being_removed() {
+async fn panic_in_one_image_removal_does_not_prevent_others() {
     let world = World::new();
     let broken = world.image("a", 10);
     world.image("b", 10);

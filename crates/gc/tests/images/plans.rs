@@ -8,7 +8,7 @@ use crate::world::{World, error, fates, removals};
 
 // behaviour: IMG-43
 #[tokio::test(start_paused = true)]
-async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
+async fn next_pass_removes_the_planned_images() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(11);
     world.runtime.add_image(&RemoteImage::new("pinned").size(300).pinned());
@@ -42,7 +42,7 @@ async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_takes_images_by_their_word_and_says_so() {
+async fn plan_uses_reported_sizes_and_marks_them_as_such() {
     let world = World::new();
     for name in ["a", "b"] {
         let own = format!("own-{name}");
@@ -59,7 +59,7 @@ async fn a_plan_takes_images_by_their_word_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take() {
+async fn plan_without_a_measurement_removes_by_age_only() {
     let world = World::new();
     world.image("a", 10);
     let running = world.started(10).await;
@@ -76,7 +76,7 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take()
 
 // behaviour: IMG-67
 #[tokio::test(start_paused = true)]
-async fn a_plan_says_what_people_are_told_when_all_that_may_go_is_not_enough() {
+async fn plan_contains_the_insufficient_space_event() {
     let world = World::new();
     let used = world.image("used", 950);
     world.container("web", &used, None).await;
@@ -97,7 +97,7 @@ async fn a_plan_says_what_people_are_told_when_all_that_may_go_is_not_enough() {
 
 // behaviour: IMG-61
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_directory() {
+async fn plan_problem_names_the_directory_that_cannot_be_measured() {
     let world = World::new();
     world.image("a", 10);
     let running = world.started(10).await;
@@ -114,7 +114,7 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_d
 
 // behaviour: IMG-62
 #[tokio::test(start_paused = true)]
-async fn where_nobody_observed_the_images_none_goes_and_that_is_the_reason() {
+async fn unobserved_images_stay_with_that_reason() {
     let world = World::new();
     let used = world.image("used", 500);
     world.image("unused", 500);
@@ -140,7 +140,7 @@ async fn where_nobody_observed_the_images_none_goes_and_that_is_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_an_agent_that_stops_is_told() {
+async fn request_to_a_stopping_agent_returns_an_error() {
     let world = World::new();
     let running = world.started(10).await;
     let gc = running.gc.clone();

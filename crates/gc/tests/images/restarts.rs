@@ -12,7 +12,7 @@ const FILE: &str = "/state/image-use.json";
 
 // behaviour: IMG-44
 #[tokio::test(start_paused = true)]
-async fn use_times_survive_a_restart_and_so_does_the_maximum_age() {
+async fn use_times_and_maximum_age_survive_a_restart() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(10);
     let used = world.image("used", 10);
@@ -34,7 +34,7 @@ async fn use_times_survive_a_restart_and_so_does_the_maximum_age() {
 
 // behaviour: IMG-45
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_damaged_is_as_good_as_none() {
+async fn damaged_records_file_is_ignored() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(10);
     world.image("a", 10);
@@ -69,7 +69,7 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
 
 // behaviour: IMG-48
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_keeps_no_image_for_as_long_as_it_was_ahead() {
+async fn clock_set_back_after_a_restart_keeps_no_image() {
     let mut world = World::new();
     world.policy.minimum_age = Duration::from_mins(2);
     world.image("a", 900);

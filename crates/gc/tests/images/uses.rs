@@ -12,7 +12,7 @@ use crate::world::{World, error, fates};
 
 // behaviour: IMG-27, IMG-34
 #[tokio::test(start_paused = true)]
-async fn an_image_that_is_only_mounted_stays_and_a_container_that_went_meanwhile_is_no_error() {
+async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
     let world = World::new();
     let run = world.image("run", 10);
     let volume = world.image("volume", 10);
@@ -41,7 +41,7 @@ async fn an_image_that_is_only_mounted_stays_and_a_container_that_went_meanwhile
 
 // behaviour: IMG-28
 #[tokio::test(start_paused = true)]
-async fn an_image_of_a_dead_container_stays_until_the_container_is_removed() {
+async fn image_stays_until_its_exited_container_is_removed() {
     let world = World::new();
     let image = world.image("a", 10);
     let container = world.container("web", &image, None).await;
@@ -59,7 +59,7 @@ async fn an_image_of_a_dead_container_stays_until_the_container_is_removed() {
 
 // behaviour: IMG-63
 #[tokio::test(start_paused = true)]
-async fn an_image_whose_container_came_and_went_between_two_looks_was_used() {
+async fn short_lived_container_between_lists_counts_as_a_use() {
     let mut world = World::new();
     world.policy.maximum_age = Duration::from_mins(12);
     world.image("brief", 10);
@@ -88,7 +88,7 @@ async fn an_image_whose_container_came_and_went_between_two_looks_was_used() {
 
 // behaviour: IMG-46
 #[tokio::test(start_paused = true)]
-async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
+async fn image_claimed_during_a_pass_stays() {
     let world = World::new();
     let running = world.started(1 << 40).await;
     let images = ["a", "b", "c"].map(|name| RemoteImage::new(name).size(100));
@@ -115,7 +115,7 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
 
 // behaviour: IMG-69
 #[tokio::test(start_paused = true)]
-async fn an_image_that_was_pulled_by_another_name_during_a_pass_stays() {
+async fn image_pulled_by_another_name_during_a_pass_stays() {
     let world = World::new();
     let running = world.started(1 << 40).await;
     let images = ["a", "b"].map(|name| RemoteImage::new(name).size(100).content(name));
@@ -145,7 +145,7 @@ async fn an_image_that_was_pulled_by_another_name_during_a_pass_stays() {
 
 // behaviour: IMG-69
 #[tokio::test(start_paused = true)]
-async fn an_image_stays_while_its_digest_is_pulled_from_another_repository() {
+async fn image_stays_while_its_digest_is_pulled_from_another_repository() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new("a"));
     world.runtime.pull_image("a", None, None).await.unwrap();
@@ -164,7 +164,7 @@ async fn an_image_stays_while_its_digest_is_pulled_from_another_repository() {
 
 // behaviour: IMG-47
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_too_long_is_asked_for_in_parts() {
+async fn oversized_image_use_list_is_requested_in_parts() {
     // The runtime cannot send it, we cannot take it.
     for code in [Code::ResourceExhausted, Code::OutOfRange] {
         let world = World::new();
@@ -187,7 +187,7 @@ async fn a_list_that_is_too_long_is_asked_for_in_parts() {
 
 // behaviour: IMG-50, IMG-51, IMG-52
 #[tokio::test(start_paused = true)]
-async fn what_the_operator_wants_to_keep_stays() {
+async fn images_pinned_by_the_operator_stay() {
     let mut world = World::new();
     world.pins = vec!["registry.test/*", "label:keep=yes"];
     world.image("registry.test/pinned", 10);
@@ -220,7 +220,7 @@ async fn what_the_operator_wants_to_keep_stays() {
 
 // behaviour: IMG-53
 #[tokio::test(start_paused = true)]
-async fn the_image_of_sandboxes_stays_where_the_runtime_tells_it() {
+async fn sandbox_image_stays_if_the_runtime_reports_it() {
     let world = World::new();
     let run = world.image("run", 10);
     world.image("pause", 10);
@@ -235,7 +235,7 @@ async fn the_image_of_sandboxes_stays_where_the_runtime_tells_it() {
 
 // behaviour: IMG-65
 #[tokio::test(start_paused = true)]
-async fn while_nobody_tells_what_sandboxes_are_made_from_nothing_goes() {
+async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
     let world = World::new();
     let run = world.image("run", 10);
     world.image("pause", 10);
@@ -264,7 +264,7 @@ async fn while_nobody_tells_what_sandboxes_are_made_from_nothing_goes() {
 
 // behaviour: IMG-70
 #[tokio::test(start_paused = true)]
-async fn one_sandbox_that_cannot_be_inspected_does_not_end_the_pass() {
+async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
     let world = World::new();
     let run = world.image("run", 10);
     world.image("pause", 10);
@@ -292,7 +292,7 @@ async fn one_sandbox_that_cannot_be_inspected_does_not_end_the_pass() {
 
 // behaviour: IMG-54
 #[tokio::test(start_paused = true)]
-async fn an_image_without_an_id_is_told_of() {
+async fn image_without_an_id_is_reported() {
     let world = World::new();
     world.runtime.list_besides(Image {
         id: String::new(),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_a_line_is_read_or_refused() {
+    fn line_header_is_parsed_or_refused() {
         let rows = [
             (
                 "2016-10-06T00:17:09.669794202Z stdout F ",
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_ends_behind_the_third_space() {
+    fn line_header_ends_after_the_third_space() {
         let rows =
             [("a b c d e", Some(6)), ("a b c ", Some(6)), ("   x", Some(3)), ("a b c", None)];
         for (line, expected) in rows {

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_found() {
+    fn last_lines_are_found() {
         let rows: [(u64, &str, &str); 10] = [
             (0, "a\nb\nc\n", ""),
             (1, "a\nb\nc\n", "c\n"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn following_from_the_end_begins_behind_the_last_whole_line() {
+    fn following_from_the_end_begins_after_the_last_complete_line() {
         assert_eq!(of(0, b"a\nb\nhalf"), 4..4);
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_is_that_of_reading_it_all(
+        fn tail_equals_the_end_of_a_full_read(
             parts in prop::collection::vec(0_usize..40_000, 0..8),
             lines in 0_u64..10,
             rest in 0_usize..3,

@@ -76,7 +76,7 @@ fn all_but_the_newest_rotated_file_are_compressed_the_newest_of_them_first() {
 
 // behaviour: ROT-9
 #[test]
-fn names_ascend_whatever_the_clock_says() {
+fn names_ascend_for_any_clock() {
     let rows: [(&[String], i64, i64); 4] =
         [(&[], 5, 5), (&[plain(1)], 5, 5), (&[gzip(5)], 5, 6), (&[plain(9)], 5, 10)];
     for (files, now, expected) in rows {
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn the_newest_file_and_files_of_others_are_never_deleted(
+    fn newest_file_and_unrelated_files_are_never_deleted(
         seconds in prop::collection::btree_set(0_i64..50, 1..20),
         max_files in 0_usize..8,
     ) {

@@ -47,7 +47,7 @@ mod tests {
 
     // behaviour: PGC-29, PGC-45
     #[test]
-    fn what_changed_since_it_was_chosen_stays() {
+    fn pod_changed_after_its_selection_stays() {
         use Deletion::{Forced, Graceful};
         use PodPhase::{Failed, Running};
         let (well, out) = (Some(node(true, false)), Some(node(false, true)));

@@ -116,7 +116,7 @@ mod tests {
 
     // behaviour: PGC-75, PGC-81
     #[test]
-    fn each_answer_is_a_sign_of_how_the_server_does() {
+    fn answers_are_classified_by_server_load() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let retry_after = Some(SECOND);
         let rows = [
@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: PGC-81
     #[test]
-    fn failures_lower_it_and_never_raise_it() {
+    fn failures_only_lower_the_limit() {
         let mut pace = Pace::new(16);
         for _ in 0..16 {
             pace.saw(Sign::Strained, SECOND);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_halve_it_once_for_all_that_was_asked_together() {
+    fn throttling_halves_the_limit_once_per_batch() {
         let mut pace = Pace::new(16);
         pace.saw(Sign::Throttled(Some(SECOND * 3)), SECOND);
         assert_eq!((pace.limit(), pace.pause(SECOND)), (8, SECOND * 3));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_stops_and_never_waits_for_ever() {
+    fn limit_and_pause_stay_within_their_bounds() {
         let mut pace = Pace::new(0);
         assert_eq!(pace.limit(), 1);
         pace.saw(Sign::Throttled(Some(SECOND * 3600)), SECOND);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_raise_it_slowly_up_to_its_bound() {
+    fn successes_raise_the_limit_slowly_up_to_its_bound() {
         let mut pace = Pace::new(4);
         pace.saw(Sign::Throttled(None), SECOND);
         assert_eq!(pace.limit(), 2);

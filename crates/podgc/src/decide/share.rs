@@ -37,7 +37,7 @@ mod tests {
 
     // behaviour: PGC-131
     #[test]
-    fn a_pass_leaves_half_to_those_after_it_as_far_as_they_need_it() {
+    fn pass_leaves_half_of_the_share_to_later_passes_that_need_it() {
         // What is left, what a pass wants, what waits for the others; what it gets, what is left then.
         let rows = [
             (None, 500, 500, 500, None),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_down_but_never_to_nothing() {
+    fn share_is_rounded_down_to_at_least_one() {
         let rows =
             [(1000, 10.0, 100), (1009, 10.0, 100), (5, 10.0, 1), (0, 10.0, 1), (200, 0.5, 1)];
         for (pods, percent, most) in rows {

@@ -77,7 +77,7 @@ fn chosen(cache: &Cache, policy: &TerminatedPolicy) -> Vec<(String, String, i64)
 proptest! {
     // behaviour: PGC-1, PGC-5, PGC-8, PGC-11
     #[test]
-    fn the_threshold_chooses_what_upstreams_rule_chooses(pods in pods(), threshold in 1usize..12) {
+    fn threshold_selects_the_same_pods_as_upstream(pods in pods(), threshold in 1usize..12) {
         let cache = cache(&pods);
         let policy = policy(i64::try_from(threshold).unwrap());
         prop_assert_eq!(chosen(&cache, &policy), by_upstreams_rule(&pods, threshold));
@@ -85,7 +85,7 @@ proptest! {
 
     // behaviour: PGC-1
     #[test]
-    fn what_is_left_is_exactly_the_threshold_or_was_less(pods in pods(), threshold in 1usize..12) {
+    fn remaining_pods_equal_the_threshold_or_were_fewer(pods in pods(), threshold in 1usize..12) {
         let pods: Vec<PodRecord> =
             pods.into_iter().map(|pod| PodRecord { deletion: Deletion::None, ..pod }).collect();
         let cache = cache(&pods);
@@ -96,7 +96,7 @@ proptest! {
 
     // behaviour: PGC-90, PGC-91, PGC-92, PGC-93
     #[test]
-    fn every_rule_holds_afterwards_and_none_takes_more_than_it_must(
+    fn every_rule_holds_with_the_fewest_removals(
         pods in pods(), ttl in 1u64..6, per_namespace in 1u32..4, per_node in 1u32..4
     ) {
         let pods: Vec<PodRecord> =
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_inputs_give_equal_plans_in_whatever_order_they_were_heard(
+    fn plan_is_independent_of_the_event_order(
         pods in pods(), threshold in 1i64..12, seed in any::<u64>()
     ) {
         let mut shuffled = pods.clone();
@@ -156,7 +156,7 @@ proptest! {
 
 // behaviour: PGC-2
 #[test]
-fn without_a_rule_nothing_is_chosen() {
+fn no_rule_selects_no_pods() {
     let pod = PodRecord { phase: PodPhase::Failed, uid: "u".into(), ..PodRecord::default() };
     for threshold in [0, -1, i64::MIN] {
         assert_eq!(chosen(&cache(std::slice::from_ref(&pod)), &policy(threshold)), []);
@@ -207,7 +207,7 @@ impl TerminatedPods for Quiet {
 
 // behaviour: PGC-130
 #[test]
-fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
+fn only_the_oldest_pod_is_read_below_the_threshold() {
     let policy = TerminatedPolicy {
         threshold: 12_500,
         ttl: Some(Duration::from_secs(6)),
@@ -219,7 +219,7 @@ fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
 
 // behaviour: PGC-90
 #[test]
-fn a_ttl_with_a_part_of_a_second_is_not_rounded_down() {
+fn fractional_ttl_is_not_rounded_down() {
     let ended = |finished| PodRecord {
         name: format!("p{finished}"),
         uid: format!("u{finished}").as_str().into(),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use model::cluster::{Deletion, PodPhase, PodRecord};
 use podgc::plan::Order;
-use testkit::cluster::{Ask, Feed, MemoryCluster, Trouble, pod};
+use testkit::cluster::{ApiCall, CallFault, Feed, MemoryCluster, pod};
 
 use crate::world::{World, aged, on_node, settings, threshold};
 
@@ -12,12 +12,12 @@ fn unscheduled(name: &str) -> PodRecord {
 
 // behaviour: PGC-70
 #[tokio::test(start_paused = true)]
-async fn a_mark_that_is_refused_is_an_error_and_nothing_is_deleted() {
+async fn refused_mark_is_an_error_and_prevents_the_deletion() {
     let mut world = World::new(settings());
     world.cluster.create_pod(unscheduled("a"));
-    world.cluster.trouble(Ask::FailPod, Trouble::Refused(409), 1);
+    world.cluster.inject_fault(ApiCall::FailPod, CallFault::Refused(409), 1);
     world.cycle().await;
-    assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), [""; 0]);
     assert_eq!(world.tried("unscheduled"), (1, 1));
     world.cycle().await;
     assert_eq!((world.left().len(), world.tried("unscheduled")), (0, (2, 1)));
@@ -25,12 +25,12 @@ async fn a_mark_that_is_refused_is_an_error_and_nothing_is_deleted() {
 
 // behaviour: PGC-71
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_gone_already_is_an_error_and_the_others_go() {
+async fn missing_pod_is_an_error_and_others_are_deleted() {
     let mut world = World::new(threshold(1));
     for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
         world.cluster.create_pod(aged(name, PodPhase::Failed, created));
     }
-    world.cluster.trouble(Ask::RemovePod, Trouble::Refused(404), 1);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Refused(404), 1);
     world.cycle().await;
     assert_eq!(world.tried("terminated"), (2, 1));
     assert_eq!(world.left(), ["a", "c"]);
@@ -38,7 +38,7 @@ async fn a_pod_that_is_gone_already_is_an_error_and_the_others_go() {
 
 // behaviour: PGC-72
 #[tokio::test(start_paused = true)]
-async fn a_pod_made_again_under_the_same_name_is_never_hit() {
+async fn recreated_pod_of_the_same_name_is_not_deleted() {
     for phase in [PodPhase::Failed, PodPhase::Running] {
         let mut world = World::new(threshold(0));
         let terminating = PodRecord { phase, ..unscheduled("a") };
@@ -58,7 +58,7 @@ async fn a_pod_made_again_under_the_same_name_is_never_hit() {
 
 // behaviour: PGC-73
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_changed_unheard_is_not_deleted_until_it_is_heard_of() {
+async fn pod_changed_on_the_server_is_not_deleted_before_its_event() {
     let mut world = World::new(threshold(1));
     world.cluster.create_pod(aged("a", PodPhase::Failed, 1));
     world.cluster.create_pod(aged("b", PodPhase::Failed, 2));
@@ -74,7 +74,7 @@ async fn a_pod_that_changed_unheard_is_not_deleted_until_it_is_heard_of() {
 
 // behaviour: PGC-73
 #[tokio::test(start_paused = true)]
-async fn nor_is_one_that_would_be_marked_first() {
+async fn pod_to_be_marked_is_not_deleted_before_its_event() {
     let mut world = World::new(settings());
     world.cluster.create_pod(unscheduled("a"));
     world.settle().await;
@@ -92,20 +92,24 @@ async fn nor_is_one_that_would_be_marked_first() {
 
 // behaviour: PGC-75
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_marked_before_the_server_had_no_time_is_not_marked_again() {
+async fn marked_pod_is_not_marked_again_after_throttling() {
     let mut world = World::new(settings());
     world.cluster.create_pod(unscheduled("a"));
     world.settle().await;
     world.cluster.freeze(Feed::Pods, true);
-    world.cluster.trouble(Ask::RemovePod, Trouble::Throttled(Some(Duration::from_secs(1))), 2);
+    world.cluster.inject_fault(
+        ApiCall::RemovePod,
+        CallFault::Throttled(Some(Duration::from_secs(1))),
+        2,
+    );
     world.cycle().await;
-    assert_eq!(world.cluster.asked(Ask::FailPod).len(), 1);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod).len(), 1);
     assert_eq!((world.left().len(), world.tried("unscheduled")), (0, (1, 0)));
 }
 
 // behaviour: PGC-74
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_is_not_deleted_again_while_nothing_is_heard_of_it() {
+async fn deleted_pod_is_not_deleted_again_before_its_event() {
     let mut world = World::new(threshold(1));
     world.cluster.create_pod(aged("a", PodPhase::Failed, 1));
     world.cluster.create_pod(aged("b", PodPhase::Failed, 2));
@@ -114,19 +118,19 @@ async fn what_was_deleted_is_not_deleted_again_while_nothing_is_heard_of_it() {
     for _ in 0..3 {
         world.cycle().await;
     }
-    assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a"]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/a"]);
     assert_eq!(world.left(), ["b"]);
 }
 
 // behaviour: PGC-75
 #[tokio::test(start_paused = true)]
-async fn a_server_without_time_is_left_alone_for_a_while_and_then_asked_for_less() {
+async fn throttling_causes_a_pause_and_fewer_concurrent_deletions() {
     let mut world = World::new(threshold(1));
     for number in 0..101 {
         world.cluster.create_pod(aged(&format!("p{number:03}"), PodPhase::Failed, number + 1));
     }
     let pause = Duration::from_secs(7);
-    world.cluster.trouble(Ask::RemovePod, Trouble::Throttled(Some(pause)), 1);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Throttled(Some(pause)), 1);
     let begun = tokio::time::Instant::now();
     world.cycle().await;
     assert!(begun.elapsed() >= pause);
@@ -136,13 +140,13 @@ async fn a_server_without_time_is_left_alone_for_a_while_and_then_asked_for_less
 
 // behaviour: PGC-81
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_is_asked_for_less_at_a_time() {
-    for trouble in [Trouble::Refused(500), Trouble::Unreachable] {
+async fn server_errors_lower_concurrent_deletions() {
+    for trouble in [CallFault::Refused(500), CallFault::Unreachable] {
         let mut world = World::new(threshold(1));
         for number in 0..101 {
             world.cluster.create_pod(aged(&format!("p{number:03}"), PodPhase::Failed, number + 1));
         }
-        world.cluster.trouble(Ask::RemovePod, trouble.clone(), 1000);
+        world.cluster.inject_fault(ApiCall::RemovePod, trouble.clone(), 1000);
         world.cycle().await;
         assert_eq!(world.tried("terminated"), (100, 100), "{trouble:?}");
         let at_a_time = world.value("ferrolet_pod_gc_concurrency");
@@ -152,23 +156,23 @@ async fn a_server_that_fails_is_asked_for_less_at_a_time() {
 
 // behaviour: PGC-76
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_has_time_does_not_hold_up_a_cycle_for_ever() {
+async fn permanent_throttling_does_not_block_a_cycle() {
     let mut world = World::new(settings());
     world.cluster.create_pod(unscheduled("a"));
-    world.cluster.trouble(Ask::FailPod, Trouble::Throttled(None), 1000);
+    world.cluster.inject_fault(ApiCall::FailPod, CallFault::Throttled(None), 1000);
     world.cycle().await;
-    assert_eq!(world.cluster.asked(Ask::FailPod).len(), 10);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod).len(), 10);
     assert_eq!(world.tried("unscheduled"), (1, 1));
 }
 
 // behaviour: PGC-77
 #[tokio::test(start_paused = true)]
-async fn no_more_deletions_are_under_way_than_may_be() {
+async fn concurrent_deletions_are_limited() {
     let mut world = World::new(podgc::task::PodGcSettings { concurrency: 4, ..threshold(1) });
     for number in 0..41 {
         world.cluster.create_pod(aged(&format!("p{number:03}"), PodPhase::Failed, number + 1));
     }
-    world.cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_secs(1)), 100);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_secs(1)), 100);
     let begun = tokio::time::Instant::now();
     world.cycle().await;
     assert_eq!(begun.elapsed(), Duration::from_secs(10), "four at a time");
@@ -176,13 +180,13 @@ async fn no_more_deletions_are_under_way_than_may_be() {
 
 // behaviour: PGC-78
 #[tokio::test(start_paused = true)]
-async fn a_stop_in_the_middle_of_a_pass_ends_it_and_another_goes_on() {
+async fn stop_ends_a_pass_and_another_process_continues() {
     let cluster = MemoryCluster::default();
     for number in 0..101 {
         cluster.create_pod(aged(&format!("p{number:03}"), PodPhase::Failed, number + 1));
     }
     let mut first = World::on(cluster.clone(), threshold(1), Order::Creation);
-    cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_secs(1)), 32);
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_secs(1)), 32);
     let stop = first.stop.clone();
     let stops = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -197,10 +201,10 @@ async fn a_stop_in_the_middle_of_a_pass_ends_it_and_another_goes_on() {
 
 // behaviour: PGC-79
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_is_an_error_and_nothing_is_deleted_twice() {
+async fn lost_answer_is_an_error_and_causes_no_second_deletion() {
     let mut world = World::new(settings());
     world.cluster.create_pod(unscheduled("a"));
-    world.cluster.trouble(Ask::RemovePod, Trouble::AnswerLost, 1);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::AnswerLost, 1);
     world.cycle().await;
     assert_eq!(world.tried("unscheduled"), (1, 1));
     world.cycle().await;
@@ -210,7 +214,7 @@ async fn an_answer_that_is_lost_is_an_error_and_nothing_is_deleted_twice() {
 
 // behaviour: PGC-80
 #[tokio::test(start_paused = true)]
-async fn a_stop_before_all_is_known_ends_it_without_a_cycle() {
+async fn stop_before_the_first_sync_runs_no_cycle() {
     let world = World::new(settings());
     world.cluster.freeze(Feed::Nodes, true);
     world.cluster.create_pod(unscheduled("a"));
@@ -226,13 +230,13 @@ async fn a_stop_before_all_is_known_ends_it_without_a_cycle() {
 
 // behaviour: PGC-80
 #[tokio::test(start_paused = true)]
-async fn cycles_follow_one_another_twenty_seconds_after_the_last_ended() {
+async fn next_cycle_starts_twenty_seconds_after_the_last_end() {
     let world = World::new(settings());
     world.cluster.create_pod(on_node("a", PodPhase::Running, "gone"));
     world.settle().await;
     let (cluster, stop) = (world.cluster.clone(), world.stop.clone());
     let begun = tokio::time::Instant::now();
-    world.cluster.trouble(Ask::Node, Trouble::Late(Duration::from_secs(3)), 1);
+    world.cluster.inject_fault(ApiCall::Node, CallFault::Late(Duration::from_secs(3)), 1);
     let watch = async {
         while !cluster.pods().is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::cluster::PodPhase;
 use podgc::events::{FLUSH, write_events};
-use testkit::cluster::{Ask, Trouble};
+use testkit::cluster::{ApiCall, CallFault};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -35,9 +35,9 @@ fn writer(world: &mut World, stop: &CancellationToken) -> impl Future<Output = (
 
 // behaviour: PGC-133
 #[tokio::test(start_paused = true)]
-async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
+async fn every_deletion_has_an_event_when_event_writes_are_slow() {
     let mut world = world(600);
-    world.cluster.trouble(Ask::Event, Trouble::Late(SECOND), 10_000);
+    world.cluster.inject_fault(ApiCall::Event, CallFault::Late(SECOND), 10_000);
     let stop = CancellationToken::new();
     let mut writing = JoinSet::new();
     writing.spawn(writer(&mut world, &stop));
@@ -55,17 +55,17 @@ async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
 
 // behaviour: PGC-134
 #[tokio::test(start_paused = true)]
-async fn pods_go_without_events_where_these_cannot_be_written() {
+async fn deletions_go_on_when_events_cannot_be_written() {
     let rows = [
-        (Trouble::Refused(403), 3, 3, 0),
-        (Trouble::Unreachable, 3, 9, 0),
-        (Trouble::Throttled(Some(SECOND)), 3, 9, 0),
+        (CallFault::Refused(403), 3, 3, 0),
+        (CallFault::Unreachable, 3, 9, 0),
+        (CallFault::Throttled(Some(SECOND)), 3, 9, 0),
         // The first wait for an answer, and the others for room, once and together.
-        (Trouble::Late(Duration::from_hours(24)), 900, 4, 30),
+        (CallFault::Late(Duration::from_hours(24)), 900, 4, 30),
     ];
     for (trouble, deletions, calls, seconds) in rows {
         let mut world = world(deletions);
-        world.cluster.trouble(Ask::Event, trouble.clone(), 10_000);
+        world.cluster.inject_fault(ApiCall::Event, trouble.clone(), 10_000);
         let stop = CancellationToken::new();
         let mut writing = JoinSet::new();
         writing.spawn(writer(&mut world, &stop));
@@ -74,7 +74,7 @@ async fn pods_go_without_events_where_these_cannot_be_written() {
         assert_eq!(world.left().len(), 1, "{trouble:?}");
         assert_eq!(begun.elapsed(), SECOND * seconds, "{trouble:?}");
         sleep(SECOND * 30).await;
-        assert_eq!(world.cluster.asked(Ask::Event).len(), calls, "{trouble:?}");
+        assert_eq!(world.cluster.asked(ApiCall::Event).len(), calls, "{trouble:?}");
         stop.cancel();
         writing.join_all().await;
         assert_eq!(world.value(DROPPED), u64::from(deletions), "{trouble:?}");
@@ -83,10 +83,10 @@ async fn pods_go_without_events_where_these_cannot_be_written() {
 
 // behaviour: PGC-134
 #[tokio::test(start_paused = true)]
-async fn events_are_told_again_once_one_is_taken() {
+async fn events_resume_after_a_successful_write() {
     let mut world = world(900);
     let late = Duration::from_mins(10);
-    world.cluster.trouble(Ask::Event, Trouble::Late(late), 4);
+    world.cluster.inject_fault(ApiCall::Event, CallFault::Late(late), 4);
     let stop = CancellationToken::new();
     let mut writing = JoinSet::new();
     writing.spawn(writer(&mut world, &stop));
@@ -108,9 +108,9 @@ async fn events_are_told_again_once_one_is_taken() {
 
 // behaviour: PGC-134
 #[tokio::test(start_paused = true)]
-async fn an_event_whose_answer_was_lost_is_written_once_and_not_dropped() {
+async fn event_with_a_lost_answer_is_written_once() {
     let mut world = world(1);
-    world.cluster.trouble(Ask::Event, Trouble::AnswerLost, 1);
+    world.cluster.inject_fault(ApiCall::Event, CallFault::AnswerLost, 1);
     let stop = CancellationToken::new();
     let mut writing = JoinSet::new();
     writing.spawn(writer(&mut world, &stop));
@@ -123,7 +123,7 @@ async fn an_event_whose_answer_was_lost_is_written_once_and_not_dropped() {
 
 // behaviour: PGC-135
 #[tokio::test(start_paused = true)]
-async fn what_waits_at_a_stop_is_written_for_a_while() {
+async fn queued_events_are_written_for_a_while_after_a_stop() {
     let stop = CancellationToken::new();
     stop.cancel();
     let mut quick = world(100);
@@ -131,7 +131,7 @@ async fn what_waits_at_a_stop_is_written_for_a_while() {
     writer(&mut quick, &stop).await;
     assert_eq!((quick.cluster.events().len(), quick.value(DROPPED)), (100, 0));
     let mut slow = world(100);
-    slow.cluster.trouble(Ask::Event, Trouble::Late(SECOND), 10_000);
+    slow.cluster.inject_fault(ApiCall::Event, CallFault::Late(SECOND), 10_000);
     slow.cycle().await;
     let begun = Instant::now();
     writer(&mut slow, &stop).await;

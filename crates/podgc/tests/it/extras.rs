@@ -3,7 +3,7 @@ use std::time::Duration;
 use model::cluster::{PodPhase, PodRecord};
 use podgc::plan::{Order, TerminatedPolicy};
 use podgc::task::PodGcSettings;
-use testkit::cluster::Ask;
+use testkit::cluster::ApiCall;
 
 use crate::world::{World, aged, on_node, settings, threshold};
 use PodPhase::{Failed, Running, Succeeded};
@@ -17,7 +17,7 @@ fn with(terminated: TerminatedPolicy) -> PodGcSettings {
 
 // behaviour: PGC-90
 #[tokio::test(start_paused = true)]
-async fn terminated_pods_go_when_they_ended_longer_ago_than_their_ttl() {
+async fn terminated_pods_are_deleted_after_their_ttl() {
     let ttl = Some(Duration::from_mins(1));
     let mut world = World::new(with(TerminatedPolicy { ttl, ..TerminatedPolicy::default() }));
     for (name, finished) in [("old", Some(BEGIN - 60)), ("young", Some(BEGIN - 59))] {
@@ -35,7 +35,7 @@ async fn terminated_pods_go_when_they_ended_longer_ago_than_their_ttl() {
 
 // behaviour: PGC-91
 #[tokio::test(start_paused = true)]
-async fn a_namespace_may_have_so_many_terminated_pods() {
+async fn terminated_pods_per_namespace_are_limited() {
     let per_namespace = Some(1);
     let mut world =
         World::new(with(TerminatedPolicy { per_namespace, ..TerminatedPolicy::default() }));
@@ -49,7 +49,7 @@ async fn a_namespace_may_have_so_many_terminated_pods() {
 
 // behaviour: PGC-92
 #[tokio::test(start_paused = true)]
-async fn a_node_may_have_so_many_terminated_pods() {
+async fn terminated_pods_per_node_are_limited() {
     let per_node = Some(1);
     let mut world = World::new(with(TerminatedPolicy { per_node, ..TerminatedPolicy::default() }));
     for (name, node, created) in [("1", "n", 1), ("2", "n", 2), ("3", "m", 1), ("4", "", 1)] {
@@ -62,7 +62,7 @@ async fn a_node_may_have_so_many_terminated_pods() {
 
 // behaviour: PGC-93
 #[tokio::test(start_paused = true)]
-async fn what_goes_by_one_rule_is_not_counted_by_the_next() {
+async fn pods_deleted_by_one_rule_are_not_counted_by_the_next() {
     let policy = TerminatedPolicy { threshold: 2, per_namespace: Some(2), ..<_>::default() };
     let mut world = World::new(with(policy));
     for (name, created) in [("a/1", 5), ("a/2", 6), ("a/3", 7), ("b/1", 1), ("b/2", 2)] {
@@ -74,19 +74,19 @@ async fn what_goes_by_one_rule_is_not_counted_by_the_next() {
 
 // behaviour: PGC-94
 #[tokio::test(start_paused = true)]
-async fn pods_can_go_by_the_time_of_their_end() {
+async fn pods_can_be_ordered_by_finish_time() {
     let mut world = World::ordered(threshold(1), Order::Finish);
     for (name, created, finished) in [("a", 1, Some(90)), ("b", 2, Some(10)), ("c", 50, None)] {
         world.cluster.create_pod(PodRecord { finished, ..aged(name, Failed, created) });
     }
     world.cycle().await;
     assert_eq!(world.left(), ["a"]);
-    assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/b", "default/c"]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/b", "default/c"]);
 }
 
 // behaviour: PGC-95
 #[tokio::test(start_paused = true)]
-async fn who_asks_to_be_left_alone_is_neither_counted_nor_removed() {
+async fn excluded_pods_are_neither_counted_nor_deleted() {
     let mut world = World::new(threshold(1));
     world.cluster.create_pod(PodRecord { is_excluded: true, ..aged("kept", Failed, 1) });
     world.cluster.create_pod(PodRecord { is_excluded: true, ..on_node("orphan", Running, "gone") });
@@ -101,7 +101,7 @@ async fn who_asks_to_be_left_alone_is_neither_counted_nor_removed() {
 
 // behaviour: PGC-96
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_only_tells() {
+async fn dry_run_only_reports() {
     let mut world = World::new(PodGcSettings { dry_run: true, ..threshold(1) });
     for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
         world.cluster.create_pod(aged(name, Failed, created));
@@ -109,8 +109,8 @@ async fn a_dry_run_only_tells() {
     world.cluster.create_pod(on_node("o", Running, "gone"));
     world.cycles(Duration::from_secs(200)).await;
     assert_eq!(world.left(), ["a", "b", "c", "o"]);
-    assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
-    assert_eq!(world.cluster.asked(Ask::FailPod), [""; 0]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), [""; 0]);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod), [""; 0]);
     let reported =
         |reason| world.count("ferrolet_pod_gc_dry_run_deletions_total", "default", reason);
     assert_eq!((reported("terminated"), reported("orphaned")), (2, 1), "once each");
@@ -119,7 +119,7 @@ async fn a_dry_run_only_tells() {
 
 // behaviour: PGC-97
 #[tokio::test(start_paused = true)]
-async fn a_cycle_removes_no_more_than_its_share_of_all_pods() {
+async fn cycle_deletes_at_most_its_share_of_pods() {
     let mut world = World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
     for number in 0..50 {
         world.cluster.create_pod(aged(&format!("t{number:02}"), Failed, number + 1));
@@ -137,7 +137,7 @@ async fn a_cycle_removes_no_more_than_its_share_of_all_pods() {
 
 // behaviour: PGC-131, PGC-132
 #[tokio::test(start_paused = true)]
-async fn terminated_pods_do_not_keep_orphans_from_going_and_these_do_not_wait_twice() {
+async fn orphaned_pods_are_deleted_within_the_share_without_a_second_wait() {
     let mut world = World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
     for number in 0..80 {
         world.cluster.create_pod(aged(&format!("t{number:02}"), Failed, number + 1));
@@ -164,7 +164,7 @@ async fn terminated_pods_do_not_keep_orphans_from_going_and_these_do_not_wait_tw
 
 // behaviour: PGC-98
 #[tokio::test(start_paused = true)]
-async fn every_deletion_has_an_event_and_a_verdict_with_its_rule_and_numbers() {
+async fn every_deletion_has_an_event_and_a_verdict_with_rule_and_details() {
     let mut world = World::new(threshold(1));
     for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
         world.cluster.create_pod(aged(name, Failed, created));

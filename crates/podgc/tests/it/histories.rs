@@ -10,7 +10,7 @@ use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord, Uid};
 use model::verdict::Input;
 use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
-use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
+use testkit::cluster::{ApiCall, CallFault, Feed, MemoryCluster, RemovedPod, node, pod};
 use testkit::random::Random;
 
 use crate::world::{Looking, World, aged, settle, threshold};
@@ -128,16 +128,16 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         }
         6 => cluster.hold_lists(feed, None),
         _ => {
-            let ask = random.pick(&[Ask::Node, Ask::FailPod, Ask::RemovePod]);
+            let ask = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
             let trouble = match random.below(6) {
-                0 => Trouble::Unreachable,
-                1 => Trouble::AnswerLost,
-                2 => Trouble::Refused(500),
-                3 => Trouble::Refused(409),
-                4 => Trouble::Throttled(Some(Duration::from_secs(random.below(5)))),
-                _ => Trouble::Late(Duration::from_secs(random.below(30))),
+                0 => CallFault::Unreachable,
+                1 => CallFault::AnswerLost,
+                2 => CallFault::Refused(500),
+                3 => CallFault::Refused(409),
+                4 => CallFault::Throttled(Some(Duration::from_secs(random.below(5)))),
+                _ => CallFault::Late(Duration::from_secs(random.below(30))),
             };
-            cluster.trouble(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
+            cluster.inject_fault(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
         }
     }
 }
@@ -254,7 +254,7 @@ async fn history(seed: u64) {
         cycle(&mut world, &mut known, &mut random, seed).await;
         tokio::time::sleep(PERIOD).await;
     }
-    cluster.end_troubles();
+    cluster.clear_faults();
     for feed in [Feed::Pods, Feed::Nodes] {
         cluster.hold_lists(feed, None);
         cluster.freeze(feed, false);
@@ -267,7 +267,7 @@ async fn history(seed: u64) {
 
 // behaviour: PGC-120
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_only_what_should_go_goes_and_all_of_it_in_the_end() {
+async fn histories_delete_exactly_the_right_pods_despite_faults() {
     for seed in 0..HISTORIES {
         history(seed).await;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::cluster::PodPhase;
 use podgc::plan::Order;
-use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster};
 use testkit::random::Random;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -39,17 +39,17 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let who = random.pick(&PROCESSES);
     let seconds = |random: &mut Random| SECOND * u32::try_from(random.below(25)).unwrap();
     if random.below(3) == 0 {
-        cluster.trouble_of(who, Ask::RemovePod, Trouble::Late(seconds(random)), 5);
+        cluster.inject_fault_for(who, ApiCall::RemovePod, CallFault::Late(seconds(random)), 5);
         return;
     }
     let trouble = match random.below(4) {
-        0 => Trouble::Unreachable,
-        1 => Trouble::AnswerLost,
-        2 => Trouble::Refused(500),
-        _ => Trouble::Late(seconds(random)),
+        0 => CallFault::Unreachable,
+        1 => CallFault::AnswerLost,
+        2 => CallFault::Refused(500),
+        _ => CallFault::Late(seconds(random)),
     };
     let times = 1 + u32::try_from(random.below(20)).unwrap();
-    cluster.trouble_of(who, Ask::Lease, trouble, times);
+    cluster.inject_fault_for(who, ApiCall::Lease, trouble, times);
 }
 
 /// How often the lease changed hands.
@@ -71,7 +71,7 @@ async fn history(seed: u64) -> u32 {
         }
         sleep(SECOND * u32::try_from(random.below(10)).unwrap()).await;
     }
-    cluster.end_troubles();
+    cluster.clear_faults();
     sleep(SECOND * 120).await;
     for removed in cluster.removed() {
         let holder = removed.holders.first().map(String::as_str).unwrap_or_default();
@@ -84,7 +84,7 @@ async fn history(seed: u64) -> u32 {
 
 // behaviour: PGC-128
 #[tokio::test(start_paused = true)]
-async fn nobody_deletes_while_somebody_else_leads() {
+async fn only_the_leader_deletes() {
     let mut changes = 0;
     for seed in 0..HISTORIES {
         changes += history(seed).await;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use model::cluster::{Deletion, PodPhase, PodRecord};
 use prometheus::proto::MetricType;
-use testkit::cluster::{Ask, Feed, Trouble, node};
+use testkit::cluster::{ApiCall, CallFault, Feed, node};
 
 use crate::world::{World, on_node, settings, threshold};
 use PodPhase::{Failed, Running, Succeeded};
@@ -20,7 +20,7 @@ async fn bound() -> World {
 
 // behaviour: PGC-20
 #[tokio::test(start_paused = true)]
-async fn pods_of_nodes_that_exist_stay_and_nobody_is_asked() {
+async fn pods_of_existing_nodes_stay_without_api_reads() {
     let mut world = bound().await;
     world.cycles(SECOND * 80).await;
     assert_eq!(world.left(), ["a"]);
@@ -29,30 +29,30 @@ async fn pods_of_nodes_that_exist_stay_and_nobody_is_asked() {
 
 // behaviour: PGC-21
 #[tokio::test(start_paused = true)]
-async fn a_node_that_only_the_cache_misses_is_asked_about_and_its_pods_stay() {
+async fn node_missing_only_in_the_cache_is_read_and_its_pods_stay() {
     let mut world = World::new(settings());
     world.settle().await;
     world.cluster.freeze(Feed::Nodes, true);
     world.cluster.put_node(node("n"));
     world.cluster.create_pod(on_node("a", Running, "n"));
     world.cycles(SECOND * 40).await;
-    assert_eq!(world.cluster.asked(Ask::Node), ["n"]);
+    assert_eq!(world.cluster.asked(ApiCall::Node), ["n"]);
     world.cycles(SECOND * 80).await;
     assert_eq!(world.left(), ["a"]);
-    assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), [""; 0]);
 }
 
 // behaviour: PGC-22
 #[tokio::test(start_paused = true)]
-async fn all_pods_of_a_gone_node_go_after_the_quarantine_and_those_that_ran_are_marked() {
+async fn pods_of_a_gone_node_are_marked_and_deleted_after_the_quarantine() {
     let mut world = World::new(settings());
     for (name, phase) in [("f", Failed), ("s", Succeeded), ("r", Running)] {
         world.cluster.create_pod(on_node(name, phase, "gone"));
     }
     world.cycles(SECOND * 40).await;
     assert_eq!(world.left(), [""; 0]);
-    assert_eq!(world.cluster.asked(Ask::FailPod), ["default/r"]);
-    assert_eq!(world.cluster.asked(Ask::Node), ["gone"], "once for all its pods");
+    assert_eq!(world.cluster.asked(ApiCall::FailPod), ["default/r"]);
+    assert_eq!(world.cluster.asked(ApiCall::Node), ["gone"], "once for all its pods");
     for removed in world.cluster.removed() {
         let expected = (removed.record.name == "r").then_some("DeletionByPodGC");
         assert_eq!(removed.disruption.map(|disruption| disruption.reason), expected);
@@ -63,7 +63,7 @@ async fn all_pods_of_a_gone_node_go_after_the_quarantine_and_those_that_ran_are_
 
 // behaviour: PGC-23
 #[tokio::test(start_paused = true)]
-async fn nothing_happens_while_the_quarantine_runs() {
+async fn no_pod_is_deleted_during_the_quarantine() {
     let mut world = bound().await;
     world.cluster.drop_node("n");
     world.cycles(SECOND * 20).await;
@@ -79,7 +79,7 @@ async fn nothing_happens_while_the_quarantine_runs() {
 
 // behaviour: PGC-24
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_during_the_quarantine_keeps_its_pods() {
+async fn node_that_comes_back_during_the_quarantine_keeps_its_pods() {
     for received in [true, false] {
         let mut world = bound().await;
         world.cluster.drop_node("n");
@@ -89,13 +89,13 @@ async fn a_node_that_comes_back_during_the_quarantine_keeps_its_pods() {
         tokio::time::sleep(SECOND * 20).await;
         world.cycles(SECOND * 80).await;
         assert_eq!(world.left(), ["a"], "received: {received}");
-        assert_eq!(world.cluster.asked(Ask::Node).is_empty(), received);
+        assert_eq!(world.cluster.asked(ApiCall::Node).is_empty(), received);
     }
 }
 
 // behaviour: PGC-25
 #[tokio::test(start_paused = true)]
-async fn the_quarantine_begins_with_the_cycle_that_misses_the_node() {
+async fn quarantine_starts_with_the_first_cycle_that_misses_the_node() {
     let mut world = bound().await;
     tokio::time::sleep(SECOND * 1000).await;
     world.cluster.drop_node("n");
@@ -107,7 +107,7 @@ async fn the_quarantine_begins_with_the_cycle_that_misses_the_node() {
 
 // behaviour: PGC-26
 #[tokio::test(start_paused = true)]
-async fn a_name_that_waits_keeps_its_time_however_many_pods_name_it_anew() {
+async fn new_pods_do_not_restart_the_quarantine() {
     let mut world = World::new(settings());
     for second in 0..5 {
         world.cluster.create_pod(on_node(&format!("p{second}"), Running, "gone"));
@@ -119,14 +119,14 @@ async fn a_name_that_waits_keeps_its_time_however_many_pods_name_it_anew() {
 
 // behaviour: PGC-27
 #[tokio::test(start_paused = true)]
-async fn only_not_found_proves_that_a_node_is_gone() {
-    for trouble in [Trouble::Unreachable, Trouble::Refused(403), Trouble::Refused(500)] {
+async fn only_not_found_counts_as_a_gone_node() {
+    for trouble in [CallFault::Unreachable, CallFault::Refused(403), CallFault::Refused(500)] {
         let mut world = World::new(settings());
         world.cluster.create_pod(on_node("a", Running, "gone"));
-        world.cluster.trouble(Ask::Node, trouble.clone(), 1);
+        world.cluster.inject_fault(ApiCall::Node, trouble.clone(), 1);
         world.cycles(SECOND * 60).await;
         assert_eq!(world.left(), ["a"], "{trouble:?}");
-        assert_eq!(world.cluster.asked(Ask::Node).len(), 1);
+        assert_eq!(world.cluster.asked(ApiCall::Node).len(), 1);
         world.cycles(SECOND * 40).await;
         assert_eq!(world.left(), [""; 0], "asked again when its time is over once more");
     }
@@ -134,10 +134,10 @@ async fn only_not_found_proves_that_a_node_is_gone() {
 
 // behaviour: PGC-28
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_was_not_deleted_is_tried_again_when_its_node_is_due_again() {
+async fn undeleted_orphan_is_retried_after_the_next_quarantine() {
     let mut world = World::new(settings());
     world.cluster.create_pod(on_node("a", Running, "gone"));
-    world.cluster.trouble(Ask::RemovePod, Trouble::Refused(500), 1);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Refused(500), 1);
     world.cycles(SECOND * 60).await;
     assert_eq!((world.left().len(), world.tried("orphaned")), (1, (1, 1)));
     world.cycles(SECOND * 40).await;
@@ -146,12 +146,12 @@ async fn an_orphan_that_was_not_deleted_is_tried_again_when_its_node_is_due_agai
 
 // behaviour: PGC-29
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_while_its_pods_go_keeps_the_others() {
+async fn node_that_comes_back_during_deletions_keeps_remaining_pods() {
     let mut world = World::new(settings());
     for number in 0..40 {
         world.cluster.create_pod(on_node(&format!("p{number:02}"), Succeeded, "n"));
     }
-    world.cluster.trouble(Ask::RemovePod, Trouble::Late(SECOND), 40);
+    world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(SECOND), 40);
     world.cycles(SECOND * 20).await;
     tokio::time::sleep(SECOND * 20).await;
     let cluster = world.cluster.clone();
@@ -165,7 +165,7 @@ async fn a_node_that_comes_back_while_its_pods_go_keeps_the_others() {
 
 // behaviour: PGC-30
 #[tokio::test(start_paused = true)]
-async fn a_pod_already_deleted_by_force_is_marked_all_the_same() {
+async fn force_deleted_pod_is_still_marked() {
     let mut world = World::new(threshold(0));
     let pod = on_node("a", Running, "gone");
     world.cluster.create_pod(PodRecord { deletion: Deletion::Forced, ..pod });
@@ -173,18 +173,18 @@ async fn a_pod_already_deleted_by_force_is_marked_all_the_same() {
     world.cycles(SECOND * 200).await;
     assert_eq!(world.cluster.pod("a").unwrap().phase, Failed, "the finalizer waits for its end");
     assert_eq!(world.cluster.disruption("a").unwrap().reason, "DeletionByPodGC");
-    assert_eq!(world.cluster.asked(Ask::FailPod).len(), 1);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod).len(), 1);
 }
 
 // behaviour: PGC-31
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_the_checks_deletes_nothing() {
+async fn stop_during_node_reads_deletes_nothing() {
     let mut world = World::new(settings());
     world.cluster.create_pod(on_node("a", Running, "gone"));
     world.cluster.create_pod(on_node("b", Running, "gone-too"));
     world.cycles(SECOND * 20).await;
     tokio::time::sleep(SECOND * 20).await;
-    world.cluster.trouble(Ask::Node, Trouble::Late(SECOND), 1);
+    world.cluster.inject_fault(ApiCall::Node, CallFault::Late(SECOND), 1);
     let stop = world.stop.clone();
     let stops = async {
         tokio::time::sleep(SECOND / 2).await;
@@ -196,12 +196,12 @@ async fn a_stop_during_the_checks_deletes_nothing() {
 
 // behaviour: PGC-33
 #[tokio::test(start_paused = true)]
-async fn the_queue_of_missing_nodes_is_counted_as_upstream_counts_it() {
+async fn missing_node_queue_metrics_match_upstream() {
     let mut world = World::new(settings());
     for name in ["a", "b"] {
         world.cluster.create_pod(on_node(name, Running, "gone"));
     }
-    world.cluster.trouble(Ask::Node, Trouble::Late(Duration::from_secs(3)), 1);
+    world.cluster.inject_fault(ApiCall::Node, CallFault::Late(Duration::from_secs(3)), 1);
     let registry = world.registry.clone();
     let value = |metric: &str| {
         let families = registry.gather();

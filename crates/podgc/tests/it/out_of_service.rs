@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
 use podgc::task::PodGcSettings;
-use testkit::cluster::{Ask, Feed, Trouble, node};
+use testkit::cluster::{ApiCall, CallFault, Feed, node};
 
 use crate::world::{World, on_node, settings};
 use PodPhase::{Failed, Pending, Running, Succeeded, Unknown};
@@ -27,14 +27,14 @@ async fn world(node: NodeRecord, pods: impl IntoIterator<Item = PodRecord>) -> W
 
 // behaviour: PGC-13
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_only_not_ready_keeps_its_terminating_pods() {
+async fn not_ready_node_keeps_its_terminating_pods() {
     let node = NodeRecord { is_ready: false, ..node("n") };
     assert_eq!(world(node, [terminating("a", Running, "n")]).await.left(), ["a"]);
 }
 
 // behaviour: PGC-14
 #[tokio::test(start_paused = true)]
-async fn terminating_pods_of_a_node_out_of_service_go_and_are_marked_unless_they_ended() {
+async fn terminating_pods_of_an_out_of_service_node_are_marked_and_deleted() {
     let pods = [
         terminating("r", Running, "n"),
         terminating("p", Pending, "n"),
@@ -43,24 +43,24 @@ async fn terminating_pods_of_a_node_out_of_service_go_and_are_marked_unless_they
     ];
     let world = world(out("n"), pods).await;
     assert_eq!(world.left(), [""; 0]);
-    let mut marked = world.cluster.asked(Ask::FailPod);
+    let mut marked = world.cluster.asked(ApiCall::FailPod);
     marked.sort();
     assert_eq!(marked, ["default/p", "default/r"]);
     assert!(world.cluster.removed().iter().all(|removed| removed.disruption.is_none()));
     assert_eq!(world.tried("out-of-service"), (4, 0));
-    assert_eq!(world.cluster.asked(Ask::Node), ["n"], "once for all its pods");
+    assert_eq!(world.cluster.asked(ApiCall::Node), ["n"], "once for all its pods");
 }
 
 // behaviour: PGC-15
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_ready_keeps_its_terminating_pods_whatever_its_taints() {
+async fn ready_node_keeps_its_terminating_pods_for_any_taint() {
     let node = NodeRecord { is_ready: true, ..out("n") };
     assert_eq!(world(node, [terminating("a", Running, "n")]).await.left(), ["a"]);
 }
 
 // behaviour: PGC-16
 #[tokio::test(start_paused = true)]
-async fn pods_that_nobody_deleted_stay_on_a_node_out_of_service() {
+async fn undeleted_pods_stay_on_an_out_of_service_node() {
     let pods = [
         on_node("p", Pending, "n"),
         on_node("r", Running, "n"),
@@ -74,7 +74,7 @@ async fn pods_that_nobody_deleted_stay_on_a_node_out_of_service() {
 
 // behaviour: PGC-17
 #[tokio::test(start_paused = true)]
-async fn a_node_that_came_back_unheard_keeps_its_pods() {
+async fn node_that_came_back_on_the_server_keeps_its_pods() {
     let mut world = World::new(settings());
     world.cluster.put_node(out("n"));
     world.settle().await;
@@ -83,12 +83,12 @@ async fn a_node_that_came_back_unheard_keeps_its_pods() {
     world.cluster.create_pod(terminating("a", Running, "n"));
     world.cycle().await;
     assert_eq!(world.left(), ["a"]);
-    assert_eq!(world.cluster.asked(Ask::Node), ["n"]);
+    assert_eq!(world.cluster.asked(ApiCall::Node), ["n"]);
 }
 
 // behaviour: PGC-45
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_in_the_middle_keeps_the_rest_of_its_pods() {
+async fn out_of_service_node_that_recovers_keeps_remaining_pods() {
     let tainted = NodeRecord { is_out_of_service: true, ..node("n") };
     for back in [tainted, node("n")] {
         let mut world = World::new(PodGcSettings { concurrency: 1, ..settings() });
@@ -96,7 +96,7 @@ async fn a_node_that_comes_back_in_the_middle_keeps_the_rest_of_its_pods() {
         for name in ["a", "b", "c"] {
             world.cluster.create_pod(terminating(name, Failed, "n"));
         }
-        world.cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_secs(1)), 3);
+        world.cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_secs(1)), 3);
         let cluster = world.cluster.clone();
         let comes_back = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -109,11 +109,11 @@ async fn a_node_that_comes_back_in_the_middle_keeps_the_rest_of_its_pods() {
 
 // behaviour: PGC-18
 #[tokio::test(start_paused = true)]
-async fn a_node_that_cannot_be_asked_about_keeps_its_pods_until_it_can() {
+async fn node_that_cannot_be_read_keeps_its_pods() {
     let mut world = World::new(settings());
     world.cluster.put_node(out("n"));
     world.cluster.create_pod(terminating("a", Running, "n"));
-    world.cluster.trouble(Ask::Node, Trouble::Unreachable, 1);
+    world.cluster.inject_fault(ApiCall::Node, CallFault::Unreachable, 1);
     world.cycle().await;
     assert_eq!(world.left(), ["a"]);
     world.cycle().await;
@@ -122,7 +122,7 @@ async fn a_node_that_cannot_be_asked_about_keeps_its_pods_until_it_can() {
 
 // behaviour: PGC-19
 #[tokio::test(start_paused = true)]
-async fn a_terminating_pod_of_a_healthy_or_unknown_node_is_left_to_others() {
+async fn terminating_pod_of_a_healthy_or_unknown_node_stays() {
     let pods = [terminating("a", Running, "n"), terminating("b", Running, "gone")];
     let world = world(node("n"), pods).await;
     assert_eq!(world.left(), ["a", "b"]);

@@ -1,5 +1,5 @@
 use model::cluster::{PodPhase, PodRecord};
-use testkit::cluster::{Ask, node, pod};
+use testkit::cluster::{ApiCall, node, pod};
 
 use crate::world::{World, aged, settings, threshold};
 use PodPhase::{Failed, Pending, Running, Succeeded, Unknown};
@@ -15,7 +15,7 @@ async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]
         world.cluster.create_pod(pod);
     }
     world.cycle().await;
-    let mut asked = world.cluster.asked(Ask::RemovePod);
+    let mut asked = world.cluster.asked(ApiCall::RemovePod);
     let mut expected: Vec<String> = gone.iter().map(|name| format!("default/{name}")).collect();
     assert_eq!(asked.first(), expected.first(), "the first to go");
     asked.sort();
@@ -26,17 +26,17 @@ async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]
 
 // behaviour: PGC-1
 #[tokio::test(start_paused = true)]
-async fn the_oldest_beyond_the_threshold_go_and_are_not_marked() {
+async fn oldest_pods_beyond_the_threshold_are_deleted_unmarked() {
     let pods = [aged("a", Failed, 1), aged("b", Succeeded, 2), aged("c", Failed, 3)];
     let world = row(pods, 1, &["a", "b"]).await;
     assert_eq!(world.left(), ["c"]);
-    assert_eq!(world.cluster.asked(Ask::FailPod), [""; 0]);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod), [""; 0]);
     assert_eq!(world.tried("terminated"), (2, 0));
 }
 
 // behaviour: PGC-2
 #[tokio::test(start_paused = true)]
-async fn a_threshold_of_zero_or_less_switches_off_this_pass_alone() {
+async fn nonpositive_threshold_disables_only_the_terminated_pass() {
     for most in [0, -1] {
         let pods = [aged("a", Failed, 1), aged("b", Succeeded, 2)];
         let world = row(pods, most, &[]).await;
@@ -51,7 +51,7 @@ async fn a_threshold_of_zero_or_less_switches_off_this_pass_alone() {
 
 // behaviour: PGC-3
 #[tokio::test(start_paused = true)]
-async fn pods_that_live_are_not_counted_and_stay() {
+async fn running_pods_are_not_counted_and_stay() {
     let pods = [aged("a", Running, 1), aged("b", Succeeded, 2), aged("c", Failed, 3)];
     row(pods, 1, &["b"]).await;
     let pods = [aged("a", Pending, 1), aged("b", Unknown, 2), aged("c", Failed, 3)];
@@ -60,14 +60,14 @@ async fn pods_that_live_are_not_counted_and_stay() {
 
 // behaviour: PGC-4
 #[tokio::test(start_paused = true)]
-async fn below_the_threshold_nothing_goes() {
+async fn no_pod_is_deleted_below_the_threshold() {
     row([aged("a", Failed, 1), aged("b", Succeeded, 2)], 5, &[]).await;
     row([aged("a", Failed, 1), aged("b", Succeeded, 2)], 2, &[]).await;
 }
 
 // behaviour: PGC-5
 #[tokio::test(start_paused = true)]
-async fn the_evicted_go_first_however_young() {
+async fn evicted_pods_are_deleted_first_at_any_age() {
     let world =
         row([aged("a", Failed, 1), aged("b", Succeeded, 2), evicted("c", 3)], 1, &["c", "a"]);
     assert_eq!(world.await.left(), ["b"]);
@@ -75,40 +75,40 @@ async fn the_evicted_go_first_however_young() {
 
 // behaviour: PGC-6
 #[tokio::test(start_paused = true)]
-async fn an_evicted_one_goes_before_one_that_succeeded() {
+async fn evicted_pod_is_deleted_before_a_succeeded_one() {
     row([aged("a", Running, 1), aged("b", Succeeded, 2), evicted("c", 3)], 1, &["c"]).await;
 }
 
 // behaviour: PGC-7
 #[tokio::test(start_paused = true)]
-async fn evicted_is_only_who_failed() {
+async fn only_failed_pods_count_as_evicted() {
     let reason_alone = PodRecord { is_evicted: true, ..aged("c", Succeeded, 3) };
     row([aged("a", Failed, 1), reason_alone], 1, &["a"]).await;
 }
 
 // behaviour: PGC-8
 #[tokio::test(start_paused = true)]
-async fn pods_of_the_same_second_go_by_name_whatever_their_namespace() {
+async fn pods_of_the_same_second_are_ordered_by_name() {
     let pods = [aged("default/b", Failed, 1), aged("z/a", Failed, 1), aged("a/c", Failed, 1)];
     let mut world = World::new(threshold(1));
     for pod in pods {
         world.cluster.create_pod(pod);
     }
     world.cycle().await;
-    assert_eq!(world.cluster.asked(Ask::RemovePod), ["z/a", "default/b"]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["z/a", "default/b"]);
 }
 
 // behaviour: PGC-9
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_phase_counts_as_terminated_and_is_marked_first() {
+async fn pod_without_a_phase_counts_as_terminated_and_is_marked_first() {
     let world = row([aged("a", PodPhase::Other, 1), aged("b", Failed, 2)], 1, &["a"]).await;
-    assert_eq!(world.cluster.asked(Ask::FailPod), ["default/a"]);
+    assert_eq!(world.cluster.asked(ApiCall::FailPod), ["default/a"]);
     assert_eq!(world.cluster.removed()[0].disruption, None);
 }
 
 // behaviour: PGC-10
 #[tokio::test(start_paused = true)]
-async fn of_12600_pods_the_default_threshold_leaves_12500() {
+async fn default_threshold_keeps_12500_of_12600_pods() {
     let mut world = World::new(settings());
     for number in 0..12_600 {
         world.cluster.create_pod(aged(&format!("p{number:05}"), Succeeded, number + 1));
@@ -123,7 +123,7 @@ async fn of_12600_pods_the_default_threshold_leaves_12500() {
 
 // behaviour: PGC-11, PGC-57
 #[tokio::test(start_paused = true)]
-async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
+async fn pod_with_a_finalizer_still_counts_and_is_deleted_once() {
     let mut world = World::new(threshold(1));
     for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
         world.cluster.create_pod(aged(name, Failed, created));
@@ -132,7 +132,7 @@ async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
     for _ in 0..3 {
         world.cycle().await;
     }
-    assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a", "default/b"]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/a", "default/b"]);
     assert_eq!(world.left(), ["a", "c"]);
     let mut events = Vec::new();
     while let Ok(event) = world.events.try_recv() {
@@ -148,7 +148,7 @@ async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
 
 // behaviour: PGC-12
 #[tokio::test(start_paused = true)]
-async fn a_terminated_pod_of_a_gone_node_is_deleted_once() {
+async fn terminated_pod_of_a_gone_node_is_deleted_once() {
     let mut world = World::new(threshold(1));
     world.cluster.put_node(node("n"));
     for (name, created) in [("a", 1), ("b", 2)] {
@@ -156,6 +156,6 @@ async fn a_terminated_pod_of_a_gone_node_is_deleted_once() {
         world.cluster.create_pod(pod);
     }
     world.cycles(std::time::Duration::from_mins(1)).await;
-    assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a", "default/b"]);
+    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/a", "default/b"]);
     assert_eq!((world.tried("terminated"), world.tried("orphaned")), ((1, 0), (1, 0)));
 }

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_difference_is_told_and_what_went_comes_first() {
+    fn differences_of_every_kind_are_reported_removals_first() {
         let old = BTreeMap::from([(1, "same"), (2, "old"), (3, "gone")]);
         let new = BTreeMap::from([(0, "new"), (1, "same"), (2, "changed")]);
         let expected =
@@ -51,7 +51,7 @@ mod tests {
         }
 
         #[test]
-        fn who_applies_the_differences_has_the_new_state(
+        fn applied_differences_give_the_new_state(
             old: BTreeMap<u8, u8>,
             new: BTreeMap<u8, u8>,
         ) {

@@ -48,7 +48,7 @@ mod tests {
 
     // behaviour: SRV-21
     #[test]
-    fn pods_are_listed_as_the_api_lists_them() {
+    fn pods_are_listed_in_the_api_format() {
         let mut pod = Pod::default();
         pod.metadata.name = Some("web".to_owned());
         let list: Value = serde_json::from_str(&encoded([pod].into_iter()).unwrap()).unwrap();

@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use crate::world::{PATIENCE, World, running};
 
 #[tokio::test]
-async fn pods_come_with_their_status_and_their_last_event() {
+async fn pods_are_returned_with_status_and_last_event() {
     let world = World::new();
     world.pods.set("web", running("id"));
     world.pods.set("job", running("other"));
@@ -28,7 +28,7 @@ async fn pods_come_with_their_status_and_their_last_event() {
 }
 
 #[tokio::test]
-async fn events_are_those_of_the_pod_that_is_named_or_of_all() {
+async fn events_are_filtered_by_pod() {
     let world = World::new();
     world.tell("web", "Pulled");
     world.tell("job", "Failed");
@@ -47,7 +47,7 @@ async fn events_are_those_of_the_pod_that_is_named_or_of_all() {
 }
 
 #[tokio::test]
-async fn health_names_what_fails() {
+async fn health_names_failed_checks() {
     let world = World::new();
     assert_eq!(world.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
     let (status, all) = world.get("/healthz?verbose").await;
@@ -60,7 +60,7 @@ async fn health_names_what_fails() {
 }
 
 #[tokio::test]
-async fn metrics_version_and_verbosity_are_the_agents() {
+async fn metrics_version_and_verbosity_are_those_of_the_agent() {
     let world = World::new();
     assert_eq!(world.get("/metrics").await.1, "up 1\n");
     let version: Version = serde_json::from_str(&world.get("/version").await.1).unwrap();
@@ -76,7 +76,7 @@ async fn metrics_version_and_verbosity_are_the_agents() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_in_json() {
+async fn not_found_is_a_json_error() {
     let world = World::new();
     let rows = [
         ("GET", "/", 404),
@@ -94,7 +94,7 @@ async fn what_is_not_there_is_said_in_json() {
 }
 
 #[tokio::test]
-async fn a_request_without_end_is_refused() {
+async fn endless_request_is_refused() {
     let world = World::new();
     let mut stream = UnixStream::connect(&world.socket).await.unwrap();
     stream.write_all(b"GET /pods HTTP/1.1\r\nhost: a\r\nx: ").await.unwrap();
@@ -109,7 +109,7 @@ async fn a_request_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_told_to_stop_stops_although_somebody_watches() {
+async fn server_stops_while_watches_are_open() {
     let mut world = World::new();
     let _watching = world.send("GET", "/pods?watch=true", "").await;
     world.stop.cancel();

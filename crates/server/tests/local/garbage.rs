@@ -27,7 +27,7 @@ fn item(id: &str, verdict: GcVerdict) -> GcItem {
 }
 
 #[tokio::test]
-async fn a_plan_is_told_in_its_documented_form() {
+async fn gc_plan_has_its_documented_form() {
     let world = World::new();
     *world.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
     let (status, content) = world.get("/gc/plan").await;
@@ -51,7 +51,7 @@ async fn a_plan_is_told_in_its_documented_form() {
 }
 
 #[tokio::test]
-async fn a_pass_is_told_line_by_line() {
+async fn gc_pass_is_streamed_line_by_line() {
     let world = World::new();
     *world.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
     let mut lines = Lines::of(world.send("POST", "/gc/run", "").await);
@@ -68,7 +68,7 @@ async fn a_pass_is_told_line_by_line() {
 }
 
 #[tokio::test]
-async fn what_was_removed_is_told_the_newest_first_and_within_bounds() {
+async fn removals_are_returned_newest_first_within_bounds() {
     let world = World::new();
     let segments = Arc::new(world.agent.journal.clone());
     let journal = DiskJournal::new(segments, Arc::new(VirtualClock::new()), "0.1.0", SMALLEST);

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use crate::world::{Lines, World, ended, running};
 
 #[tokio::test]
-async fn the_log_of_the_instance_that_is_meant_is_read_as_asked() {
+async fn log_of_the_requested_instance_is_read_with_its_options() {
     let world = World::new();
     world.pods.set("web", running("now"));
     let (status, text) = world.get("/logs/default/web/main?tailLines=3&timestamps=true").await;
@@ -17,7 +17,7 @@ async fn the_log_of_the_instance_that_is_meant_is_read_as_asked() {
 }
 
 #[tokio::test]
-async fn a_log_is_followed_until_its_container_ends() {
+async fn log_is_followed_until_its_container_terminates() {
     let world = World::new();
     world.pods.set("web", running("now"));
     let mut lines = Lines::of(world.send("GET", "/logs/default/web/main?follow=true", "").await);
@@ -29,7 +29,7 @@ async fn a_log_is_followed_until_its_container_ends() {
 }
 
 #[tokio::test]
-async fn a_log_ends_with_its_pod() {
+async fn followed_log_ends_with_its_pod() {
     let world = World::new();
     world.pods.set("web", running("now"));
     let mut lines = Lines::of(world.send("GET", "/logs/default/web/main?follow=true", "").await);
@@ -39,7 +39,7 @@ async fn a_log_ends_with_its_pod() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_said() {
+async fn unreadable_log_is_an_error() {
     let world = World::new();
     world.pods.set("web", running("now"));
     world.pods.set("lost", running("unknown"));

@@ -19,7 +19,7 @@ fn line(kind: WatchKind, pod: &str, reason: &str) -> (WatchKind, String, String)
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_all_that_is_there_and_goes_on_with_what_changes() {
+async fn watch_starts_with_the_state_and_continues_with_changes() {
     use WatchKind::{Added, Deleted, Modified, Synced};
     let world = World::new();
     world.pods.set("a", running("1"));
@@ -41,14 +41,14 @@ async fn a_watch_begins_with_all_that_is_there_and_goes_on_with_what_changes() {
 }
 
 #[tokio::test]
-async fn an_empty_node_is_synced_at_once() {
+async fn watch_of_an_empty_node_is_synced_at_once() {
     let world = World::new();
     let mut lines = Lines::of(world.send("GET", "/pods?watch=1", "").await);
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
 }
 
 #[tokio::test]
-async fn who_reads_slowly_is_told_the_latest_and_not_all_that_was() {
+async fn slow_watch_receives_the_latest_state() {
     let world = World::new();
     let status = |number: u32| PodStatus {
         message: Some(format!("{number} {}", "x".repeat(50_000))),
@@ -73,7 +73,7 @@ async fn who_reads_slowly_is_told_the_latest_and_not_all_that_was() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_the_agent() {
+async fn watch_ends_with_the_agent() {
     let world = World::new();
     world.pods.shut();
     let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
@@ -82,7 +82,7 @@ async fn a_watch_ends_with_the_agent() {
 }
 
 #[tokio::test]
-async fn refused_manifests_are_told_with_the_pods_and_whenever_they_change() {
+async fn refused_manifests_are_watched_with_the_pods() {
     let world = World::new();
     world.pods.refuse(&["/m/a.yaml"]);
     let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);

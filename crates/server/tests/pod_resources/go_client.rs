@@ -86,7 +86,7 @@ async fn call(stream: &mut DuplexStream, id: u32, headers: &[u8]) -> Vec<String>
 
 // behaviour: PRS-9
 #[tokio::test]
-async fn a_client_that_calls_the_path_of_the_socket_is_answered_time_and_again() {
+async fn go_client_with_a_socket_path_authority_is_answered() {
     let node = Node::new(Listed::Active);
     let (mut client, server) = tokio::io::duplex(1024);
     let mut tasks = JoinSet::new();

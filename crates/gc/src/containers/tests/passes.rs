@@ -12,7 +12,7 @@ use crate::plan::Fate;
 
 // behaviour: GC-35, GC-80
 #[tokio::test(start_paused = true)]
-async fn a_container_goes_with_its_log_and_its_link_and_the_newest_stays() {
+async fn container_is_removed_with_log_and_link_and_the_newest_stays() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let (_, ids) = bench.dead_pod("web", 3).await;
     let report = bench.pass(false).await;
@@ -28,7 +28,7 @@ async fn a_container_goes_with_its_log_and_its_link_and_the_newest_stays() {
 
 // behaviour: GC-36
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
+async fn container_stays_when_its_log_cannot_be_removed() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let (_, ids) = bench.dead_pod("web", 2).await;
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
@@ -43,7 +43,7 @@ async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
 
 // behaviour: GC-112
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
+async fn container_with_a_log_elsewhere_is_removed_without_its_log() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
@@ -63,7 +63,7 @@ async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
 
 // behaviour: GC-113
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
+async fn slow_stop_continues_without_delaying_passes() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("lost", 0).await;
     let lost = bench.container("lost", &sandbox, 0).await;
@@ -92,7 +92,7 @@ async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_a_stop_fails_that_stop_alone() {
+async fn panic_in_a_stop_fails_only_that_stop() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("lost", 0).await;
     let lost = bench.container("lost", &sandbox, 0).await;
@@ -111,7 +111,7 @@ async fn panic_in_a_stop_fails_that_stop_alone() {
 
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
-async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
+async fn unknown_state_container_is_stopped_first_and_stays_if_that_fails() {
     let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -128,7 +128,7 @@ async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
+async fn unknown_state_container_that_has_exited_is_not_stopped() {
     let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -147,7 +147,7 @@ async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
 
 // behaviour: GC-31
 #[tokio::test(start_paused = true)]
-async fn one_that_was_never_started_goes_without_being_stopped() {
+async fn created_container_is_removed_without_a_stop() {
     let bench = Bench::new(Pods::ready().terminated(&["uid-web"]), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
@@ -163,7 +163,7 @@ async fn one_that_was_never_started_goes_without_being_stopped() {
 
 // behaviour: GC-28
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_in_place_of_what_cannot_be_removed() {
+async fn failed_removal_is_not_replaced_by_another() {
     let policy = ContainerPolicy { per_container: None, in_all: Some(3), ..<_>::default() };
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
     let (_, ids) = bench.dead_pod("web", 4).await;
@@ -177,7 +177,7 @@ async fn nothing_goes_in_place_of_what_cannot_be_removed() {
 
 // behaviour: GC-95
 #[tokio::test(start_paused = true)]
-async fn a_few_go_side_by_side_and_no_more() {
+async fn concurrent_removals_are_limited() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 13).await;
     let slow = Fault::delay(Duration::from_secs(1));
@@ -189,7 +189,7 @@ async fn a_few_go_side_by_side_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
+async fn container_removed_by_another_process_is_no_failure() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 3).await;
     for method in [Method::ContainerStatus, Method::RemoveContainer] {
@@ -201,7 +201,7 @@ async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
 
 // behaviour: GC-87
 #[tokio::test(start_paused = true)]
-async fn one_that_was_started_since_it_was_listed_is_left_alone() {
+async fn container_started_after_the_list_stays() {
     let bench = Bench::new(Pods::ready(), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -221,7 +221,7 @@ async fn one_that_was_started_since_it_was_listed_is_left_alone() {
 
 // behaviour: GC-37
 #[tokio::test(start_paused = true)]
-async fn of_a_pod_that_is_gone_nothing_is_left() {
+async fn everything_of_a_gone_pod_is_removed() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 3).await;
     let report = bench.pass(false).await;
@@ -235,7 +235,7 @@ async fn of_a_pod_that_is_gone_nothing_is_left() {
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() {
+async fn exited_containers_without_labels_are_removed_when_sources_are_ready() {
     let pods = Pods::ready().active(&["uid-web"]);
     let mut bench = Bench::new(pods.clone().sources_not_ready(), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
@@ -261,7 +261,7 @@ async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() 
 
 // behaviour: GC-49
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_stopped_is_not_removed() {
+async fn sandbox_stays_when_it_cannot_be_stopped() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 0).await;
     bench.runtime.forget_calls();
@@ -276,7 +276,7 @@ async fn a_sandbox_that_cannot_be_stopped_is_not_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_stays_while_something_is_left_in_it() {
+async fn sandbox_stays_while_it_has_containers() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("web", 2).await;
     let fault = Fault::error(Code::Internal);
@@ -289,7 +289,7 @@ async fn a_sandbox_stays_while_something_is_left_in_it() {
 
 // behaviour: GC-52, GC-53, GC-73
 #[tokio::test(start_paused = true)]
-async fn without_its_directory_of_logs_a_pass_fails_once_all_sources_were_heard() {
+async fn missing_log_directory_fails_the_pass_when_sources_are_ready() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 1).await;
     bench.files.remove("/var/log/pods");
@@ -303,7 +303,7 @@ async fn without_its_directory_of_logs_a_pass_fails_once_all_sources_were_heard(
 
 // behaviour: GC-54, GC-55
 #[tokio::test(start_paused = true)]
-async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
+async fn dangling_links_are_removed_unless_their_container_may_live() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -322,7 +322,7 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
 
 // behaviour: GC-56
 #[tokio::test(start_paused = true)]
-async fn a_dangling_link_stays_while_the_runtime_answers_without_a_status() {
+async fn dangling_link_stays_when_the_runtime_returns_no_status() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
     // What an answer without what the protocol promises comes to.
@@ -336,7 +336,7 @@ async fn a_dangling_link_stays_while_the_runtime_answers_without_a_status() {
 
 // behaviour: GC-55
 #[tokio::test(start_paused = true)]
-async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_no_such_container() {
+async fn dangling_link_verdict_separates_runtime_failure_from_not_found() {
     let rows = [
         (None, "not-found"),
         (Some(Code::Unavailable), "runtime-failed"),
@@ -359,7 +359,7 @@ async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_n
 
 // behaviour: GC-81
 #[tokio::test(start_paused = true)]
-async fn a_pass_removes_just_what_its_plan_says() {
+async fn pass_removes_exactly_the_items_of_its_plan() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let gc = bench.collector();
     // The first pass comes at the start; this is about the one after it.
@@ -386,7 +386,7 @@ async fn a_pass_removes_just_what_its_plan_says() {
 
 // behaviour: GC-83
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_cannot_send_so_much_at_once_is_asked_for_less() {
+async fn oversized_list_is_requested_in_parts() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     for pod in ["a", "b", "c"] {
         bench.dead_pod(pod, 2).await;
@@ -403,7 +403,7 @@ async fn a_runtime_that_cannot_send_so_much_at_once_is_asked_for_less() {
 
 // behaviour: GC-72
 #[tokio::test(start_paused = true)]
-async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_the_same() {
+async fn sandboxes_and_logs_are_collected_when_container_list_fails() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 0).await;
     bench.dead_pod("other", 1).await;
@@ -435,7 +435,7 @@ impl PodStates for ComesBack {
 
 // behaviour: GC-87
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it() {
+async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
     let rows = [
         (Method::ContainerStatus, Method::RemoveContainer),
         (Method::StopPodSandbox, Method::RemovePodSandbox),
@@ -462,7 +462,7 @@ async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it()
 
 // behaviour: GC-72
 #[tokio::test(start_paused = true)]
-async fn no_logs_go_while_the_runtime_does_not_tell_what_lives() {
+async fn logs_stay_while_live_containers_are_unknown() {
     for method in [Method::ListContainers, Method::ListPodSandbox] {
         let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
         bench.files.write("/var/log/pods/default_web_uid-web/main/0.log", "");
@@ -478,7 +478,7 @@ async fn no_logs_go_while_the_runtime_does_not_tell_what_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once() {
+async fn exit_time_age_needs_one_status_call_per_container() {
     let age_by = crate::policy::AgeBy::Finished;
     let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
@@ -500,7 +500,7 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
 
 // behaviour: GC-34
 #[tokio::test(start_paused = true)]
-async fn by_exit_time_one_whose_end_cannot_be_read_stays_until_it_can() {
+async fn exit_time_age_keeps_containers_with_an_unreadable_status() {
     let age_by = crate::policy::AgeBy::Finished;
     let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);

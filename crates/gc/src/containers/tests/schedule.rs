@@ -13,7 +13,7 @@ use crate::decide::schedule::dead_of;
 
 // behaviour: GC-74, GC-75
 #[tokio::test(start_paused = true)]
-async fn the_first_pass_is_made_at_once_and_the_next_a_minute_after_its_end() {
+async fn first_pass_is_immediate_and_the_next_a_minute_after_its_end() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 1).await;
     let gc = bench.collector();
@@ -49,7 +49,7 @@ async fn next_pass_starts_after_the_configured_period() {
 
 // behaviour: GC-76
 #[tokio::test(start_paused = true)]
-async fn all_of_a_pod_goes_as_soon_as_it_may() {
+async fn pod_is_collected_as_soon_as_it_is_removable() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-other"]), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -69,7 +69,7 @@ async fn all_of_a_pod_goes_as_soon_as_it_may() {
 
 // behaviour: GC-76
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_ever() {
+async fn collection_of_gone_pods_waits_for_terminating_pods_up_to_a_limit() {
     let pods = Pods::ready();
     let ending = pods.ending();
     let mut bench = Bench::new(pods, ContainerPolicy::default());
@@ -95,7 +95,7 @@ async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_e
 
 // behaviour: GC-29, GC-82
 #[tokio::test(start_paused = true)]
-async fn what_died_and_is_nobodys_goes_with_the_next_pass_as_of_a_pod() {
+async fn exited_container_without_a_pod_is_removed_by_the_next_pass() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let [dead, runs] = [bench.bare(&sandbox, 0).await, bench.bare(&sandbox, 1).await];
@@ -109,7 +109,7 @@ async fn what_died_and_is_nobodys_goes_with_the_next_pass_as_of_a_pod() {
 
 // behaviour: GC-77
 #[tokio::test(start_paused = true)]
-async fn every_pass_that_fails_is_an_event_of_the_node() {
+async fn every_failed_pass_records_a_node_event() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
     let _gc = bench.collector();
@@ -126,7 +126,7 @@ async fn every_pass_that_fails_is_an_event_of_the_node() {
 
 // behaviour: GC-82
 #[tokio::test(start_paused = true)]
-async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
+async fn idle_passes_list_the_runtime_every_tenth_time() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(90)).await;
@@ -146,7 +146,7 @@ async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
 
 // behaviour: GC-84
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
+async fn failed_pod_removal_is_retried_after_a_minute() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(90)).await;
@@ -162,7 +162,7 @@ async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
 
 // behaviour: GC-78
 #[tokio::test(start_paused = true)]
-async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
+async fn terminated_pods_keep_only_logs_under_disk_pressure() {
     let mut bench = Bench::new(Pods::ready().terminated(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 2).await;
     let gc = bench.collector();
@@ -176,7 +176,7 @@ async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
 
 // behaviour: GC-63
 #[tokio::test(start_paused = true)]
-async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
+async fn exit_reports_never_block_and_overflow_is_left_to_the_next_pass() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
@@ -202,7 +202,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
 
 // behaviour: GC-58, GC-82
 #[tokio::test(start_paused = true)]
-async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
+async fn logs_of_running_containers_stay_in_a_partial_pass() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -234,7 +234,7 @@ async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
 
 // behaviour: GC-81, GC-82
 #[tokio::test(start_paused = true)]
-async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says() {
+async fn regular_pass_on_an_idle_node_matches_the_plan() {
     for strays in [1, PODS_ALONE + 1] {
         let pods = Pods::ready().active(&["uid-web", "uid-done"]);
         let mut bench = Bench::new(pods, ContainerPolicy::default());
@@ -266,7 +266,7 @@ async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says()
 
 // behaviour: GC-81, GC-82
 #[tokio::test(start_paused = true)]
-async fn a_link_whose_log_alone_went_goes_with_the_pass_after_a_plan_that_says_so() {
+async fn dangling_link_found_by_a_plan_is_removed_by_the_next_pass() {
     let pods = Pods::ready().active(&["uid-done"]);
     let mut bench = Bench::new(pods, ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("done", 1).await;
@@ -298,7 +298,7 @@ async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
 
 // behaviour: GC-108
 #[tokio::test(start_paused = true)]
-async fn what_goes_over_the_cap_of_the_node_goes_within_seconds_and_many_deaths_make_one_pass() {
+async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     let pods = Pods::ready().terminated(&["uid-a", "uid-b", "uid-c", "uid-d", "uid-e"]);
     let policy = ContainerPolicy { in_all: Some(2), ..ContainerPolicy::default() };
     let mut bench = Bench::new(pods.active(&["uid-web"]), policy);
@@ -343,7 +343,7 @@ async fn what_goes_over_the_cap_of_the_node_goes_within_seconds_and_many_deaths_
 
 // behaviour: GC-109
 #[tokio::test(start_paused = true)]
-async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ended() {
+async fn zero_cap_removes_containers_when_their_pod_has_ended() {
     let pods = Pods::ready().terminated(&["uid-done"]).active(&["uid-web"]);
     let mut bench = Bench::new(pods, keep(0));
     let gc = bench.collector();
@@ -371,7 +371,7 @@ async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ende
 
 // behaviour: GC-110
 #[tokio::test(start_paused = true)]
-async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute() {
+async fn young_container_is_removed_when_it_reaches_the_minimum_age() {
     let min_age = Duration::from_secs(90);
     let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
     let mut bench = Bench::new(Pods::ready().active(&["uid-kept"]), policy);
@@ -386,7 +386,7 @@ async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute
 
 // behaviour: GC-110
 #[tokio::test(start_paused = true)]
-async fn containers_that_ripen_one_after_the_other_make_a_pass_every_ten_seconds() {
+async fn passes_for_the_minimum_age_are_ten_seconds_apart() {
     let min_age = Duration::from_secs(90);
     let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
     let mut bench = Bench::new(Pods::ready(), policy);

@@ -29,7 +29,7 @@ async fn first_is_under_way(bench: &Bench) {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_both_are_after_is_removed_once() {
+async fn container_of_pass_and_deletor_is_removed_once() {
     let (mut bench, task) = with_queued_exits().await;
     let slow = Fault::delay(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
@@ -45,7 +45,7 @@ async fn what_both_are_after_is_removed_once() {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
+async fn container_removed_after_the_list_is_not_removed_again() {
     let (mut bench, task) = with_queued_exits().await;
     let late = Fault::late_answer(Duration::from_secs(10));
     bench.runtime.inject(Rule::on(Method::ListContainers, late).once());
@@ -61,7 +61,7 @@ async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_the_deletor_could_not_remove_a_pass_that_waited_for_it_removes() {
+async fn pass_removes_a_container_after_the_deletor_failed() {
     let (mut bench, task) = with_queued_exits().await;
     let fails = Fault::error(Code::Internal).after(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, fails).once());

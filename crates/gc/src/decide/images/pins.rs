@@ -152,7 +152,7 @@ mod tests {
 
     // behaviour: IMG-50
     #[test]
-    fn a_pattern_is_a_name_with_or_without_a_tag_or_a_glob() {
+    fn image_patterns_are_names_or_globs() {
         let digest = format!("registry.test/app@sha256:{}", "a".repeat(64));
         let rows = [
             ("busybox", "docker.io/library/busybox:1", true),
@@ -180,7 +180,7 @@ mod tests {
 
     // behaviour: IMG-51
     #[test]
-    fn a_label_is_matched_with_or_without_its_value() {
+    fn labels_match_with_or_without_a_value() {
         let labels = BTreeMap::from([("keep".to_owned(), "always".to_owned())]);
         let rows = [
             ("label:keep", true),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for wrong in ["", "a b", "* *", "label:", "label:=x", "UPPER/case:x y"] {
             Pins::parse(&[wrong]).expect_err(wrong);
         }

@@ -78,7 +78,7 @@ mod tests {
 
     // behaviour: IMG-41
     #[test]
-    fn a_disk_has_settled_when_it_has_more_and_no_longer_gets_more() {
+    fn disk_has_settled_when_available_space_stops_growing() {
         let millis = Duration::from_millis;
         assert_eq!(looks(10, 100, |_| 30), (2, millis(250)));
         let grows = |now: Duration| 10 + u64::try_from(now.as_millis() / 500).unwrap().min(4);
@@ -93,7 +93,7 @@ mod tests {
 
     // behaviour: IMG-60
     #[test]
-    fn the_most_that_a_disk_showed_is_remembered() {
+    fn largest_available_space_is_kept() {
         let mut settling = Settling::new(10, 100);
         assert_eq!(settling.shown(), None);
         for (millis, available) in [(0, 10), (250, 30), (500, 5)] {

@@ -72,7 +72,7 @@ mod tests {
 
     // behaviour: IMG-19, IMG-20
     #[test]
-    fn the_use_of_a_disk_is_rounded_up() {
+    fn disk_usage_percent_is_rounded_up() {
         let rows = [
             (100, 15, Some(85)),
             (10_000, 1_599, Some(85)),
@@ -91,7 +91,7 @@ mod tests {
 
     // behaviour: IMG-33
     #[test]
-    fn sizes_are_told_in_the_largest_unit_that_fits() {
+    fn sizes_are_formatted_in_the_largest_unit() {
         let rows = [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_the_share_that_the_low_threshold_leaves() {
+    fn needed_space_follows_from_the_low_threshold() {
         let policy = Policy { low_threshold: 80, ..Policy::default() };
         let usage = |capacity| Usage::of(DiskSpace { capacity, available: 0 }).unwrap();
         assert_eq!(usage(1000).target(&policy), 200);

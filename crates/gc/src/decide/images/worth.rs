@@ -34,7 +34,7 @@ mod tests {
 
     // behaviour: IMG-60
     #[test]
-    fn a_removal_gained_nothing_only_if_nobody_else_took_it() {
+    fn removal_is_fruitless_only_without_other_writers() {
         let rows = [
             // Size, before, now, the most since; worth.
             (640, 100, 740, 740, Worth::Gained(640)),

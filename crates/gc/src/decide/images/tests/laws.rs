@@ -91,7 +91,7 @@ fn world() -> impl Strategy<Value = World> {
 
 proptest! {
     #[test]
-    fn never_what_is_used_pinned_claimed_or_young(world in world(), available in 0..=1000_u64) {
+    fn used_pinned_claimed_and_young_images_stay(world in world(), available in 0..=1000_u64) {
         let items = world.plan(NOW, disk(1000, available));
         for id in removed(&items) {
             let name = format!("registry.test/{id}:1");
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn with_handlers_no_id_goes_that_is_used_or_pinned_for_any_of_them(
+    fn id_used_or_pinned_for_any_handler_stays(
         drawn in vec((0..6_usize, any::<bool>(), prop::bool::weighted(0.2)), 0..16),
         users in vec((0..6_usize, any::<bool>()), 0..4),
     ) {
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_inputs_give_equal_plans_in_whatever_order_they_are_listed(
+    fn image_plan_is_independent_of_the_list_order(
         world in world(), available in 0..=1000_u64,
     ) {
         let mut turned = world.clone();
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_for_want_of_room_goes_in_order_and_until_there_is_enough(
+    fn sweep_removes_images_in_order_until_there_is_enough_space(
         world in world(), available in 0..=1000_u64,
     ) {
         let items = world.plan(NOW, disk(1000, available));
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lower_low_threshold_removes_the_same_and_perhaps_more(
+    fn lower_low_threshold_removes_a_superset(
         world in world(), available in 0..=1000_u64, lower in 0..100_u32,
     ) {
         let before = removed(&world.plan(NOW, disk(1000, available)));
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_longer_maximum_age_lets_no_more_go_by_age(world in world(), longer in 0..NOW) {
+    fn longer_maximum_age_removes_a_subset(world in world(), longer in 0..NOW) {
         let by_age = |world: &World| -> BTreeSet<String> {
             let items = world.plan(NOW, disk(1000, 1000));
             let old = items.iter().filter(|item| item.rule == "unused-longer-than-maximum-age");

@@ -17,7 +17,7 @@ fn times(detected: &Detected, key: &str) -> (jiff::Timestamp, Option<jiff::Times
 
 // behaviour: IMG-1
 #[test]
-fn images_are_first_seen_by_the_first_look_and_used_by_what_runs() {
+fn first_detection_and_last_use_are_recorded() {
     let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
     world.image("1").repo_tags.clear();
     world.listing.uses = vec![using("a", "1"), using("b", "2")];
@@ -30,7 +30,7 @@ fn images_are_first_seen_by_the_first_look_and_used_by_what_runs() {
 
 // behaviour: IMG-2
 #[test]
-fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
+fn image_key_is_id_and_runtime_handler() {
     let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
     for id in ["0", "1"] {
         world.image(id).runtime_handler = "h".to_owned();
@@ -54,7 +54,7 @@ fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
 
 // behaviour: IMG-2
 #[test]
-fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_its_id() {
+fn image_used_pinned_or_young_for_one_handler_stays_for_all() {
     let of = |id: &str, handler: &str| model::ports::runtime::Image {
         runtime_handler: handler.to_owned(),
         ..image(id, 1)
@@ -83,7 +83,7 @@ fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_i
 
 // behaviour: IMG-2
 #[test]
-fn an_image_of_several_handlers_is_as_large_and_as_lately_used_as_for_any_of_them() {
+fn image_of_several_handlers_has_the_largest_size_and_latest_use() {
     let of = |handler: &str, size| model::ports::runtime::Image {
         runtime_handler: handler.to_owned(),
         repo_tags: vec![format!("registry.test/{handler}:1"), "registry.test/both:1".to_owned()],
@@ -105,7 +105,7 @@ fn an_image_of_several_handlers_is_as_large_and_as_lately_used_as_for_any_of_the
 
 // behaviour: IMG-63
 #[test]
-fn a_container_that_was_made_and_is_gone_has_used_its_image() {
+fn removed_container_counts_as_a_use_of_its_image() {
     let mut world = World::new(vec![image("a", 1), image("b", 1), image("c", 1)]);
     world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
     world.detect(0);
@@ -123,7 +123,7 @@ fn a_container_that_was_made_and_is_gone_has_used_its_image() {
 }
 
 #[test]
-fn all_names_of_an_image_are_told_where_it_has_several() {
+fn detail_lists_all_names_of_an_image_with_several() {
     let mut world = World::new(vec![image("a", 1), image("b", 1)]);
     world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
     let plan = world.plan(600, full());
@@ -136,7 +136,7 @@ fn all_names_of_an_image_are_told_where_it_has_several() {
 
 // behaviour: IMG-3, IMG-4, IMG-5
 #[test]
-fn records_come_stay_and_go_with_their_images() {
+fn records_follow_the_list_of_images() {
     let mut world = World::new(vec![image("0", 1), image("1", 2)]);
     world.listing.uses = vec![using("a", "1")];
     world.detect(10);
@@ -152,7 +152,7 @@ fn records_come_stay_and_go_with_their_images() {
 
 // behaviour: IMG-7, IMG-8, IMG-9
 #[test]
-fn the_least_recently_used_goes_first_and_of_equals_the_first_seen() {
+fn least_recently_used_then_first_detected_image_is_removed_first() {
     let mut world = World::new(vec![image("late", 1), image("never", 1), image("early", 1)]);
     world.listing.uses = vec![using("a", "early"), using("b", "late")];
     world.detect(0);
@@ -168,7 +168,7 @@ fn the_least_recently_used_goes_first_and_of_equals_the_first_seen() {
 
 // behaviour: IMG-14
 #[test]
-fn an_image_stays_until_it_is_just_as_old_as_it_must_be() {
+fn image_stays_until_it_reaches_the_minimum_age() {
     let mut world = World::new(vec![image("0", 1)]);
     world.policy.minimum_age = Duration::from_mins(1);
     world.detect(10);
@@ -178,7 +178,7 @@ fn an_image_stays_until_it_is_just_as_old_as_it_must_be() {
 
 // behaviour: IMG-66
 #[test]
-fn an_image_that_no_look_has_seen_before_is_not_said_to_be_known_for_any_time() {
+fn new_image_has_no_age_in_its_detail() {
     let mut world = World::new(vec![image("0", 1)]);
     world.policy.minimum_age = Duration::from_mins(1);
     let known_for = |world: &World, seconds| {
@@ -195,7 +195,7 @@ fn an_image_that_no_look_has_seen_before_is_not_said_to_be_known_for_any_time() 
 
 // behaviour: IMG-57
 #[test]
-fn after_a_start_nothing_goes_before_the_minimum_age_however_old_it_is() {
+fn minimum_age_counts_from_the_agent_start() {
     let mut world = World::new(vec![image("0", 1)]);
     world.policy.minimum_age = Duration::from_mins(2);
     world.policy.maximum_age = Duration::from_mins(5);
@@ -207,7 +207,7 @@ fn after_a_start_nothing_goes_before_the_minimum_age_however_old_it_is() {
 
 // behaviour: IMG-15, IMG-21
 #[test]
-fn images_go_from_the_high_threshold_on() {
+fn images_are_removed_from_the_high_threshold_on() {
     let mut world = World::new(vec![image("0", 1)]);
     world.policy.high_threshold = 90;
     world.detect(0);
@@ -218,7 +218,7 @@ fn images_go_from_the_high_threshold_on() {
 
 // behaviour: IMG-22, IMG-23, IMG-24
 #[test]
-fn what_nobody_used_for_too_long_goes_once_uses_were_observed_that_long() {
+fn maximum_age_applies_after_uses_were_observed_that_long() {
     let mut world = World::new(vec![image("0", 1), image("1", 1)]);
     world.policy.maximum_age = Duration::from_mins(1);
     world.listing.uses = vec![using("a", "0")];
@@ -241,7 +241,7 @@ fn what_nobody_used_for_too_long_goes_once_uses_were_observed_that_long() {
 
 // behaviour: IMG-27, IMG-28, IMG-53, IMG-55
 #[test]
-fn an_image_is_used_by_containers_of_any_state_and_owner_by_mounts_and_by_sandboxes() {
+fn containers_mounts_and_sandboxes_count_as_uses() {
     let mut world = World::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
     world.listing.uses = vec![using("one", "a"), using("two", "a")];
     world.listing.mounted = vec![("three".into(), "b".to_owned())];
@@ -257,7 +257,7 @@ fn an_image_is_used_by_containers_of_any_state_and_owner_by_mounts_and_by_sandbo
 }
 
 #[test]
-fn a_runtime_that_tells_a_name_instead_of_an_id_means_every_image_of_that_name() {
+fn use_by_name_counts_for_every_image_of_that_name() {
     let mut world = World::new(vec![image("a", 1)]);
     world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
     world.listing.uses = vec![using("one", "registry.test/a@sha256:1")];
@@ -266,7 +266,7 @@ fn a_runtime_that_tells_a_name_instead_of_an_id_means_every_image_of_that_name()
 
 // behaviour: IMG-30
 #[test]
-fn a_policy_that_makes_no_sense_is_refused() {
+fn invalid_policy_is_refused() {
     let check = |high_threshold, low_threshold| {
         Policy { high_threshold, low_threshold, ..Policy::default() }.check()
     };
@@ -279,7 +279,7 @@ fn a_policy_that_makes_no_sense_is_refused() {
 
 // behaviour: IMG-46
 #[test]
-fn an_image_that_somebody_is_about_to_use_stays_under_whatever_name() {
+fn claimed_image_stays_under_any_of_its_names() {
     let mut world = World::new(vec![image("a", 1), image("b", 1)]);
     world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
     world.image("b").repo_digests = vec![format!("registry.test/b@sha256:{}", "b".repeat(64))];
@@ -294,7 +294,7 @@ fn an_image_that_somebody_is_about_to_use_stays_under_whatever_name() {
 }
 
 #[test]
-fn pinned_images_and_those_of_certain_pods_stay() {
+fn pinned_images_and_images_of_kept_pods_stay() {
     let mut world = World::new(["a", "b", "c", "d", "e"].map(|id| image(id, 1)).to_vec());
     world.image("a").pinned = true;
     world.pins = Pins::parse(&["registry.test/b"]).unwrap();
@@ -321,7 +321,7 @@ fn pinned_images_and_those_of_certain_pods_stay() {
 
 // behaviour: IMG-68
 #[test]
-fn while_some_pods_may_be_unknown_whose_images_are_to_stay_all_do() {
+fn all_images_stay_until_kept_pods_are_known() {
     let mut world = World::new(["a", "b"].map(|id| image(id, 1)).to_vec());
     world.image("a").pinned = true;
     world.of_pods = None;
@@ -332,7 +332,7 @@ fn while_some_pods_may_be_unknown_whose_images_are_to_stay_all_do() {
 
 // behaviour: IMG-56
 #[test]
-fn an_image_that_is_listed_twice_and_once_pinned_is_pinned() {
+fn image_listed_twice_is_pinned_if_one_entry_is() {
     let pinned = model::ports::runtime::Image { pinned: true, ..image("a", 1) };
     for images in [vec![pinned.clone(), image("a", 1)], vec![image("a", 1), pinned]] {
         assert_eq!(World::new(images).fates(600, full()), ["a image-pinned"]);
@@ -341,7 +341,7 @@ fn an_image_that_is_listed_twice_and_once_pinned_is_pinned() {
 
 // behaviour: IMG-48
 #[test]
-fn a_clock_that_was_set_back_keeps_no_image() {
+fn clock_set_back_keeps_no_image() {
     let mut world = World::new(vec![image("a", 1)]);
     world.listing.uses = vec![using("one", "a")];
     world.detect(1_000_000);
@@ -352,7 +352,7 @@ fn a_clock_that_was_set_back_keeps_no_image() {
 }
 
 #[test]
-fn what_was_used_when_the_pass_began_stays() {
+fn image_used_at_the_start_of_the_pass_stays() {
     let mut world = World::new(vec![image("a", 1)]);
     world.listing.uses = vec![using("one", "a")];
     world.detect(100);
@@ -362,7 +362,7 @@ fn what_was_used_when_the_pass_began_stays() {
 
 // behaviour: IMG-42
 #[test]
-fn three_removals_in_a_row_that_gain_nothing_are_enough() {
+fn sweep_ends_after_three_removals_without_gain() {
     let images = (0..9).map(|number| image(&number.to_string(), 1000)).collect();
     let mut world = World::new(images);
     world.detect(0);
@@ -401,7 +401,7 @@ fn three_removals_in_a_row_that_gain_nothing_are_enough() {
 
 // behaviour: IMG-54
 #[test]
-fn an_image_without_an_id_is_told_and_left_alone() {
+fn image_without_an_id_is_reported_and_stays() {
     let nameless = model::ports::runtime::Image { id: String::new(), ..image("x", 1) };
     let mut world = World::new(vec![nameless, image("a", 1)]);
     let detected = world.detect(0);
