@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use crate::hollow::{Hollow, LONG, Program};
 use crate::node::program;
 
-/// How many nodes there are at a time.
+/// How many nodes run at a time.
 const SIDE_BY_SIDE: usize = 8;
 
 /// The containers, sandboxes and files of a node, without parts of names that differ each time.
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl State {
-    /// With three manifests, or after one of them was removed: then nothing is left of its pod.
+    /// The state with three manifests, or with one of them removed and nothing left of its pod.
     fn expected(gone: bool) -> Self {
         use ContainerState::{Exited, Running};
         use SandboxState::{NotReady, Ready};

@@ -1,4 +1,4 @@
-//! What an agent asks of the API server from its start until its node is ready and pods run.
+//! The API requests of an agent from its start until its node is ready and pods run.
 
 use anyhow::{Result, ensure};
 use hyper::Method;
@@ -19,7 +19,7 @@ const ORDER: [(&str, &str, &str); 5] = [
     ("follow pods", "tell web", "the status of a pod is written only after the pod was received"),
 ];
 
-/// What a request is for, in short; nothing if it is none of those that have an order, or was refused.
+/// A short name of a request; nothing if it has no place in the order, or was refused.
 fn short(asked: &Asked) -> Option<String> {
     let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     if !asked.status.is_some_and(|status| status.is_success()) {
@@ -40,7 +40,7 @@ fn short(asked: &Asked) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// Starts an agent with a pod of its own and one of the API that wait for it, and looks at the order of what it asks.
+/// Starts an agent with a static pod and an API pod that wait for it, and checks the order of its requests.
 pub fn in_order(agent: Agent) -> Result<()> {
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;

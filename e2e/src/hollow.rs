@@ -1,4 +1,4 @@
-//! Programs that end with the test, among them `hollow`: a runtime without containers.
+//! Programs that end with the test, among them `hollow`, a runtime without containers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use testbed::wait;
 use crate::agent::KEEP_OFF_THE_KERNEL;
 use crate::node::program;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any wait here on a busy machine.
 pub const LONG: Duration = Duration::from_mins(2);
 
 /// A program that is killed when this is dropped, and when the thread that started it ends: also when the
@@ -68,7 +68,7 @@ impl Program {
         Ok(())
     }
 
-    /// Whether it was killed. Any other end is an error: it never ends by itself.
+    /// Whether it was killed. Any other end is an error: it never ends on its own.
     pub fn was_killed(&mut self) -> Result<bool> {
         match self.0.try_wait().context("look at a program")? {
             None => Ok(false),
@@ -91,7 +91,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; then both fail, and that is as good.
+        // If it has ended already, both calls fail, which is fine.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -121,7 +121,7 @@ impl Hollow {
         self.directory.join("cri.sock").display().to_string()
     }
 
-    /// A client of its own. Must be called inside a tokio runtime.
+    /// A new client. Must be called inside a tokio runtime.
     pub fn client(&self) -> Result<CriRuntime> {
         let endpoint = Endpoint::parse(&format!("unix://{}", self.socket()))?;
         Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()))

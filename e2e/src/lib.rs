@@ -1,9 +1,8 @@
-//! Tests of the whole agent on a real container runtime, and of what talks to an API server on a real
-//! control plane.
+//! Tests of the whole agent on a real container runtime, and of API clients on a real control plane.
 //!
-//! Inputs: the programs under test and the parts that `make testbed` built. Outputs: a [`node`] of
-//! its own for each test, looked at from the outside: through the runtime's own tools and through
-//! files, never through the agent; and a [`cluster`], looked at through the [`api`].
+//! Inputs: the programs under test and the parts that `make testbed` built. Outputs: a [`node`] for each test, observed
+//! from the outside: through the runtime's own tools and through files, never through the agent; and a [`cluster`],
+//! observed through the [`api`].
 //!
 //! Invariant: nothing of a node or a cluster is left when its test ends, however it ends.
 #![allow(

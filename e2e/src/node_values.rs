@@ -35,7 +35,7 @@ const NOT_COMPARED: &[&str] = &[
 /// All values of a Node object, by their paths.
 pub fn node_values(node: &Value) -> BTreeMap<String, String> {
     let mut node = node.clone();
-    // Each feature by its name, wherever it is in the list.
+    // By the feature's name, so that the order of the list does not matter.
     let features = node["status"]["declaredFeatures"].take();
     let names = features.as_array().into_iter().flatten().filter_map(Value::as_str);
     let features = names.map(|name| (name.to_owned(), Value::from("declared")));

@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::differences::is_time;
 
-/// Who writes these is seen elsewhere; what is in them is another thing each time.
+/// Writers are compared elsewhere; the values differ each time.
 const LEFT_OUT: [&str; 2] = ["managedFields", "resourceVersion"];
 
-/// What stands in the place of what is made up.
+/// Replaces generated values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plain {
-    /// The node's own address, which must not be taken for one of a pod.
+    /// The node's own address, which is no pod's address.
     pub(crate) node_ip: Ipv4Addr,
 }
 
 impl Plain {
-    /// A text without what is another thing each time.
+    /// A text with placeholders for generated values.
     pub(crate) fn text(self, text: &str) -> String {
         let mut plain = String::new();
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
             let is_begin = !plain.ends_with(|before: char| before.is_ascii_alphanumeric());
             let found = if is_begin { self.made_up(rest) } else { None };
-            // What an image consists of is the same for everybody.
+            // Image digests are the same in all runs.
             let found = found.filter(|(_, name)| *name != "ID" || !plain.ends_with("sha256:"));
             let length = if let Some((length, name)) = found {
                 plain.push_str(name);
@@ -38,7 +38,7 @@ impl Plain {
         plain
     }
 
-    /// How much of the beginning of a text is made up, and what is said in its place.
+    /// The length of a generated value at the beginning of a text, and its placeholder.
     fn made_up(self, text: &str) -> Option<(usize, &'static str)> {
         let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let digits = text.bytes().take_while(is_hex).count();
@@ -65,7 +65,7 @@ impl Plain {
         (!address.starts_with("127.")).then_some((address.len(), name))
     }
 
-    /// An object without what is another thing each time.
+    /// An object without values that differ each time.
     pub(crate) fn object(self, value: &Value) -> Value {
         match value {
             Value::Object(map) => {
@@ -85,7 +85,7 @@ impl Plain {
         }
     }
 
-    /// A file without the name that is made up for the file in which a container says how it ended.
+    /// A file without the generated name of a termination message file.
     pub(crate) fn file(self, line: &str) -> String {
         let line = self.text(line);
         let (path, rest) = line.split_once(' ').unwrap_or((&line, ""));
@@ -99,7 +99,7 @@ impl Plain {
     }
 }
 
-/// Which time it is does not matter, unless it is none.
+/// Times are equal unless one is missing.
 fn when(time: &str) -> &'static str {
     if time.starts_with("1970-01-01") { "the epoch" } else { "a time" }
 }

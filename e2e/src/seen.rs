@@ -1,5 +1,5 @@
-//! What can be seen of a play: the objects of its pods, all events, and the files of the node, without what is another
-//! thing each time.
+//! The observations of a run: its pods' objects, all events, and the node's files, without values that differ each
+//! time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::cluster_node::{ClusterNode, log_directory};
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::plain::Plain;
 
-/// What was seen in the end.
+/// The observations.
 #[derive(Debug)]
 pub struct Seen {
-    /// What was played.
+    /// The scenarios of the run.
     pub scenarios: Vec<&'static str>,
     /// By scenarios, then by objects.
     pub play: BTreeMap<String, BTreeMap<String, Value>>,
@@ -24,43 +24,43 @@ pub struct Seen {
     pub node: Value,
 }
 
-/// Lines about files; that they are there is what is compared.
+/// Files by their description; their presence is compared.
 type Files = BTreeMap<String, &'static str>;
 
-/// The scenario that is of no pod.
+/// The name of the scenario for objects without a pod.
 pub(crate) const NODE: &str = "the node";
 
 /// How long no new event may come until all are taken as written: longer than an agent delays events.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// How long files of pods may be there after them: upstream looks for them once a minute.
+/// How long files of removed pods may stay: upstream removes them once a minute.
 const CLEANED: Duration = Duration::from_secs(100);
 
-/// Where the logs of pods are, and links to them by names of containers.
+/// The log directories of pods, and the links to them.
 const LOGS: [(&str, &str); 2] = [("logs", "/var/log/pods"), ("links", "/var/log/containers")];
 
-/// What was seen of pods so far.
+/// The observed objects of pods so far.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// What was played so far; the last one now.
+    /// The scenarios so far; the last one is the current one.
     scenarios: Vec<&'static str>,
     /// By the pods' names.
     pods: BTreeMap<String, Sight>,
 }
 
-/// What was seen of a pod.
+/// The observed state of a pod.
 #[derive(Debug)]
 struct Sight {
     scenario: &'static str,
-    /// What it is called here: the name, unless that is made up.
+    /// The name in the record: the pod's name, unless that is generated.
     called: String,
     object: Value,
-    /// Null if files were not looked at.
+    /// Null if the files were not recorded.
     files: Value,
 }
 
 impl Record {
-    /// Another scenario begins.
+    /// Begins another scenario.
     pub(crate) fn begin(&mut self, scenario: &'static str) {
         self.scenarios.push(scenario);
     }
@@ -69,7 +69,7 @@ impl Record {
         self.scenarios.last().copied().unwrap_or_default()
     }
 
-    /// Whether a pod was looked at.
+    /// Whether a pod was recorded.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.pods.contains_key(name)
     }
@@ -80,26 +80,26 @@ fn name(pod: &Value) -> &str {
 }
 
 impl ClusterNode {
-    /// Takes a pod's object as it was found, and looks at the pod's files as they are now.
+    /// Records a pod's object as given, and the pod's current files.
     pub(crate) fn look_at(&self, pod: &Value) -> Result<()> {
         self.look_at_as(pod, name(pod))
     }
 
-    /// The same of a pod whose name is made up.
+    /// As `look_at`, for a pod with a generated name.
     pub(crate) fn look_at_as(&self, pod: &Value, called: &str) -> Result<()> {
         let files = self.files_of(pod)?;
         self.note(pod, called, files);
         Ok(())
     }
 
-    /// Takes a pod's object as it was found. Its files may be gone soon.
+    /// Records a pod's object as given, without files, which may be removed soon.
     pub(crate) fn look_at_object(&self, pod: &Value) {
         self.note(pod, name(pod), Value::Null);
     }
 
     fn note(&self, pod: &Value, called: &str, files: Value) {
         let mut object = self.plain().object(pod);
-        // Who wrote it, and which part of it.
+        // The writers of the object and the parts that they wrote.
         let writers = pod["metadata"]["managedFields"].as_array();
         let writers = writers.into_iter().flatten().map(|one| {
             let text = |key: &str| one[key].as_str().unwrap_or("-").to_owned();
@@ -125,7 +125,7 @@ impl ClusterNode {
             let object = play.entry(scenario.to_owned()).or_default().entry(object);
             object.or_insert_with(|| json!({}))[part] = value;
         };
-        // A name that is made up is in messages, too.
+        // Messages have generated names, too.
         let renamed = |value: &Value, from: &str, to: &str| -> Result<Value> {
             Ok(serde_json::from_str(&value.to_string().replace(from, to))?)
         };
@@ -144,7 +144,7 @@ impl ClusterNode {
                     let lines = renamed(&lines, &name, &sight.called)?;
                     add(sight.scenario, called, "events", lines);
                 }
-                // Others of many alike are not looked at one by one.
+                // Many similar pods are not recorded one by one.
                 None if kind == "Pod" => {}
                 _ => add(NODE, format!("{} {name}", kind.to_lowercase()), "events", lines),
             }
@@ -154,7 +154,7 @@ impl ClusterNode {
         Ok(Seen { scenarios: record.scenarios.clone(), play, node: self.node_object()? })
     }
 
-    /// The object of the node. Its address is another one each time.
+    /// The object of the node. Its address differs each time.
     fn node_object(&self) -> Result<Value> {
         let node = self.api().get(&format!("/api/v1/nodes/{NODE_NAME}"))?;
         let node = node.context("there is a node")?.to_string();
@@ -197,7 +197,7 @@ impl ClusterNode {
     /// The files of a pod: its directory, its logs, and links to them.
     fn files_of(&self, pod: &Value) -> Result<Value> {
         let uid = |pod: &Value| {
-            // The directory of a static pod has the static pod's own uid.
+            // The directory of a static pod has the static pod's UID.
             let own = &pod["metadata"]["annotations"]["kubernetes.io/config.hash"];
             own.as_str().or(pod["metadata"]["uid"].as_str()).unwrap_or_default().to_owned()
         };
@@ -212,7 +212,7 @@ impl ClusterNode {
         Ok(json!(all))
     }
 
-    /// The files of the node, once none is left of a pod, or it is left for good.
+    /// The node's files, once those of pods are removed, or are left after the timeout.
     fn left_files(&self) -> Result<Value> {
         let root = self.node().root_dir().display().to_string();
         let of_pods = || -> Result<Files> {
@@ -236,8 +236,8 @@ impl ClusterNode {
         Ok(json!(all))
     }
 
-    /// Chains that others expect of a node, and rules in them or that lead there: each with its table, and how often it is
-    /// there.
+    /// iptables chains that other components expect on a node, with the rules in them and the jumps to them: each with
+    /// its table and its count.
     pub fn chains(&self) -> Result<BTreeMap<String, u32>> {
         let mut all = BTreeMap::new();
         for program in ["iptables", "ip6tables"] {
@@ -251,9 +251,9 @@ impl ClusterNode {
         Ok(all)
     }
 
-    /// The files of a directory whose paths in it begin so, each with its kind, its mode and what it links to.
+    /// Files of a directory whose relative paths have this prefix, each with its type, mode and link target.
     fn find(&self, kind: &str, directory: &str, begin: &str) -> Result<Files> {
-        // What goes meanwhile is no error.
+        // Files that are removed meanwhile are no error.
         let list = format!(
             "cd {directory} 2>/dev/null || exit 0; \
              find . -mindepth 1 -printf '%P %y %m %l\\n' 2>/dev/null || true"

@@ -7,7 +7,7 @@ use crate::node::NODE_NAME;
 use crate::vm_node::VmNode;
 
 impl VmNode {
-    /// The status of a pod; nothing when the agent knows of no such pod.
+    /// The status of a pod; null when the agent does not have the pod.
     pub fn status(&self, pod: &str) -> Result<Value> {
         let output = self.ask(&["get", "pods", "-o", "json"])?;
         let mut list: Value = serde_json::from_str(&output).context("read the list of pods")?;
@@ -17,7 +17,7 @@ impl VmNode {
         Ok(pod.map(|pod| pod["status"].take()).unwrap_or_default())
     }
 
-    /// Waits until the status of a pod has something.
+    /// Waits until the status of a pod has a value.
     pub fn wait_for_status<T>(
         &self,
         pod: &str,
@@ -30,7 +30,7 @@ impl VmNode {
         })
     }
 
-    /// Waits until a pod has ended; answers reason and code of its first container.
+    /// Waits until a pod has ended; returns reason and exit code of its first container.
     pub fn wait_ended(&self, pod: &str) -> Result<(String, i64)> {
         self.wait_for_log(&["pod has ended", &format!("default/{pod}-{NODE_NAME}\"")])?;
         let status = self.status(pod)?;

@@ -1,5 +1,4 @@
-//! Whether what was seen of a play is all that there should be: what is missing of both agents would be the same of
-//! both.
+//! Whether the observations of a run are complete: anything missing with both agents would compare as equal.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -7,17 +6,17 @@ use serde_json::Value;
 use crate::node::NODE_NAME;
 use crate::seen::{NODE, Seen};
 
-/// Where something must be, of each pod.
+/// The parts that a pod must have.
 const OF_A_POD: [&str; 4] =
     ["/object/metadata/managedFields", "/object/spec/containers", "/object/status", "/events"];
 
-/// The same, of the object of the node.
+/// The parts that the node's object must have.
 const OF_ITS_OBJECT: [&str; 4] =
     ["/metadata/labels", "/status/capacity", "/status/conditions", "/status/nodeInfo"];
 
 impl Seen {
-    /// Fails if nothing was seen of a scenario, of a part of a pod, or of a part of the node. A scenario has pods, and
-    /// of one of them at least the files.
+    /// Fails if a scenario, a part of a pod, or a part of the node has no observations. A scenario has pods, and the
+    /// files of at least one of them.
     pub fn ensure_whole(&self) -> Result<()> {
         for scenario in &self.scenarios {
             let pods = self.play.get(*scenario).with_context(|| format!("no pod of {scenario}"))?;
@@ -58,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// All that there should be, with something in the place of what is there.
+    /// Complete observations with one value replaced.
     fn seen_with(path: &str, value: Value) -> Seen {
         let pod = json!({
             "object": {
@@ -93,7 +92,7 @@ mod tests {
     #[test]
     fn record_is_whole_when_every_part_has_values() {
         seen_with("/", Value::Null).ensure_whole().unwrap();
-        // Files of a pod that does not last are not looked at.
+        // The files of a pod in a transient state are not recorded.
         let mut seen = seen_with("/", Value::Null);
         let pod = seen.play.get_mut("a taint").and_then(|pods| pods.get_mut("pod never"));
         pod.and_then(Value::as_object_mut).unwrap().remove("files");

@@ -1,7 +1,6 @@
-//! The agent with ports that kill it with SIGKILL before or after its n-th effect, as the OOM killer or an operator would.
+//! The agent with ports that kill it with SIGKILL before or after its n-th effect, as the OOM killer would.
 //!
-//! The agent is the library's own, on the host's real files and a real socket; only the ports are
-//! wrapped.
+//! The agent is the library's own, on the host's real files and a real socket; only the ports are wrapped.
 #![allow(clippy::disallowed_methods, reason = "a test tool: its clock is the machine's")]
 
 use std::future::pending;
@@ -27,7 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "usage: mortal --socket PATH --root DIR [--die before:N|after:N]";
 
-/// The end of the process.
+/// Kills the process.
 #[derive(Debug)]
 struct Kill;
 
@@ -134,7 +133,7 @@ async fn main() -> Result<()> {
         probe_metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
-    // Biased: a signal comes once.
+    // Biased: a signal is delivered once.
     tokio::select! {
         biased;
         _ = terminate.recv() => agent.stop().await,

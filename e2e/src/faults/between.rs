@@ -1,4 +1,4 @@
-//! What happens in a round between the start of the pods and their end.
+//! What happens in a round between the start and the end of the pods.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::own_settings::own_settings;
 
 /// An image that no pod wants.
 const UNUSED: &str = "ferrolet.test/unused:1";
-/// How long a fetch may take, which never takes nearly as long here.
+/// The pull timeout, far above the duration of a pull.
 const PULL: &str = "4s";
 /// Images that stay, used or not: pods of the next round need them, and no registry has them.
 const PINNED: &str = "ferrolet.test/workload:*";
@@ -30,7 +30,7 @@ impl FaultyNode {
         self.node.start_agent_with_flags(&[&own])
     }
 
-    /// Lets pods use more while these faults happen: they get it, and their processes notice nothing.
+    /// Resizes pods while these faults happen: they get the resources, and their processes keep running.
     pub(super) fn resize<'a>(
         &self,
         pods: &[&str],

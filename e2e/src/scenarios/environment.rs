@@ -12,13 +12,13 @@ use crate::node::PATIENCE;
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
 
-/// A pod that prints its environment, which is not there yet.
+/// A pod that prints its environment, whose sources do not exist yet.
 struct Waiting {
     name: &'static str,
     container: Value,
     /// Why it waits.
     why: &'static str,
-    /// What it prints in the end.
+    /// Its output at the end.
     prints: &'static [&'static str],
 }
 
@@ -51,7 +51,7 @@ fn all() -> [Waiting; 3] {
     ]
 }
 
-/// An object without anything in it.
+/// An object without content.
 fn object(kind: &str, name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } })
 }
@@ -98,7 +98,7 @@ fn has_lines(printed: &str, wanted: &[&str]) -> bool {
     wanted.iter().all(|wanted| printed.lines().any(|line| line == *wanted))
 }
 
-/// Waits until the process of a container has these variables, which it has from its first moment on.
+/// Waits until the process of a container has these variables, which were set at its start.
 fn wait_has(cluster: &ClusterNode, container: &RuntimeContainer, wanted: &[&str]) -> Result<()> {
     let file = format!("/proc/{}/environ", container.pid);
     cluster.node().explained(wait::until(&format!("it has {wanted:?}"), PATIENCE, || {

@@ -1,4 +1,4 @@
-//! Containers that come to a pod while it runs.
+//! Ephemeral containers.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {
         cluster.node().run("readlink", &[&format!("/proc/{}/ns/pid", one.pid)])
     };
     ensure!(sees("main")? == sees("doctor")?, "the doctor does not see the patient's processes");
-    // Another one, which ends and stays so.
+    // Another one, which ends and is not restarted.
     let visitor = json!({ "name": "visitor", "image": IMAGE, "args": ["exit", "5"] });
     let change = json!({ "spec": { "ephemeralContainers": [visitor] } });
     cluster.api().patch(&format!("{path}/ephemeralcontainers"), Patch::Strategic, &change)?;

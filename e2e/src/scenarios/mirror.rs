@@ -1,4 +1,4 @@
-//! The mirror of a static pod.
+//! The mirror pod of a static pod.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -20,9 +20,9 @@ spec:
     args: [sleep, forever]
 ";
 
-/// Waits until a mirror is another one than it was, of the same version of the pod, and tells that it is ready.
+/// Waits until a mirror pod was recreated for the same version of the static pod, and is ready.
 fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value> {
-    // Upstream looks after it when it looks at the pod the next time, which may take longer than a minute.
+    // Upstream recreates it with the next sync of the pod, which may take longer than a minute.
     let made = cluster.api().wait(path, "it is made anew", 3 * PATIENCE, |mirror| {
         (mirror?["metadata"]["uid"] != former["metadata"]["uid"]).then_some(())
     });
@@ -40,7 +40,7 @@ fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value>
     Ok(anew)
 }
 
-/// A static pod is shown by its mirror, which is made anew.
+/// A static pod has a mirror pod, which is recreated when it is deleted.
 pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
     let path = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");

@@ -1,4 +1,4 @@
-//! A node that starts before its runtime has a network for pods.
+//! A node that starts before its runtime has a pod network.
 
 use anyhow::{Result, ensure};
 
@@ -6,7 +6,7 @@ use crate::cluster_node::{ClusterNode, PODS, condition, pod};
 use crate::containerd;
 use crate::node::{NODE_NAME, PATIENCE};
 
-/// What the runtime says, as agents tell it.
+/// The runtime's message, as agents report it.
 const WHY: &str = "container runtime network not ready: NetworkReady=false \
     reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 

@@ -1,4 +1,4 @@
-//! Which resources pods have, asked on the node as exporters of metrics and network plugins do.
+//! The PodResources API of the node, as exporters of metrics and network plugins call it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use super::mirror::MANIFEST;
 use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE, PODS, pod};
 use crate::node::{NODE_NAME, PATIENCE};
 
-/// More than anybody may ask at once.
+/// More calls than the rate limit permits.
 const TOO_MANY: usize = 100;
 
-/// How often is asked while waiting: seldom enough to be answered.
+/// The pause between calls while waiting: below the rate limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Asks at the node's socket.
+/// Calls the API on the node's socket.
 fn ask<T>(cluster: &ClusterNode, question: impl AsyncFnOnce(Channel) -> Result<T>) -> Result<T> {
     let path = cluster.node().root_dir().join("pod-resources/kubelet.sock");
     let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -96,10 +96,10 @@ fn get(cluster: &ClusterNode, name: &str) -> Result<Result<Vec<String>, (Code, S
     })
 }
 
-/// Asks too often at once; answers how many were refused.
+/// Calls the API above its rate limit; returns how many calls were rejected.
 fn hurry(cluster: &ClusterNode) -> Result<usize> {
     ask(cluster, async |channel| {
-        // After an answer both sides know how many calls may be under way; before, one too many breaks off.
+        // After a response both sides know the limit of concurrent calls; before, a call above it is aborted.
         let mut first = PodResourcesListerClient::new(channel.clone());
         first.list(ListPodResourcesRequest {}).await?;
         let mut calls = JoinSet::new();
@@ -134,7 +134,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     let mut over = pod("over", &["exit", "0"]);
     over["spec"]["restartPolicy"] = "Never".into();
     cluster.api().create(PODS, &over)?;
-    // Of another name than who was here before.
+    // With another name than the earlier static pod.
     cluster
         .node()
         .write_manifest("lasting.yaml", &MANIFEST.replace("name: fixed", "name: lasting"))?;
