@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use config::flags::{Flag, Target, known};
-use ferrolet::effects::has_effect;
+use ferrolet::supported_settings::has_effect;
 
 /// How wide a line of names may be.
 const WIDTH: usize = 96;

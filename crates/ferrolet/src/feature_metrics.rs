@@ -8,7 +8,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-use crate::effects::feature_is_on;
+use crate::supported_settings::feature_is_on;
 
 /// The first version of Kubernetes that requires the runtime to report its cgroup driver.
 const FIRST_TO_NEED_AN_ANSWER: &str = "1.37.0";

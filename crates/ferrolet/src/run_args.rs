@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
-use crate::effects::{missed_at_default, without_effect};
+use crate::supported_settings::{missed_at_default, without_effect};
 
 /// The settings of a start.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use config::flags::{FlagError, FlagSet, find};
 use config::{CgroupVersion, ConfigError, FieldError, Warning};
 use ferrolet::run_args::{RunArgs, load};
-use ferrolet::{effects, machine};
+use ferrolet::{machine, supported_settings};
 use model::chain::Chain;
 use serde_json::{Value, json};
 
@@ -129,7 +129,8 @@ fn check(
                 writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
             }
             if options.json {
-                let paths = marked_yaml::remarked(&args.config.to_document(), effects::remark);
+                let paths =
+                    marked_yaml::remarked(&args.config.to_document(), supported_settings::remark);
                 writeln!(notes, "without effect, or not all of it: {}", paths.join(", "))?;
             }
             tell_configuration(&args, options, out)
@@ -194,7 +195,8 @@ fn tell_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Wri
         writeln!(out, "{document:#}")?;
         return own.map_or(Ok(()), |own| Ok(writeln!(out, "{own:#}")?));
     }
-    let text = marked_yaml::text(&document, effects::remark).context("write the configuration")?;
+    let text = marked_yaml::text(&document, supported_settings::remark)
+        .context("write the configuration")?;
     writeln!(out, "{}", text.trim_end())?;
     if let Some(own) = own {
         let text = serde_saphyr::to_string(&own).context("write the configuration")?;

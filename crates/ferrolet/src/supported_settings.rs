@@ -294,5 +294,5 @@ fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String
 }
 
 #[cfg(test)]
-#[path = "effects_tests.rs"]
+#[path = "supported_settings_tests.rs"]
 mod tests;
