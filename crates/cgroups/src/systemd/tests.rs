@@ -129,7 +129,7 @@ impl FakeSystemd {
     ) -> zbus::Result<()>;
 }
 
-struct World {
+struct Harness {
     root: tempfile::TempDir,
     cgroups: SystemdCgroups,
     units: Started,
@@ -137,7 +137,7 @@ struct World {
     _systemd: Connection,
 }
 
-impl World {
+impl Harness {
     async fn new(version: Version) -> Self {
         let root = tempfile::tempdir().unwrap();
         let tree = match version {
@@ -195,7 +195,7 @@ const SLICES: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable
 // behaviour: CGR-28
 #[tokio::test]
 async fn slice_is_started_limited_and_stopped() {
-    let world = World::new(Version::V2).await;
+    let harness = Harness::new(Version::V2).await;
     let values = CgroupValues {
         cpu_shares: Some(512),
         cpu_quota: Some(1100),
@@ -204,9 +204,9 @@ async fn slice_is_started_limited_and_stopped() {
         ..CgroupValues::default()
     };
     for _ in 0..2 {
-        world.cgroups.create(&pod(), &values).await.unwrap();
-        world.cgroups.check(&pod()).await.unwrap();
-        assert_eq!(world.units(), [UNIT]);
+        harness.cgroups.create(&pod(), &values).await.unwrap();
+        harness.cgroups.check(&pod()).await.unwrap();
+        assert_eq!(harness.units(), [UNIT]);
     }
     for (name, expected) in [
         ("MemoryMax", "67108864"),
@@ -215,33 +215,33 @@ async fn slice_is_started_limited_and_stopped() {
         ("DefaultDependencies", "false"),
         ("Wants", "kubepods-burstable.slice"),
     ] {
-        let found = world.property(UNIT, name).unwrap_or_default();
+        let found = harness.property(UNIT, name).unwrap_or_default();
         assert!(found.contains(expected), "{name}: {found}");
     }
-    let read = |file: &str| fs::read_to_string(world.file(&format!("{SLICES}/{file}"))).unwrap();
+    let read = |file: &str| fs::read_to_string(harness.file(&format!("{SLICES}/{file}"))).unwrap();
     assert_eq!((read("cpu.max"), read("memory.max")), ("2000 100000".into(), "67108864".into()));
     let more = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
-    world.cgroups.update(&pod(), &more).await.unwrap();
-    assert!(world.property(UNIT, "TasksMax").unwrap().contains('7'));
+    harness.cgroups.update(&pod(), &more).await.unwrap();
+    assert!(harness.property(UNIT, "TasksMax").unwrap().contains('7'));
     assert_eq!(read("pids.max"), "7");
     let parent = CgroupName::parse("/kubepods/burstable").unwrap();
-    assert_eq!(world.cgroups.children(&parent).await.unwrap(), [pod()].into());
+    assert_eq!(harness.cgroups.children(&parent).await.unwrap(), [pod()].into());
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
-    assert_eq!(world.units(), [""; 0]);
-    assert!(!world.file(SLICES).exists());
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Before);
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(harness.units(), [""; 0]);
+    assert!(!harness.file(SLICES).exists());
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Before);
 }
 
 #[tokio::test]
 async fn v1_slices_exist_in_every_hierarchy() {
-    let world = World::new(Version::V1).await;
+    let harness = Harness::new(Version::V1).await;
     let values = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
-    world.cgroups.create(&pod(), &values).await.unwrap();
-    let shares = fs::read_to_string(world.file(&format!("cpu,cpuacct/{SLICES}/cpu.shares")));
+    harness.cgroups.create(&pod(), &values).await.unwrap();
+    let shares = fs::read_to_string(harness.file(&format!("cpu,cpuacct/{SLICES}/cpu.shares")));
     assert_eq!(shares.unwrap(), "512");
-    assert!(world.file(&format!("memory/{SLICES}")).exists());
-    assert!(world.property(UNIT, "CPUShares").unwrap().contains("512"));
+    assert!(harness.file(&format!("memory/{SLICES}")).exists());
+    assert!(harness.property(UNIT, "CPUShares").unwrap().contains("512"));
 }
 
 const V1: [&str; 3] = ["cpu,cpuacct", "memory", "systemd"];
@@ -265,37 +265,37 @@ impl Drop for Process {
 // behaviour: CGR-5, CGR-14
 #[tokio::test]
 async fn v1_slice_is_removed_after_its_processes_are_killed() {
-    let world = World::new(Version::V1).await;
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    let harness = Harness::new(Version::V1).await;
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
     let mut process = Process::start();
-    world.enter(&V1, &format!("{}\n", process.0.id()));
+    harness.enter(&V1, &format!("{}\n", process.0.id()));
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
     assert!(process.0.try_wait().unwrap().is_some(), "it is dead");
-    assert_eq!(world.units(), [""; 0]);
-    assert!(V1.iter().all(|hierarchy| !world.file(&format!("{hierarchy}/{SLICES}")).exists()));
+    assert_eq!(harness.units(), [""; 0]);
+    assert!(V1.iter().all(|hierarchy| !harness.file(&format!("{hierarchy}/{SLICES}")).exists()));
     // One that does not die keeps it, and is named.
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-    world.enter(&V1[1..2], "0\n");
-    let error = world.cgroups.remove(&verdict).await.unwrap_err();
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    harness.enter(&V1[1..2], "0\n");
+    let error = harness.cgroups.remove(&verdict).await.unwrap_err();
     assert!(matches!(&error, CgroupError::Busy { pids, .. } if *pids == [0].into()), "{error}");
-    assert!(world.file(&format!("memory/{SLICES}")).exists());
-    world.enter(&V1[1..2], "");
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert!(harness.file(&format!("memory/{SLICES}")).exists());
+    harness.enter(&V1[1..2], "");
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
 }
 
 // behaviour: CGR-32
 #[tokio::test]
 async fn cgroup_is_removed_when_systemd_does_not_stop_its_unit() {
     for version in [Version::V1, Version::V2] {
-        let world = World::new(version).await;
-        world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-        world.stubborn.store(true, Ordering::Relaxed);
+        let harness = Harness::new(version).await;
+        harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+        harness.stubborn.store(true, Ordering::Relaxed);
         let verdict = removal(Subject::Cgroup(pod()));
-        assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+        assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
         let left = match version {
-            Version::V1 => world.file(&format!("memory/{SLICES}")),
-            Version::V2 => world.file(SLICES),
+            Version::V1 => harness.file(&format!("memory/{SLICES}")),
+            Version::V2 => harness.file(SLICES),
         };
         assert!(!left.exists(), "{version:?}");
     }
@@ -303,13 +303,17 @@ async fn cgroup_is_removed_when_systemd_does_not_stop_its_unit() {
 
 #[tokio::test]
 async fn systemd_errors_are_reported_with_their_text() {
-    let world = World::new(Version::V2).await;
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-    world.units.lock().unwrap().clear();
+    let harness = Harness::new(Version::V2).await;
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    harness.units.lock().unwrap().clear();
     let values = CgroupValues { cpu_shares: Some(2), ..CgroupValues::default() };
-    let error = world.cgroups.update(&pod(), &values).await.unwrap_err().to_string();
+    let error = harness.cgroups.update(&pod(), &values).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("ask systemd to limit {UNIT}: ")), "{error}");
     assert!(error.contains("NoSuchUnit"), "{error}");
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now, "without its unit too");
+    assert_eq!(
+        harness.cgroups.remove(&verdict).await.unwrap(),
+        Removed::Now,
+        "without its unit too"
+    );
 }

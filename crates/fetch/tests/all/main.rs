@@ -18,12 +18,12 @@ use server::{Identity, Server};
 
 /// A server and one who asks it.
 #[derive(Debug)]
-struct World {
+struct Harness {
     server: Server,
     fetcher: Arc<Fetcher>,
 }
 
-impl contract::http::World for World {
+impl contract::http::World for Harness {
     fn http(&self) -> Arc<dyn HttpGet> {
         Arc::clone(&self.fetcher) as _
     }
@@ -48,7 +48,7 @@ impl contract::http::World for World {
 
 #[tokio::test]
 async fn client_passes_the_contract_over_http() {
-    let new_world = async || World {
+    let new_world = async || Harness {
         server: Server::start(None).await,
         fetcher: Arc::new(Fetcher::new("kubelet/test")),
     };
@@ -60,7 +60,7 @@ async fn client_passes_the_contract_over_https() {
     let new_world = async || {
         let identity = Identity::new("127.0.0.1");
         let authorities = vec![identity.authority.clone()];
-        World {
+        Harness {
             server: Server::start(Some(identity)).await,
             fetcher: Arc::new(Fetcher::trusting("kubelet/test", authorities)),
         }

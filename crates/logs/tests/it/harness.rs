@@ -119,7 +119,7 @@ impl Interceptor<dyn HostFiles> for Verdicts {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) containers: Arc<Containers>,
     pub(crate) rotation: LogRotation,
@@ -134,7 +134,7 @@ pub(crate) fn small() -> Settings {
     Settings { max_size: Some(1000), ..Settings::default() }
 }
 
-impl World {
+impl Harness {
     /// An agent that rotates logs on empty disk.
     pub(crate) fn new(settings: Settings) -> Self {
         Self::on(Arc::new(MemoryFiles::new()), settings)

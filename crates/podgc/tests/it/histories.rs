@@ -13,7 +13,7 @@ use podgc::task::PERIOD;
 use testkit::cluster::{ApiCall, CallFault, Feed, MemoryCluster, RemovedPod, node, pod};
 use testkit::random::Random;
 
-use crate::world::{Looking, World, aged, settle, threshold};
+use crate::harness::{Harness, Looking, aged, settle, threshold};
 
 /// How many terminated pods may stay.
 const THRESHOLD: usize = 6;
@@ -44,9 +44,9 @@ impl Known {
     }
 
     /// What the controller misses now.
-    fn look(&mut self, world: &Looking) {
-        for name in world.missing() {
-            self.missing.entry(name.clone()).or_insert_with(|| world.now());
+    fn look(&mut self, harness: &Looking) {
+        for name in harness.missing() {
+            self.missing.entry(name.clone()).or_insert_with(|| harness.now());
             self.missed.insert(name);
         }
     }
@@ -146,7 +146,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
 fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
     let context = || format!("seed {seed}: {removed:?}");
-    let asked = (&removed.asked.uid, removed.asked.version);
+    let asked = (&removed.target.uid, removed.target.version);
     assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", context());
     assert!(pod.phase.is_final(), "marked as failed before: {}", context());
     match removed.verdict.rule {
@@ -211,13 +211,13 @@ fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec
 }
 
 /// A cycle, with what happens to pods meanwhile, and what must hold of what it removed.
-async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: u64) {
+async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, seed: u64) {
     known.begin();
     settle().await;
-    let looking = world.looking();
+    let looking = harness.looking();
     known.look(&looking);
     known.terminated = looking.terminated();
-    let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
+    let (judged, cluster) = (harness.cluster.removed().len(), harness.cluster.clone());
     let meanwhile = async {
         for _ in 0..random.below(3) {
             // What is terminated is decided at the beginning of the cycle, on what is known then.
@@ -227,7 +227,7 @@ async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: 
             known.look(&looking);
         }
     };
-    tokio::join!(world.cycle(), meanwhile);
+    tokio::join!(harness.cycle(), meanwhile);
     for removed in &cluster.removed()[judged..] {
         lawful(removed, known, seed);
     }
@@ -238,7 +238,7 @@ async fn history(seed: u64) {
     let cluster = MemoryCluster::default();
     let mut known = Known::default();
     let settings = || threshold(i64::try_from(THRESHOLD).unwrap());
-    let mut world = World::on(cluster.clone(), settings(), Order::Creation);
+    let mut harness = Harness::on(cluster.clone(), settings(), Order::Creation);
     for _ in 0..STEPS {
         for _ in 0..random.below(4) {
             life(&mut random, &cluster, &mut known);
@@ -248,10 +248,10 @@ async fn history(seed: u64) {
         }
         if random.below(15) == 0 {
             // Another one takes over; it knows nothing of what the first waited for.
-            world = World::on(cluster.clone(), settings(), Order::Creation);
+            harness = Harness::on(cluster.clone(), settings(), Order::Creation);
             known.missing.clear();
         }
-        cycle(&mut world, &mut known, &mut random, seed).await;
+        cycle(&mut harness, &mut known, &mut random, seed).await;
         tokio::time::sleep(PERIOD).await;
     }
     cluster.clear_faults();
@@ -261,7 +261,7 @@ async fn history(seed: u64) {
         cluster.expire(feed, 0);
     }
     let staying = staying(&cluster, &known.nodes);
-    world.cycles(Duration::from_mins(5)).await;
+    harness.cycles(Duration::from_mins(5)).await;
     assert_eq!(cluster.pods(), staying, "seed {seed}");
 }
 
@@ -276,13 +276,13 @@ async fn histories_delete_exactly_the_right_pods_despite_faults() {
 // behaviour: PGC-142
 #[tokio::test(start_paused = true)]
 async fn unfinished_relist_is_not_counted() {
-    let mut world = World::new(threshold(3));
-    let cluster = world.cluster.clone();
+    let mut harness = Harness::new(threshold(3));
+    let cluster = harness.cluster.clone();
     let evicted = |name: &str| PodRecord { is_evicted: true, ..aged(name, PodPhase::Failed, 200) };
     for name in ["a", "b", "c"] {
         cluster.create_pod(aged(name, PodPhase::Succeeded, 100));
     }
-    world.cycle().await;
+    harness.cycle().await;
     // The watch is lost while all of them are replaced by pods that would go before them.
     cluster.freeze(Feed::Pods, true);
     for name in ["a", "b", "c"] {
@@ -295,14 +295,14 @@ async fn unfinished_relist_is_not_counted() {
         cluster.hold_lists(Feed::Pods, Some(listed));
         cluster.expire(Feed::Pods, 0);
         cluster.freeze(Feed::Pods, false);
-        world.cycle().await;
-        assert_eq!(world.left(), ["x", "y", "z"], "after {listed} pods of the list");
+        harness.cycle().await;
+        assert_eq!(harness.left(), ["x", "y", "z"], "after {listed} pods of the list");
     }
     // A change that follows the list counts once that is complete.
     cluster.create_pod(evicted("w"));
-    world.cycle().await;
-    assert_eq!(world.left(), ["w", "x", "y", "z"]);
+    harness.cycle().await;
+    assert_eq!(harness.left(), ["w", "x", "y", "z"]);
     cluster.hold_lists(Feed::Pods, None);
-    world.cycle().await;
-    assert_eq!(world.left().len(), 3);
+    harness.cycle().await;
+    assert_eq!(harness.left().len(), 3);
 }

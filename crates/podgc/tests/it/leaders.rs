@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::election::{election, name};
-use crate::world::{World, aged, threshold};
+use crate::harness::{Harness, aged, threshold};
 
 const HISTORIES: u64 = 40;
 const STEPS: u32 = 60;
@@ -24,11 +24,11 @@ async fn process(cluster: MemoryCluster, who: &'static str) {
     for life in 0.. {
         let election = election(&cluster, &format!("{who}-{life}"));
         election.win().await;
-        let world = World::on(cluster.clone(), threshold(1), Order::Creation);
+        let harness = Harness::on(cluster.clone(), threshold(1), Order::Creation);
         tokio::select! {
             biased;
             () = election.keep() => {}
-            () = world.gc.run(world.stop.clone()) => unreachable!("it is not stopped"),
+            () = harness.gc.run(harness.stop.clone()) => unreachable!("it is not stopped"),
         }
         sleep(SECOND).await;
     }
@@ -58,7 +58,7 @@ async fn history(seed: u64) -> u32 {
     let cluster = MemoryCluster::default();
     let mut processes = JoinSet::new();
     for who in PROCESSES {
-        processes.spawn(process(cluster.asked_by(who), who));
+        processes.spawn(process(cluster.as_client(who), who));
     }
     let mut made = 0;
     for _ in 0..STEPS {

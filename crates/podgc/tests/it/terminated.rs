@@ -1,7 +1,7 @@
 use model::cluster::{PodPhase, PodRecord};
 use testkit::cluster::{ApiCall, node, pod};
 
-use crate::world::{World, aged, settings, threshold};
+use crate::harness::{Harness, aged, settings, threshold};
 use PodPhase::{Failed, Pending, Running, Succeeded, Unknown};
 
 fn evicted(name: &str, created: i64) -> PodRecord {
@@ -9,29 +9,29 @@ fn evicted(name: &str, created: i64) -> PodRecord {
 }
 
 /// Pods, a threshold, and which go in which order.
-async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]) -> World {
-    let mut world = World::new(threshold(most));
+async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]) -> Harness {
+    let mut harness = Harness::new(threshold(most));
     for pod in pods {
-        world.cluster.create_pod(pod);
+        harness.cluster.create_pod(pod);
     }
-    world.cycle().await;
-    let mut asked = world.cluster.asked(ApiCall::RemovePod);
+    harness.cycle().await;
+    let mut asked = harness.cluster.calls_of(ApiCall::RemovePod);
     let mut expected: Vec<String> = gone.iter().map(|name| format!("default/{name}")).collect();
     assert_eq!(asked.first(), expected.first(), "the first to go");
     asked.sort();
     expected.sort();
     assert_eq!(asked, expected);
-    world
+    harness
 }
 
 // behaviour: PGC-1
 #[tokio::test(start_paused = true)]
 async fn oldest_pods_beyond_the_threshold_are_deleted_unmarked() {
     let pods = [aged("a", Failed, 1), aged("b", Succeeded, 2), aged("c", Failed, 3)];
-    let world = row(pods, 1, &["a", "b"]).await;
-    assert_eq!(world.left(), ["c"]);
-    assert_eq!(world.cluster.asked(ApiCall::FailPod), [""; 0]);
-    assert_eq!(world.tried("terminated"), (2, 0));
+    let harness = row(pods, 1, &["a", "b"]).await;
+    assert_eq!(harness.left(), ["c"]);
+    assert_eq!(harness.cluster.calls_of(ApiCall::FailPod), [""; 0]);
+    assert_eq!(harness.tried("terminated"), (2, 0));
 }
 
 // behaviour: PGC-2
@@ -39,13 +39,13 @@ async fn oldest_pods_beyond_the_threshold_are_deleted_unmarked() {
 async fn nonpositive_threshold_disables_only_the_terminated_pass() {
     for most in [0, -1] {
         let pods = [aged("a", Failed, 1), aged("b", Succeeded, 2)];
-        let world = row(pods, most, &[]).await;
-        assert_eq!(world.left(), ["a", "b"]);
-        let mut world = World::new(threshold(most));
-        world.cluster.create_pod(pod("c"));
-        world.cluster.terminate_pod("c");
-        world.cycle().await;
-        assert_eq!(world.left(), [""; 0], "never scheduled");
+        let harness = row(pods, most, &[]).await;
+        assert_eq!(harness.left(), ["a", "b"]);
+        let mut harness = Harness::new(threshold(most));
+        harness.cluster.create_pod(pod("c"));
+        harness.cluster.terminate_pod("c");
+        harness.cycle().await;
+        assert_eq!(harness.left(), [""; 0], "never scheduled");
     }
 }
 
@@ -68,9 +68,9 @@ async fn no_pod_is_deleted_below_the_threshold() {
 // behaviour: PGC-5
 #[tokio::test(start_paused = true)]
 async fn evicted_pods_are_deleted_first_at_any_age() {
-    let world =
+    let harness =
         row([aged("a", Failed, 1), aged("b", Succeeded, 2), evicted("c", 3)], 1, &["c", "a"]);
-    assert_eq!(world.await.left(), ["b"]);
+    assert_eq!(harness.await.left(), ["b"]);
 }
 
 // behaviour: PGC-6
@@ -90,72 +90,72 @@ async fn only_failed_pods_count_as_evicted() {
 #[tokio::test(start_paused = true)]
 async fn pods_of_the_same_second_are_ordered_by_name() {
     let pods = [aged("default/b", Failed, 1), aged("z/a", Failed, 1), aged("a/c", Failed, 1)];
-    let mut world = World::new(threshold(1));
+    let mut harness = Harness::new(threshold(1));
     for pod in pods {
-        world.cluster.create_pod(pod);
+        harness.cluster.create_pod(pod);
     }
-    world.cycle().await;
-    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["z/a", "default/b"]);
+    harness.cycle().await;
+    assert_eq!(harness.cluster.calls_of(ApiCall::RemovePod), ["z/a", "default/b"]);
 }
 
 // behaviour: PGC-9
 #[tokio::test(start_paused = true)]
 async fn pod_without_a_phase_counts_as_terminated_and_is_marked_first() {
-    let world = row([aged("a", PodPhase::Other, 1), aged("b", Failed, 2)], 1, &["a"]).await;
-    assert_eq!(world.cluster.asked(ApiCall::FailPod), ["default/a"]);
-    assert_eq!(world.cluster.removed()[0].disruption, None);
+    let harness = row([aged("a", PodPhase::Other, 1), aged("b", Failed, 2)], 1, &["a"]).await;
+    assert_eq!(harness.cluster.calls_of(ApiCall::FailPod), ["default/a"]);
+    assert_eq!(harness.cluster.removed()[0].disruption, None);
 }
 
 // behaviour: PGC-10
 #[tokio::test(start_paused = true)]
 async fn default_threshold_keeps_12500_of_12600_pods() {
-    let mut world = World::new(settings());
+    let mut harness = Harness::new(settings());
     for number in 0..12_600 {
-        world.cluster.create_pod(aged(&format!("p{number:05}"), Succeeded, number + 1));
+        harness.cluster.create_pod(aged(&format!("p{number:05}"), Succeeded, number + 1));
     }
-    world.cycle().await;
-    assert_eq!(world.left().len(), 12_500);
-    assert_eq!(world.tried("terminated"), (100, 0));
-    assert_eq!(world.left()[0], "p00100");
-    world.cycle().await;
-    assert_eq!(world.left().len(), 12_500, "and no more");
+    harness.cycle().await;
+    assert_eq!(harness.left().len(), 12_500);
+    assert_eq!(harness.tried("terminated"), (100, 0));
+    assert_eq!(harness.left()[0], "p00100");
+    harness.cycle().await;
+    assert_eq!(harness.left().len(), 12_500, "and no more");
 }
 
 // behaviour: PGC-11, PGC-57
 #[tokio::test(start_paused = true)]
 async fn pod_with_a_finalizer_still_counts_and_is_deleted_once() {
-    let mut world = World::new(threshold(1));
+    let mut harness = Harness::new(threshold(1));
     for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
-        world.cluster.create_pod(aged(name, Failed, created));
+        harness.cluster.create_pod(aged(name, Failed, created));
     }
-    world.cluster.hold_pod("a", true);
+    harness.cluster.hold_pod("a", true);
     for _ in 0..3 {
-        world.cycle().await;
+        harness.cycle().await;
     }
-    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/a", "default/b"]);
-    assert_eq!(world.left(), ["a", "c"]);
+    assert_eq!(harness.cluster.calls_of(ApiCall::RemovePod), ["default/a", "default/b"]);
+    assert_eq!(harness.left(), ["a", "c"]);
     let mut events = Vec::new();
-    while let Ok(event) = world.events.try_recv() {
+    while let Ok(event) = harness.events.try_recv() {
         events.push((event.about.name, event.message.ends_with("; finalizers still hold it")));
     }
     events.sort();
     assert_eq!(events, [("a".to_owned(), true), ("b".to_owned(), false)]);
-    world.cluster.hold_pod("a", false);
-    world.cycle().await;
-    assert_eq!(world.left(), ["c"]);
-    assert_eq!(world.tried("terminated"), (2, 0));
+    harness.cluster.hold_pod("a", false);
+    harness.cycle().await;
+    assert_eq!(harness.left(), ["c"]);
+    assert_eq!(harness.tried("terminated"), (2, 0));
 }
 
 // behaviour: PGC-12
 #[tokio::test(start_paused = true)]
 async fn terminated_pod_of_a_gone_node_is_deleted_once() {
-    let mut world = World::new(threshold(1));
-    world.cluster.put_node(node("n"));
+    let mut harness = Harness::new(threshold(1));
+    harness.cluster.put_node(node("n"));
     for (name, created) in [("a", 1), ("b", 2)] {
         let pod = PodRecord { node: "gone".to_owned(), ..aged(name, Failed, created) };
-        world.cluster.create_pod(pod);
+        harness.cluster.create_pod(pod);
     }
-    world.cycles(std::time::Duration::from_mins(1)).await;
-    assert_eq!(world.cluster.asked(ApiCall::RemovePod), ["default/a", "default/b"]);
-    assert_eq!((world.tried("terminated"), world.tried("orphaned")), ((1, 0), (1, 0)));
+    harness.cycles(std::time::Duration::from_mins(1)).await;
+    assert_eq!(harness.cluster.calls_of(ApiCall::RemovePod), ["default/a", "default/b"]);
+    assert_eq!((harness.tried("terminated"), harness.tried("orphaned")), ((1, 0), (1, 0)));
 }

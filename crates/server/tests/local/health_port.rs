@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::PATIENCE;
+use crate::harness::PATIENCE;
 
 /// The port of an agent.
 struct Port {

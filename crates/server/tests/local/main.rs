@@ -3,7 +3,7 @@
 
 mod answers;
 mod garbage;
+mod harness;
 mod health_port;
 mod logs;
 mod watch;
-mod world;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use server::wire::{WatchKind, WatchLine};
 
-use crate::world::{Lines, World, ended, running};
+use crate::harness::{Harness, Lines, ended, running};
 
 /// What a line says: its kind, the pod's name, the last event's reason.
 async fn next(lines: &mut Lines) -> (WatchKind, String, String) {
@@ -21,43 +21,43 @@ fn line(kind: WatchKind, pod: &str, reason: &str) -> (WatchKind, String, String)
 #[tokio::test]
 async fn watch_starts_with_the_state_and_continues_with_changes() {
     use WatchKind::{Added, Deleted, Modified, Synced};
-    let world = World::new();
-    world.pods.set("a", running("1"));
-    world.pods.set("b", running("2"));
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    let harness = Harness::new();
+    harness.pods.set("a", running("1"));
+    harness.pods.set("b", running("2"));
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     assert_eq!(next(&mut lines).await, line(Added, "a", ""));
     assert_eq!(next(&mut lines).await, line(Added, "b", ""));
     assert_eq!(next(&mut lines).await, line(Synced, "", ""));
-    world.pods.set("a", ended("1"));
+    harness.pods.set("a", ended("1"));
     assert_eq!(next(&mut lines).await, line(Modified, "a", ""));
-    world.tell("b", "BackOff");
+    harness.tell("b", "BackOff");
     assert_eq!(next(&mut lines).await, line(Modified, "b", "BackOff"));
-    world.pods.set("c", running("3"));
+    harness.pods.set("c", running("3"));
     assert_eq!(next(&mut lines).await, line(Added, "c", ""));
     // Set to what it is: no news, so the next line is about the pod that goes.
-    world.pods.set("c", running("3"));
-    world.pods.remove("b");
+    harness.pods.set("c", running("3"));
+    harness.pods.remove("b");
     assert_eq!(next(&mut lines).await, line(Deleted, "b", "BackOff"));
 }
 
 #[tokio::test]
 async fn watch_of_an_empty_node_is_synced_at_once() {
-    let world = World::new();
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=1", "").await);
+    let harness = Harness::new();
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=1", "").await);
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
 }
 
 #[tokio::test]
 async fn slow_watch_receives_the_latest_state() {
-    let world = World::new();
+    let harness = Harness::new();
     let status = |number: u32| PodStatus {
         message: Some(format!("{number} {}", "x".repeat(50_000))),
         ..PodStatus::default()
     };
-    world.pods.set("a", status(0));
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    harness.pods.set("a", status(0));
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     for number in 1..=1000 {
-        world.pods.set("a", status(number));
+        harness.pods.set("a", status(number));
         // Lets the server write as much as the socket takes.
         tokio::task::yield_now().await;
     }
@@ -74,18 +74,18 @@ async fn slow_watch_receives_the_latest_state() {
 
 #[tokio::test]
 async fn watch_ends_with_the_agent() {
-    let world = World::new();
-    world.pods.shut();
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    let harness = Harness::new();
+    harness.pods.shut();
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
     assert_eq!(lines.next().await, None);
 }
 
 #[tokio::test]
 async fn refused_manifests_are_watched_with_the_pods() {
-    let world = World::new();
-    world.pods.refuse(&["/m/a.yaml"]);
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    let harness = Harness::new();
+    harness.pods.refuse(&["/m/a.yaml"]);
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     let mut refused = async || {
         let line = lines.next().await.expect("the watch goes on");
         let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
@@ -94,6 +94,6 @@ async fn refused_manifests_are_watched_with_the_pods() {
     };
     assert_eq!(refused().await, (WatchKind::Refused, vec!["/m/a.yaml".to_owned()]));
     assert_eq!(refused().await, (WatchKind::Synced, vec![]));
-    world.pods.refuse(&[]);
+    harness.pods.refuse(&[]);
     assert_eq!(refused().await, (WatchKind::Refused, vec![]));
 }

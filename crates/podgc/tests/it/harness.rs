@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::reported::{Reported, Tee};
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) cluster: MemoryCluster,
     pub(crate) gc: PodGc,
     pub(crate) registry: Registry,
@@ -83,7 +83,7 @@ pub(crate) fn threshold(threshold: i64) -> PodGcSettings {
     PodGcSettings { terminated, ..settings() }
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new(settings: PodGcSettings) -> Self {
         Self::ordered(settings, Order::Creation)
     }

@@ -58,7 +58,7 @@ impl WallClock for SetClock {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) disk: Arc<MemoryDisk>,
     pub(crate) files: Arc<MemoryFiles>,
@@ -91,7 +91,7 @@ impl Running {
     }
 }
 
-impl World {
+impl Harness {
     /// A node with a large disk and nothing on it. Images may go as soon as they are seen.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();

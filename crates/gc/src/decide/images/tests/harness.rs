@@ -41,7 +41,7 @@ pub(super) fn using(container: &str, image: &str) -> ImageUse {
 
 /// A node in the eyes of a pass.
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) policy: Policy,
     pub(super) listing: Listing,
     pub(super) records: Records,
@@ -51,7 +51,7 @@ pub(super) struct World {
     pub(super) began: Timestamp,
 }
 
-impl World {
+impl Harness {
     pub(super) fn new(images: Vec<Image>) -> Self {
         let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
         Self {

@@ -225,7 +225,7 @@ impl Collector for Agent {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) pods: Arc<Pods>,
     pub(crate) agent: Arc<Agent>,
     pub(crate) events: Arc<EventBook>,
@@ -235,7 +235,7 @@ pub(crate) struct World {
     _directory: tempfile::TempDir,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("agent.sock");
