@@ -1,4 +1,4 @@
-//! Containers that die: killed from outside, and watched at the proxy until another runs.
+//! Restarts: containers are killed from outside, and the proxy observes the restart.
 
 use std::thread;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::usage;
 /// How long a restart may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two deaths it is quiet for this long, and a share of it longer each time: an agent that
-/// looks at regular intervals must not always be met at the same point of them.
+/// The pause between two deaths. It grows by a share each time, so that deaths do not coincide with what an agent does
+/// at regular intervals.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Kills a container of each of the first `count` pods, one after the other.

@@ -1,4 +1,4 @@
-//! What became of the garbage, as a page of Markdown.
+//! The results of garbage collection, as a page of Markdown.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::spread::{Spread, mebibytes, number};
 /// How much more memory than on an empty node a pass may need, in MiB.
 pub const GROWTH_LIMIT: f64 = 30.0;
 
-/// A row of the table: its name, and where its number comes from.
+/// A row of the table: its name and the source of its number.
 type Row = (&'static str, fn(&GarbageRun) -> Option<f64>);
 
 const ROWS: [Row; 8] = [
@@ -30,7 +30,7 @@ pub fn growth(run: &GarbageRun) -> f64 {
     mebibytes(run.collected.memory.peak_rss_bytes) - mebibytes(run.empty.peak_rss_bytes)
 }
 
-/// Our growth in each round, and whether all rounds keep the limit. Its floor is an empty node.
+/// Our growth in each round, and whether all rounds are within the limit. Its floor is an empty node.
 pub fn verdict(results: &GarbageResults) -> (Vec<Measured>, Judgement) {
     let runs = of(results, Agent::Ferrolet);
     let measured = runs.map(|run| Measured {

@@ -1,4 +1,4 @@
-//! From raw numbers to the page and the picture.
+//! Tests of the page and the picture that are made from raw numbers.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn ratio_is_the_median_of_the_ratios_of_all_rounds() {
     let rows = rows(&results);
     let row = rows.iter().find(|row| row.scenario == PODS_30 && row.metric == TO_CREATE).unwrap();
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-    // The middle of 10 and 30 ms.
+    // The mean of 10 and 30 ms.
     assert!(close(row.ferrolet.median, 20.0), "{row:?}");
     assert!(close(row.upstream.median, 400.0), "{row:?}");
     let ratio = row.ratio.unwrap();
@@ -134,7 +134,7 @@ fn targets_are_met_missed_or_not_measured() {
     let verdicts = judge(&results);
     let is_met = |verdict: &Verdict| verdict.judgement() == Judgement::Met;
     assert!(verdicts.iter().all(is_met), "{verdicts:#?}");
-    // With 2.5 times the CPU in the large scenario, the growth is too much, the ratio still is not.
+    // With 2.5 times the CPU in the large scenario, the growth exceeds its limit, the ratio does not.
     let large = |run: &&mut Run| run.scenario == HOLLOW_1000 && run.agent == Agent::Ferrolet;
     results.runs.iter_mut().filter(large).for_each(|run| run.steady.cpu_seconds = 0.125);
     let page = markdown(&results, "x");
@@ -171,7 +171,7 @@ fn page_has_facts_targets_and_a_table_for_each_scenario() {
     ] {
         assert!(page.contains(part), "{part} is not in:\n{page}");
     }
-    // Nothing to get running, no death and no restart without pods.
+    // Without pods there is no start, no death and no restart.
     let idle = page.split("## ").find(|part| part.starts_with("idle")).unwrap();
     assert_eq!(idle.lines().filter(|line| line.starts_with("| ")).count(), 6, "{idle}");
 }

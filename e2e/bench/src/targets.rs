@@ -1,4 +1,4 @@
-//! What is to be reached, and whether it is.
+//! The targets, and their verdicts.
 
 use crate::judge::{self, Floor, Judgement, Measured, load_before};
 use crate::metrics::{
@@ -8,7 +8,7 @@ use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30, RELISTS, WINDOW};
 use crate::results::{Agent, Results, Run};
 use crate::spread::Spread;
 
-/// What is held against the limit.
+/// The number that is compared with the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Our own number.
@@ -26,7 +26,7 @@ pub struct Target {
     pub scenario: &'static str,
     /// The metric.
     pub metric: &'static str,
-    /// What of it.
+    /// Its number.
     pub measure: Measure,
     /// At most this.
     pub limit: f64,
@@ -57,20 +57,20 @@ pub const TARGETS: [Target; 7] = [
 pub struct Verdict {
     /// The target.
     pub target: Target,
-    /// Of each round.
+    /// The measurement of each round.
     pub measured: Vec<Measured>,
-    /// What of it no agent can save: the share of the runtime, which tells of a death when it has cleaned up.
+    /// The share that no agent can save: the time of the runtime, which reports a death after its cleanup.
     pub least: Option<Spread>,
 }
 
 impl Verdict {
-    /// Whether all rounds keep the limit.
+    /// Whether all rounds are within the limit.
     pub fn judgement(&self) -> Judgement {
         judge::judge(self.target.limit, &self.measured)
     }
 }
 
-/// Holds the results against all targets.
+/// Compares the results with all targets.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let judged = |target: Target| Verdict {
         target,
@@ -100,7 +100,7 @@ fn measured(results: &Results, target: Target) -> Vec<Measured> {
     runs.filter_map(|run| of_round(results, target, metric, run)).collect()
 }
 
-/// What is held against a target in the round of a run of ours.
+/// The number for a target in one of our runs.
 fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Option<Measured> {
     let (own, round) = ((metric.of)(run)?, run.round);
     let other = |scenario: &str, agent| {
@@ -111,7 +111,7 @@ fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Opt
     let (value, lowest) = match target.measure {
         Measure::Own => (Some(own), Some(run)),
         Measure::Ratio => (part_of(other(target.scenario, Agent::Upstream)), Some(run)),
-        // The number that is divided by is the smaller one, and nearer to the floor.
+        // The divisor is the smaller number, and nearer to the floor.
         Measure::GrowthFrom(from) => {
             let small = ours(results, from).find(|small| small.round == round);
             (part_of(other(from, Agent::Ferrolet)), small)
@@ -128,7 +128,7 @@ fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Opt
     })
 }
 
-/// Why the window of a run is too short to say what a quiet agent costs.
+/// Why the window of a run is too short to measure a quiet agent.
 fn short_window(metric: &str, run: &Run) -> Option<String> {
     let steady = &run.steady;
     let relists = steady.calls.get("ListPodSandbox").copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Watches pods and keeps when each was first seen ready, and when it was seen gone.
+//! Watches pods and records when each was first ready, and when it was gone.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 
 use crate::api::Api;
 
-/// Longer than anything is watched.
+/// Longer than any measurement.
 const WATCH_SECONDS: u32 = 3000;
-/// Before a watch that ended is begun anew.
+/// The pause before a watch is started again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What of a pod matters here.
+/// The relevant fields of a pod.
 #[derive(Debug, Clone, Deserialize)]
 struct Pod {
     metadata: Metadata,
@@ -57,17 +57,17 @@ impl Pod {
     }
 }
 
-/// When pods were seen to be so.
+/// The times of events.
 #[derive(Debug, Default)]
 struct Seen {
     ready: BTreeMap<String, Instant>,
     gone: BTreeMap<String, Instant>,
-    /// Why nothing is seen any more.
+    /// Why the watch has failed.
     broken: Option<String>,
 }
 
 impl Seen {
-    /// Takes an event in; gives the version that it is of, from which a watch goes on.
+    /// Records an event; returns its resource version, from which a watch continues.
     fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<Option<String>> {
         let version = match &event {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
@@ -89,7 +89,7 @@ impl Seen {
     }
 }
 
-/// Pods of a namespace, watched from its making on. It ends when it is dropped.
+/// A watch of a namespace's pods. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct PodWatch {
     /// Written by the task that watches.
@@ -98,7 +98,7 @@ pub(super) struct PodWatch {
 }
 
 impl PodWatch {
-    /// Begins to watch.
+    /// Starts the watch.
     pub(super) fn start(api: &Api, namespace: &str) -> Result<Self> {
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
@@ -113,12 +113,12 @@ impl PodWatch {
         Ok(Self { seen, watching })
     }
 
-    /// Waits until all pods were ready; when the last of them was.
+    /// Waits until all pods were ready; returns when the last one was.
     pub(super) fn all_ready(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("ready", names, time, |seen| &seen.ready)
     }
 
-    /// Waits until all pods are gone; when the last of them was.
+    /// Waits until all pods are gone; returns when the last one was.
     pub(super) fn all_gone(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("gone", names, time, |seen| &seen.gone)
     }
@@ -147,8 +147,8 @@ impl Drop for PodWatch {
     }
 }
 
-/// Watches until that fails. The API server may end a watch at any time, that of a slow watcher for one: it
-/// goes on where it ended.
+/// Watches until an error. The API server may end a watch at any time, for example that of a slow watcher: it continues
+/// where it ended.
 async fn watch(
     client: &Client,
     path: &str,

@@ -1,5 +1,5 @@
-//! What the runtime was asked for, by its own account: bare calls are a measure for an agent's only if they ask for
-//! the same.
+//! The requests that the runtime received, from its own records: bare calls are a floor for agents only if both send
+//! the same requests.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::Direct;
 
-/// What was asked for a pod of one container, without what the runtime only keeps, and what is another thing each
+/// The requests for a pod with one container, without fields that the runtime only stores, and values that differ each
 /// time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct PodRequests {
     sandbox: Value,
     container: Value,
 }
 
 impl Direct {
     /// The configurations that containerd received for the running pod of that name.
-    pub fn asked(&self, pod: &str) -> Result<Asked> {
+    pub fn pod_requests(&self, pod: &str) -> Result<PodRequests> {
         let id = self.running()?.remove(pod).with_context(|| format!("{pod} does not run"))?;
         self.handle.block_on(async {
             let mut client = self.client.clone();
@@ -31,44 +31,44 @@ impl Direct {
             let request =
                 cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
             let sandbox = client.pod_sandbox_status(request).await.context("look at a sandbox")?;
-            Asked::read(&info(&sandbox.into_inner().info)?["config"], &container["config"])
+            PodRequests::read(&info(&sandbox.into_inner().info)?["config"], &container["config"])
         })
     }
 }
 
 fn info(verbose: &BTreeMap<String, String>) -> Result<Value> {
-    let text = verbose.get("info").context("the runtime does not tell what it was asked for")?;
-    serde_json::from_str(text).context("understand what the runtime was asked for")
+    let text = verbose.get("info").context("the runtime's verbose status has no info")?;
+    serde_json::from_str(text).context("parse the runtime's verbose status")
 }
 
-impl Asked {
-    /// Takes what the calls said.
+impl PodRequests {
+    /// Reads the configurations of the calls.
     fn read(sandbox: &Value, container: &Value) -> Result<Self> {
         let metadata = &sandbox["metadata"];
         let uid = metadata["uid"].as_str().context("a sandbox is of a pod")?;
         let name = metadata["name"].as_str().context("a pod has a name")?;
-        // In this order: bare pods have their name for a uid.
+        // In this order: the UID of a bare pod is its name.
         let plain = |value: &Value| -> Result<Value> {
             let text = value.to_string().replace(uid, "ID").replace(name, "ID");
             Ok(serde_json::from_str(&text)?)
         };
         let (mut sandbox, mut container) = (plain(sandbox)?, plain(container)?);
         for config in [&mut sandbox, &mut container] {
-            // What agents write for themselves.
+            // Metadata of the agents.
             without(config, &["labels", "annotations"]);
         }
         without(&mut sandbox, &["log_directory"]);
-        // The machine has some of its own.
+        // The machine adds its own search domains.
         let searches = sandbox["dns_config"]["searches"].as_array_mut();
         if let Some(searches) = searches {
             searches.retain(|one| one.as_str().is_some_and(|one| one.ends_with("cluster.local")));
         }
-        // Agents name it by its id.
+        // Agents use the image's id.
         without(&mut container, &["image"]);
         for mount in container["mounts"].as_array_mut().into_iter().flatten() {
             without(mount, &["host_path"]);
         }
-        // In which order is chance, or a matter of taste.
+        // The order of these lists does not matter.
         for list in ["/mounts", "/envs", "/linux/resources/hugepage_limits"] {
             if let Some(list) = container.pointer_mut(list).and_then(Value::as_array_mut) {
                 list.sort_by_key(ToString::to_string);
@@ -77,14 +77,17 @@ impl Asked {
         Ok(Self { sandbox, container })
     }
 
-    /// Fails if an agent asks for something else.
-    pub fn is_what(&self, agent: &Self) -> Result<()> {
+    /// Fails if an agent sends other requests.
+    pub fn ensure_equals(&self, agent: &Self) -> Result<()> {
         let both = [
             ("sandbox", &self.sandbox, &agent.sandbox),
             ("container", &self.container, &agent.container),
         ];
-        for (what, bare, asked) in both {
-            ensure!(bare == asked, "bare calls ask for this {what}: {bare:#}\nan agent: {asked:#}");
+        for (what, bare, requested) in both {
+            ensure!(
+                bare == requested,
+                "bare calls request this {what}: {bare:#}\nan agent: {requested:#}"
+            );
         }
         Ok(())
     }
@@ -102,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(uid: &str, hidden: &[&str], first: &str) -> Asked {
+    fn pod_requests(uid: &str, hidden: &[&str], first: &str) -> PodRequests {
         let sandbox = json!({
             "metadata": { "name": "one-0", "uid": uid, "namespace": "bench" },
             "hostname": "one-0",
@@ -120,14 +123,15 @@ mod tests {
             "mounts": [{ "container_path": "/etc/hosts", "host_path": format!("/pods/{uid}") }],
             "linux": { "security_context": { "masked_paths": hidden } },
         });
-        Asked::read(&sandbox, &container).unwrap()
+        PodRequests::read(&sandbox, &container).unwrap()
     }
 
     #[test]
     fn requests_are_equal_when_only_names_and_ids_differ() {
-        let bare = asked("one-0", &["/proc/keys"], "A");
-        bare.is_what(&asked("5d3c3f6e", &["/proc/keys"], "B")).unwrap();
-        let error = bare.is_what(&asked("5d3c3f6e", &[], "A")).unwrap_err().to_string();
+        let bare = pod_requests("one-0", &["/proc/keys"], "A");
+        bare.ensure_equals(&pod_requests("5d3c3f6e", &["/proc/keys"], "B")).unwrap();
+        let error =
+            bare.ensure_equals(&pod_requests("5d3c3f6e", &[], "A")).unwrap_err().to_string();
         assert!(error.starts_with("bare calls ask for this container"), "{error}");
     }
 }
