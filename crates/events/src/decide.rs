@@ -1,4 +1,4 @@
-//! Which events are written, and how. Pure.
+//! Decides which events are written, and how. Pure.
 
 mod correlator;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::runtime::{RuntimeFeatures, RuntimeInfo};
-use node::{NodeHandle, RuntimeHeard};
+use node::{NodeHandle, ReportedRuntime};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ const PERIOD_NOT_READY: Duration = Duration::from_secs(5);
 pub(crate) struct RuntimeState {
     source: Source,
     /// The last known state. Closed when the task ends.
-    state: watch::Sender<RuntimeHeard>,
+    state: watch::Sender<ReportedRuntime>,
 }
 
 /// Where the state comes from.
@@ -36,7 +36,7 @@ enum Source {
 
 /// Reads whether the runtime is ready.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready(watch::Receiver<RuntimeHeard>);
+pub(crate) struct Ready(watch::Receiver<ReportedRuntime>);
 
 impl Ready {
     /// Whether the runtime is ready, by the last status.
@@ -63,7 +63,7 @@ pub(crate) fn runtime_state(
     node: Option<&NodeHandle>,
 ) -> (RuntimeState, Ready) {
     let source = node.map_or(Source::Runtime(runtime), |node| Source::Node(node.clone()));
-    let (state, receiver) = watch::channel(RuntimeHeard { ready: true, features: None });
+    let (state, receiver) = watch::channel(ReportedRuntime { ready: true, features: None });
     (RuntimeState { source, state }, Ready(receiver))
 }
 
@@ -102,7 +102,7 @@ impl RuntimeState {
                 {
                     warn!(%error, "Container runtime is not ready");
                 }
-                self.publish(RuntimeHeard {
+                self.publish(ReportedRuntime {
                     ready: error.is_none(),
                     features: Some(status.features),
                 });
@@ -111,7 +111,7 @@ impl RuntimeState {
         }
     }
 
-    fn publish(&self, now: RuntimeHeard) {
+    fn publish(&self, now: ReportedRuntime) {
         let mut before = now;
         self.state.send_if_modified(|state| {
             before = std::mem::replace(state, now);

@@ -1,4 +1,4 @@
-//! Looks at what nobody tells: the machine's addresses, the images, the runtime's version.
+//! Observes state without notifications: the machine's addresses, the images, the runtime's version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::decide::settings::Settings;
 use crate::ports::NodePorts;
 use crate::runtime_check::ask_version;
 
-/// From one look to the next.
+/// The period of observations.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long to wait for more of the same: images come and go in bursts.
+/// How long further image changes are gathered: images change in bursts.
 const BURST: Duration = Duration::from_secs(1);
-/// How long a look may take.
+/// The timeout of an observation.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Looks now and then, and when told to.
+/// Observes periodically, and on request.
 #[derive(Debug)]
 pub struct Look {
     settings: Arc<Settings>,
@@ -45,9 +45,9 @@ impl Look {
         Self { settings, addresses, runtime, facts, again }
     }
 
-    /// Looks until told to stop.
+    /// Observes until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -60,7 +60,7 @@ impl Look {
             self.find_addresses().await;
             self.list_images().await;
             self.facts.send_if_modified(|facts| !std::mem::replace(&mut facts.was_looked_at, true));
-            // Whatever becomes of images, the rest is looked at in time.
+            // Image changes must not delay the other observations.
             let next = Instant::now() + PERIOD;
             while timeout_at(next, self.again.notified()).await.is_ok() {
                 sleep(BURST).await;
@@ -74,7 +74,7 @@ impl Look {
         let own = &self.settings.own;
         let name = needs_lookup(&own.ips, &own.hostname).then_some(own.name.as_str());
         let Ok(found) = timeout(LONGEST, self.addresses.find(name)).await else {
-            warn!("the machine's addresses were not found out in time");
+            warn!("Timed out determining the addresses of the node");
             return;
         };
         let found = addresses(&own.ips, &own.hostname, &found);
@@ -89,20 +89,20 @@ impl Look {
             true
         });
         if let Some(error) = failed {
-            warn!(error, "the node's addresses cannot be told");
+            warn!(error, "Cannot determine node addresses");
         }
     }
 
-    /// Lists the images. What changed is told with the next look at the status: there is no hurry.
+    /// Lists the images. The next status update publishes changes; they are not urgent.
     async fn list_images(&self) {
         let listed = match timeout(LONGEST, self.runtime.images.list_images()).await {
             Ok(Ok(listed)) => listed,
-            Ok(Err(error)) => return debug!(%error, "the images cannot be listed"),
-            Err(_) => return debug!("the images were not listed in time"),
+            Ok(Err(error)) => return debug!(%error, "Cannot list images for the node status"),
+            Err(_) => return debug!("Timed out listing images for the node status"),
         };
-        let told = Arc::new(images(listed, self.settings.most_images));
+        let listed = Arc::new(images(listed, self.settings.most_images));
         self.facts.send_if_modified(|facts| {
-            facts.images = Some(told);
+            facts.images = Some(listed);
             false
         });
     }

@@ -42,7 +42,7 @@ fn round(cluster: &mut ClusterNode, proxy: &CriProxy, kind: &str) -> Result<()> 
     let node = cluster.node();
     node.explained(proxy.wait_until_met(STAGE))?;
     node.explained(proxy.wait_until_done(STAGE))?;
-    node.wait_for_log(&["the runtime knows the addresses of pods", CIDR])?;
+    node.wait_for_log(&["Updated pod CIDR of the runtime", CIDR])?;
 
     cluster.make_pod("web", &["sleep", "forever"])?;
     let path = ClusterNode::pod_path("web");

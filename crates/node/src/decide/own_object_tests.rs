@@ -8,13 +8,13 @@ fn node(uid: &str, version: u32) -> Node {
     node
 }
 
-/// What is known: uid and version.
+/// The uid and version of the known object.
 fn known(own: &OwnObject) -> Option<String> {
     let metadata = &own.node()?.metadata;
     Some(format!("{}/{}", metadata.uid.as_ref()?, metadata.resource_version.as_ref()?))
 }
 
-fn told(changes: Vec<Change<Node, ()>>) -> OwnObject {
+fn after(changes: Vec<Change<Node, ()>>) -> OwnObject {
     let mut own = OwnObject::default();
     for change in changes {
         own.hear(change);
@@ -24,28 +24,28 @@ fn told(changes: Vec<Change<Node, ()>>) -> OwnObject {
 
 // behaviour: NODE-4
 #[test]
-fn that_there_is_no_object_is_known_once_all_was_told() {
+fn missing_object_is_known_after_the_first_list() {
     let mut own = OwnObject::default();
     assert!(!own.hear(Restarted) && !own.is_known());
-    assert!(own.hear(Complete), "that there is nothing is news");
+    assert!(own.hear(Complete), "a missing object is a change");
     assert!(own.is_known() && own.node().is_none());
-    assert!(!own.hear(Restarted) && !own.hear(Complete), "the second time it is not");
+    assert!(!own.hear(Restarted) && !own.hear(Complete), "the second time it is none");
     assert!(own.hear(Applied(node("a", 3))));
     assert!(own.hear(Gone(())) && !own.hear(Gone(())));
 }
 
 #[test]
-fn what_is_older_says_nothing_unless_it_is_another_object_or_a_whole_list() {
-    let first = || told(vec![Restarted, Applied(node("a", 5)), Complete]);
+fn older_version_is_ignored_unless_it_is_a_new_object_or_a_list() {
+    let first = || after(vec![Restarted, Applied(node("a", 5)), Complete]);
     let mut own = first();
     assert!(!own.saw(node("a", 5)) && !own.saw(node("a", 4)) && !own.hear(Applied(node("a", 3))));
     assert!(own.saw(node("a", 6)));
     assert_eq!(known(&own).as_deref(), Some("a/6"));
-    assert!(own.saw(node("b", 1)), "it was made again");
+    assert!(own.saw(node("b", 1)), "it was created again");
     // A server that lost its data.
     let mut own = first();
     assert!(!own.hear(Restarted) && !own.hear(Applied(node("a", 2))));
-    assert_eq!(known(&own).as_deref(), Some("a/5"), "until the list is whole");
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "until the list is complete");
     assert!(own.hear(Complete));
     assert_eq!(known(&own).as_deref(), Some("a/2"));
     let mut own = first();
@@ -56,11 +56,11 @@ fn what_is_older_says_nothing_unless_it_is_another_object_or_a_whole_list() {
     own.hear(Restarted);
     own.hear(Unread(()));
     assert!(!own.hear(Complete));
-    assert_eq!(known(&own).as_deref(), Some("a/5"), "it is there, though not understood");
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "it exists, though it could not be decoded");
 }
 
 #[test]
-fn a_doubt_is_looked_into_once() {
+fn doubt_is_taken_once() {
     let mut own = OwnObject::default();
     assert!(!own.take_doubt());
     assert!(own.doubt() && !own.doubt());

@@ -1,4 +1,4 @@
-//! A node, an API server, a runtime, and their time.
+//! A node, an API server and a runtime under a paused clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,13 +21,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long a test waits for what should come: virtual time, so long is cheap.
+/// The timeout of waits: virtual time, so a long one costs nothing.
 const PATIENCE: Duration = Duration::from_mins(20);
 
 /// The node's name.
 pub(crate) const NAME: &str = "n";
 
-/// A part of the agent whose health a test says.
+/// A part of the agent whose health the test sets.
 #[derive(Debug, Default)]
 pub(crate) struct Part(watch::Sender<Option<String>>);
 
@@ -49,29 +49,29 @@ impl SelfCheck for Part {
     }
 }
 
-/// Everything a node needs.
+/// The dependencies of a node.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) api: MemoryNodeApi,
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) addresses: Arc<MemoryAddresses>,
     pub(crate) events: Arc<KeptNodeEvents>,
     pub(crate) part: Arc<Part>,
-    /// What the last node that ran has timed.
+    /// The metrics of the last running node.
     pub(crate) timed: Mutex<Registry>,
-    /// When the machine began to run.
+    /// When the machine booted.
     pub(crate) booted: Option<Instant>,
     clock: VirtualClock,
 }
 
-/// A node that runs. It ends with this.
+/// A running node. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) handle: NodeHandle,
     _tasks: JoinSet<()>,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let clock = VirtualClock::new();
         Self {
@@ -141,7 +141,7 @@ impl World {
         Running { handle, _tasks: set }
     }
 
-    /// The node object, once it is as wanted.
+    /// Waits for a node object that satisfies the condition.
     pub(crate) async fn node(&self, wanted: impl Fn(&Node) -> bool) -> Node {
         wait(|| self.api.node(NAME).filter(|node| wanted(node))).await
     }
@@ -151,7 +151,7 @@ impl World {
     }
 }
 
-/// Looks until there is a value.
+/// Polls until there is a value.
 pub(crate) async fn wait<T>(mut value: impl FnMut() -> Option<T>) -> T {
     let look = async {
         loop {
@@ -161,10 +161,10 @@ pub(crate) async fn wait<T>(mut value: impl FnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, look).await.expect("it comes in time")
+    timeout(PATIENCE, look).await.expect("a value within the timeout")
 }
 
-/// Lets so much time pass.
+/// Advances the clock.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
