@@ -1,4 +1,4 @@
-//! Asking the journal.
+//! Searches the journal.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,30 +15,30 @@ use crate::entry::{Became, Entry};
 use crate::query::{Match, Query};
 use crate::under_way::UnderWay;
 
-/// What the journal knows.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// The entries that are meant, the newest first. Where some are meant by their name or whole id,
-    /// those alone.
+    /// The matching entries, the newest first. If some match by name or whole ID, only
+    /// those.
     pub entries: Vec<Entry>,
-    /// Whether there are older ones beyond the limit.
+    /// Whether there are older matches beyond the limit.
     pub more: bool,
-    /// When the oldest entry of all is from; nothing if there are none.
+    /// The time of the oldest entry of all; none without entries.
     #[serde(default)]
     pub since: Option<Timestamp>,
-    /// How many entries could not be read.
+    /// The number of damaged entries.
     pub damaged: u64,
-    /// What is wrong with segments that could not be read.
+    /// The errors of segments that could not be read.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
 impl Found {
-    /// With the entries of another record among these, by their time.
+    /// Merges the entries of another record by time.
     #[must_use]
     pub fn merged_with(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
-        // Stable: removals of one moment stay in their order.
+        // Stable: entries with the same time keep their order.
         self.entries.sort_by_key(|entry| Reverse(entry.time));
         self.more |= other.more;
         self.since = self.since.or(other.since);
@@ -48,34 +48,34 @@ impl Found {
     }
 }
 
-/// How many entries are kept for each that is asked for: logs go along with their container.
+/// How many entries are read for each entry of the limit: logs are shown with their container.
 const ALONG: usize = 4;
 
-/// How long, at most, the log of a container went before it.
+/// The longest time between the removal of a log and of its container.
 const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
-/// Where an entry lies: its segment, and its place in that. The newest are greatest.
+/// The position of an entry: its segment, and its place in that. Newer entries are greater.
 type Position = (u64, usize);
 
 /// The segment of entries that are newer than all segments.
 const NEWEST: u64 = u64::MAX;
 
-/// Whoever reads the journal, from the newest segment to the oldest, and each from its beginning.
+/// Reads the journal, from the newest segment to the oldest, and each from its beginning.
 trait Reading {
     fn entry(&mut self, position: Position, entry: Entry);
-    /// Whether older segments are of use.
+    /// Whether older segments are needed.
     fn end_of_segment(&mut self) -> ControlFlow<()>;
 }
 
-/// The newest of the entries that are meant, the newest first. What goes along with a container does
+/// The newest matching entries, the newest first. Logs that were removed with a container do
 /// not count.
 #[derive(Debug)]
 struct Newest {
     limit: usize,
     before: Vec<(Position, Entry)>,
-    /// Those of the segment that is being read, the oldest first.
+    /// Those of the current segment, the oldest first.
     segment: VecDeque<(Position, Entry)>,
-    /// How many of both count.
+    /// How many of both count towards the limit.
     counted: usize,
     more: bool,
 }
@@ -103,13 +103,13 @@ impl Newest {
     }
 }
 
-/// Whether something went because its container did: of logs, only those bear a name.
+/// Whether the entry is a log that was removed with its container: only those have a name.
 fn goes_along(entry: &Entry) -> bool {
     entry.kind == "log" && !entry.name.is_empty()
 }
 
-/// Whether a log or link may have gone because that container did: before it, and by the same rule. Of several
-/// that are named alike it is the first one after it.
+/// Whether a log or link may have been removed with that container: before it, and by the same rule. Of several
+/// containers with the name it is the first one after the log.
 pub fn went_along(log: &Entry, container: &Entry) -> bool {
     let file = log.id.rsplit('/').next().unwrap_or_default();
     goes_along(log)
@@ -126,13 +126,13 @@ pub fn went_along(log: &Entry, container: &Entry) -> bool {
             )
 }
 
-/// Looks for what is meant in the journal that a process left, and at most so many that went by themselves;
-/// also for what it was just removing. Blocks while it reads.
+/// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
+/// removed with a container. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
     find_with(segments, &UnderWay::new(segments).all()?, query, limit)
 }
 
-/// The same, in a journal and in entries that are newer than all of it.
+/// Searches a journal, and entries that are newer than all of it.
 pub(crate) fn find_with(
     segments: &dyn Segments,
     newest: &[Entry],
@@ -144,7 +144,7 @@ pub(crate) fn find_with(
     let of_pod = of_pod.filter(|entry| query.means_pod_of(entry));
     let pods: BTreeSet<String> = of_pod.filter_map(|entry| entry.pod_uid.clone()).collect();
     if !pods.is_empty() {
-        // Some things know their pod by its uid alone; who they belong to is known by now.
+        // Some entries have only the UID of their pod; its name is known from other entries by now.
         scan = Scan::of(segments, newest, &query.and_of_pods(pods, scan.by), limit)?;
     }
     let Scan { mut entries, found, .. } = scan;
@@ -156,12 +156,12 @@ pub(crate) fn find_with(
     Ok(Found { entries, since: oldest(segments, newest)?, ..found })
 }
 
-/// When the oldest entry is from that can be read.
+/// The time of the oldest readable entry.
 fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>, FileError> {
     for lying in segments.list()? {
         let mut first = None;
         if let Ok(reader) = segments.read(lying.number) {
-            // What is wrong with it is told by who looked for entries.
+            // The search for entries reports its error.
             drop(decode::read(reader, |entry: Entry| {
                 first.get_or_insert(entry.time);
             }));
@@ -173,7 +173,7 @@ fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>
     Ok(newest.first().map(|entry| entry.time))
 }
 
-/// What is meant, the newest first, and how.
+/// The matching entries, the newest first, and how they match.
 #[derive(Debug)]
 struct Scan {
     entries: Vec<(Position, Entry)>,
@@ -183,7 +183,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Looks for what is meant.
+    /// Runs the search.
     fn of(
         segments: &dyn Segments,
         newest: &[Entry],
@@ -200,7 +200,7 @@ impl Scan {
     }
 }
 
-/// Reads what is meant.
+/// Collects the matches.
 #[derive(Debug)]
 struct Meant<'a> {
     query: &'a Query,
@@ -224,22 +224,22 @@ impl Reading for Meant<'_> {
     }
 }
 
-/// Reads what went along with containers. Several go at a time, so it lies among what is of others; and
-/// neither need it be meant by what means them.
+/// Collects logs and links that were removed with containers. Several containers are removed at a time, so these
+/// entries are interleaved with those of others; and they need not match the query themselves.
 #[derive(Debug)]
 struct Along<'a> {
     containers: BTreeMap<Position, &'a Entry>,
     /// No log of theirs is older.
     since: Timestamp,
-    /// Logs of the segment that is being read, whose container has not come yet.
+    /// Logs of the current segment whose container was not read yet.
     waiting: Vec<(Position, Entry)>,
     found: Vec<(Position, Entry)>,
-    /// Whether the segment that is being read began before.
+    /// Whether the current segment began before that time.
     is_before: bool,
 }
 
 impl<'a> Along<'a> {
-    /// What went along with those of the entries that are containers.
+    /// The logs and links by container entry.
     fn with(
         segments: &dyn Segments,
         newest: &[Entry],
@@ -264,7 +264,7 @@ impl Reading for Along<'_> {
         self.is_before |= entry.time < self.since;
         if entry.kind == "container" {
             let own = self.waiting.extract_if(.., |(_, log)| went_along(log, &entry));
-            // What belongs to one that is not asked for is taken out all the same.
+            // Logs of a container that does not match are dropped as well.
             let is_meant = self.containers.contains_key(&position);
             self.found.extend(own.filter(|_| is_meant));
         } else if self.containers.range(position..).any(|(_, later)| went_along(&entry, later)) {
@@ -273,13 +273,13 @@ impl Reading for Along<'_> {
     }
 
     fn end_of_segment(&mut self) -> ControlFlow<()> {
-        // Their container is in a newer one.
+        // Their container is in a newer segment.
         self.found.append(&mut self.waiting);
         if self.is_before { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// Reads a journal, and before it what is newer; tells what cannot be read.
+/// Reads newer entries and then a journal, and reports what cannot be read.
 fn read(
     segments: &dyn Segments,
     newest: &[Entry],
@@ -296,7 +296,7 @@ fn read(
         }
         let reader = match segments.read(lying.number) {
             Ok(reader) => reader,
-            // It was the oldest when it was listed.
+            // It was removed since the list: it was the oldest.
             Err(error) if error.is_not_found() => continue,
             Err(error) => {
                 found.problems.push(format!("{error}: {}", error.source));

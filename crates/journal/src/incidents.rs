@@ -25,7 +25,7 @@ const PLACE: &str = "incidents";
 /// The part of the bound of the removals that incidents may take in addition.
 const PART: u64 = 4;
 
-/// The kinds of which each incident is one of its own.
+/// The kinds without deduplication.
 const REPEATED: [IncidentKind; 2] = [IncidentKind::Restart, IncidentKind::Pull];
 
 /// How many incidents are remembered as recorded.
@@ -80,12 +80,12 @@ type Key = (String, String, String);
 #[derive(Debug, Default)]
 pub(crate) struct RecordedIncidents {
     keys: BTreeSet<Key>,
-    /// The same, the oldest first.
+    /// The same keys, the oldest first.
     order: VecDeque<Key>,
 }
 
 impl RecordedIncidents {
-    /// Those of earlier agents. What cannot be read is left out. Blocks while it reads.
+    /// Loads those of earlier agents. Unreadable entries are skipped. Blocks while it reads.
     pub(crate) fn load(segments: &dyn Segments) -> Self {
         let mut recorded = Self::default();
         for lying in segments.list().unwrap_or_default() {

@@ -20,7 +20,7 @@ use crate::ledger::Ledger;
 use crate::recording::Recording;
 use crate::under_way;
 
-/// How long a disk hangs for which a test waits in vain.
+/// How long a disk hangs when a test waits in vain.
 const HANGS: Duration = Duration::from_secs(5);
 
 /// Writes wait until it is open.
@@ -109,7 +109,7 @@ impl Bench {
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
 
-    /// How many removals the next process would find under way.
+    /// How many removals in progress the next process would find.
     fn under_way(&self) -> usize {
         self.journal.flush();
         under_way::UnderWay::new(&self.segments).all().unwrap().len()

@@ -1,4 +1,4 @@
-//! Which entries somebody means.
+//! Queries: which entries match a name, ID or path.
 
 use std::collections::BTreeSet;
 
@@ -6,38 +6,38 @@ use model::ids::without_runtime;
 
 use crate::entry::{Entry, Inputs};
 
-/// How an entry is meant.
+/// How an entry matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
-    /// By a name or a whole id.
+    /// By a name or a whole ID.
     Exact,
-    /// By the beginning of one.
+    /// By a prefix.
     Prefix,
 }
 
-/// What somebody asks for: the name or id of a container, sandbox, image or pod, or a path.
+/// A query: the name or ID of a container, sandbox, image or pod, or a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     what: String,
-    /// The uids of pods that are meant, and how.
+    /// The UIDs of pods that match, and how.
     pods: Option<(BTreeSet<String>, Match)>,
 }
 
 impl Query {
-    /// A question as somebody wrote it.
+    /// A query as the user wrote it.
     pub fn new(what: &str) -> Self {
         let what = what.trim();
-        // Ids are often copied with the runtime's name before them.
+        // IDs are often copied with the prefix of the runtime.
         let what = without_runtime(what);
         Self { what: what.to_owned(), pods: None }
     }
 
-    /// The same, and besides what belongs to these pods and does not tell their names.
+    /// Extends the query to objects of these pods that have only a UID.
     pub(crate) fn and_of_pods(&self, pods: BTreeSet<String>, by: Match) -> Self {
         Self { pods: Some((pods, by)), ..self.clone() }
     }
 
-    /// Whether the pod of an entry is what is meant.
+    /// Whether the pod of an entry matches.
     pub(crate) fn means_pod_of(&self, entry: &Entry) -> bool {
         let Some(pod) = entry.pod.as_deref().filter(|_| !self.what.is_empty()) else {
             return false;
@@ -46,13 +46,13 @@ impl Query {
         [pod, name].iter().any(|called| *called == self.what || self.is_begun(called))
     }
 
-    /// Whether the name of a pod is what is meant and more: that of a static pod has the node's name
-    /// behind it, one of a set a number.
+    /// Whether the query is a prefix of the name of a pod: a static pod has the node's name as suffix,
+    /// a pod of a set a number.
     fn is_begun(&self, pod: &str) -> bool {
         pod.strip_prefix(self.what.as_str()).is_some_and(|rest| rest.starts_with('-'))
     }
 
-    /// Whether an entry is meant.
+    /// Whether an entry matches.
     pub fn means(&self, entry: &Entry) -> Option<Match> {
         if let (Some((pods, by)), None, Some(uid)) = (&self.pods, &entry.pod, &entry.pod_uid)
             && pods.contains(uid)
@@ -66,7 +66,7 @@ impl Query {
         self.means_any_name(&thing, &entry.detail)
     }
 
-    /// Whether a thing is meant, by the name that it goes by or another one that is told of it: an
+    /// Whether an object matches by its name or by another one in its detail: an
     /// image may have many.
     pub fn means_any_name(&self, thing: &Thing<'_>, detail: &Inputs) -> Option<Match> {
         let others = detail.texts("names").filter(|_| thing.is_image);
@@ -74,7 +74,7 @@ impl Query {
         things.filter_map(|thing| self.means_thing(&thing)).min()
     }
 
-    /// Whether a thing is meant.
+    /// Whether an object matches.
     fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
         let what = self.what.as_str();
         if what.is_empty() {
@@ -105,7 +105,7 @@ impl Query {
     }
 }
 
-/// What a question may be about.
+/// The properties of an object that a query can match.
 #[derive(Debug, Clone, Copy)]
 pub struct Thing<'a> {
     /// Its id or path.
@@ -116,12 +116,12 @@ pub struct Thing<'a> {
     pub pod: &'a str,
     /// Its pod's uid; empty if it has none.
     pub uid: &'a str,
-    /// Whether its name is that of an image, which may be written in shorter ways.
+    /// Whether its name is that of an image, which has short forms.
     pub is_image: bool,
 }
 
-/// Whether an image may be called so: without its registry or the folders before its last name, and
-/// without its tag or digest.
+/// Whether a query is a form of an image name: without registry or the folders before its last part, and
+/// without tag or digest.
 fn names_image(name: &str, what: &str) -> bool {
     let repository = name.split_once('@').map_or(name, |(repository, _)| repository);
     let folder = repository.rfind('/').map_or(0, |slash| slash + 1);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_meant_by_its_name_its_id_or_its_pod() {
+    fn container_matches_by_name_id_or_pod() {
         let thing =
             Thing { id: ID, name: "main", pod: "default/web-node", uid: "77aa-1", is_image: false };
         for what in [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_meant_by_any_way_to_write_its_name() {
+    fn image_matches_by_any_form_of_its_name() {
         let name = "registry.example:5000/team/web:1.2";
         let thing = Thing { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
         for what in [
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_meant_by_each_of_its_names() {
+    fn image_matches_by_each_of_its_names() {
         let names = ["a/web:1", "b/other:2", "a/web@sha256:ffee"].map(str::to_owned);
         let detail = Detail::default().with("names", Input::Texts(names.to_vec()));
         let detail = Inputs::from(&detail);
@@ -213,12 +213,12 @@ mod tests {
         }
         assert_eq!(means("ff", thing), Some(Match::Prefix));
         assert_eq!(means("other:1", thing), None);
-        // What a container is given as names is no name of its own.
+        // Names in the detail of a container are not its own.
         assert_eq!(means("other", Thing { is_image: false, ..thing }), None);
     }
 
     #[test]
-    fn a_log_is_meant_by_its_path_and_its_file() {
+    fn log_matches_by_its_path_and_file_name() {
         let id = "/var/log/pods/default_web_77aa/main/0.log";
         let thing = Thing { id, name: "main", pod: "", uid: "77aa", is_image: false };
         assert_eq!(means(id, thing), Some(Match::Exact));

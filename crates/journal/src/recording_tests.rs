@@ -14,7 +14,7 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
-use testkit::cluster::{Ask, MemoryCluster, Trouble, pod};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster, pod};
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
 use testkit::segments::MemorySegments;
@@ -56,7 +56,7 @@ impl World {
         Self { runtime, recorded, recording, files, recorded_files, journal, segments, registry }
     }
 
-    /// What became of all that was removed of something, the newest first.
+    /// The outcomes of the removals of an object, the newest first.
     fn became(&self, what: &str) -> Vec<Became> {
         let found = self.journal.find(&Query::new(what), 100).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
@@ -89,7 +89,7 @@ async fn image_that_was_claimed_before_its_removal_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
+async fn every_runtime_removal_is_recorded_with_its_outcome() {
     let world = World::new();
     let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
     let sandbox = world.recorded.sandboxes.run_pod_sandbox(&pod).await.unwrap();
@@ -118,7 +118,7 @@ async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_nobody_waits_for_is_on_record_too() {
+async fn cancelled_removal_is_recorded() {
     let world = World::new();
     let verdict = removal(Subject::Container("c1".into()));
     world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
@@ -127,7 +127,7 @@ async fn a_removal_that_nobody_waits_for_is_on_record_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
+async fn every_file_removal_is_recorded_and_sent_to_watchers() {
     let world = World::new();
     world.files.write("/logs/ns_web_u1/main/0.log", "text");
     let verdict = removal(Subject::PodLogs("/logs/ns_web_u1".into()));
@@ -145,7 +145,7 @@ async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
 }
 
 #[tokio::test]
-async fn removals_of_cgroups_are_on_record_if_there_was_something() {
+async fn cgroup_removal_is_recorded_if_the_cgroup_existed() {
     let world = World::new();
     let ledger = Arc::new(Ledger::new(Arc::clone(&world.journal) as _, &Registry::new()).unwrap());
     let inner = Arc::new(MemoryCgroups::default());
@@ -168,7 +168,7 @@ fn recorded_pods(world: &World, cluster: &MemoryCluster) -> Intercepted<dyn PodW
     Intercepted::new(Arc::new(cluster.clone()), &world.recording)
 }
 
-/// A pod of a cluster, as it is seen.
+/// A pod of a cluster.
 fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
     let pod = cluster.pod(name).unwrap();
     PodTarget {
@@ -180,7 +180,7 @@ fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_time_for() {
+async fn every_pod_deletion_is_recorded_unless_throttled() {
     let world = World::new();
     let cluster = MemoryCluster::default();
     let pods = recorded_pods(&world, &cluster);
@@ -188,10 +188,10 @@ async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_ti
     let version = pods.fail_pod(&target(&cluster, "a"), &FailedStatus::default()).await.unwrap();
     let seen = PodTarget { version, ..target(&cluster, "a") };
     let verdict = removal(Subject::Pod("u1".into()));
-    cluster.trouble(Ask::RemovePod, Trouble::Throttled(None), 1);
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Throttled(None), 1);
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
-    assert_eq!(world.became("u1"), [], "it is asked for again");
-    cluster.trouble(Ask::RemovePod, Trouble::Refused(500), 1);
+    assert_eq!(world.became("u1"), [], "it is retried");
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Refused(500), 1);
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
     pods.remove_pod(&seen, &verdict).await.unwrap();
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
@@ -204,7 +204,7 @@ async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_ti
 
 // behaviour: PGC-57
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
+async fn pod_held_by_finalizers_is_not_recorded_as_removed() {
     let world = World::new();
     let cluster = MemoryCluster::default();
     let pods = recorded_pods(&world, &cluster);
@@ -217,13 +217,13 @@ async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
+async fn cancelled_pod_deletion_is_recorded() {
     let world = World::new();
     let cluster = MemoryCluster::default();
     let pods = recorded_pods(&world, &cluster);
     cluster.create_pod(pod("a"));
     let verdict = removal(Subject::Pod("u1".into()));
-    cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_mins(1)), 1);
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_mins(1)), 1);
     assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
     assert_eq!(world.became("u1"), [Became::Failed]);
 }
@@ -242,7 +242,7 @@ impl World {
         self.recorded_files.remove(Path::new("/logs"), &verdict).await
     }
 
-    /// How many removals are noted down and not on record.
+    /// How many removals are in progress.
     fn under_way(&self) -> usize {
         UnderWay::new(&*self.segments).all().unwrap().len()
     }
@@ -267,7 +267,7 @@ async fn rotated_files_of_a_log_share_an_entry_an_hour_after_the_first() {
     }
     assert_eq!(world.rotated(), [(None, Some(4))]);
     assert_eq!(world.count("log", "removed"), 30);
-    // What follows is noted down: an agent that is killed now does not lose it.
+    // The next ones are noted on disk: an agent that is killed now does not lose them.
     assert_eq!(world.under_way(), 1);
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.rotated(), [(Some(29), Some(29 * 4)), (None, Some(4))]);

@@ -13,7 +13,7 @@ use super::*;
 use crate::disk::SMALLEST;
 use crate::query::Query;
 
-/// What outlives a process, and what it removes.
+/// The state that outlives a process, and what it removes.
 struct World {
     clock: Arc<VirtualClock>,
     segments: MemorySegments,
@@ -45,7 +45,7 @@ impl World {
         std::mem::forget(journal);
     }
 
-    /// The next process, which asks these.
+    /// The next process, with these ports.
     async fn next(&self, witnesses: &Witnesses) -> DiskJournal {
         let journal = self.journal();
         witnesses.settle(&journal).await;
@@ -63,8 +63,8 @@ impl World {
 
 fn became(journal: &DiskJournal, what: &str) -> Vec<(Became, String)> {
     let found = journal.find(&Query::new(what), 10).unwrap();
-    let told = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
-    found.entries.into_iter().map(told).collect()
+    let outcome = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
+    found.entries.into_iter().map(outcome).collect()
 }
 
 fn still_there() -> Vec<(Became, String)> {
@@ -74,7 +74,7 @@ fn still_there() -> Vec<(Became, String)> {
 
 // behaviour: GC-102
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_after_a_kill_was_removed_and_of_what_is_not_that_is_said() {
+async fn interrupted_removal_is_recorded_as_removed_or_unknown_after_a_kill() {
     let world = World::new();
     let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
     let sandbox = world.runtime.run_pod_sandbox(&pod).await.unwrap();
@@ -112,11 +112,11 @@ async fn what_is_gone_after_a_kill_was_removed_and_of_what_is_not_that_is_said()
     assert_eq!(became(&journal, "u7"), [unknown]);
     std::mem::forget(journal);
     let again = world.next(&world.witnesses()).await;
-    assert_eq!(became(&again, "c1").len(), 1, "it is settled for good");
+    assert_eq!(became(&again, "c1").len(), 1, "it is settled once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_does_not_tell_is_not_waited_for() {
+async fn settling_does_not_wait_for_an_unresponsive_runtime() {
     let world = World::new();
     let hang = Rule::on(Method::ContainerStatus, Fault::hang()).object("c1");
     world.runtime.inject(hang);
@@ -125,14 +125,14 @@ async fn a_runtime_that_does_not_tell_is_not_waited_for() {
     world.killed_over(&[Subject::Container("c1".into()), Subject::Container("c2".into())]);
     let journal = world.next(&world.witnesses()).await;
     for id in ["c1", "c2"] {
-        let told = became(&journal, id);
-        let [(Became::Unknown, error)] = &*told else { panic!("{told:?}") };
-        assert!(error.contains("; whether it is there cannot be told: "), "{error}");
+        let outcomes = became(&journal, id);
+        let [(Became::Unknown, error)] = &*outcomes else { panic!("{outcomes:?}") };
+        assert!(error.contains("; cannot check whether it is there: "), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_next_process_removed_meanwhile_is_on_record_once() {
+async fn object_removed_by_the_next_process_is_recorded_once() {
     let world = World::new();
     let subjects = ["c1", "c2"].map(|id| Subject::Container(id.into()));
     world.killed_over(&subjects);
@@ -153,7 +153,7 @@ async fn what_the_next_process_removed_meanwhile_is_on_record_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_killed_while_it_settles_leaves_the_rest_to_the_next() {
+async fn process_killed_while_settling_leaves_the_rest_to_the_next() {
     let world = World::new();
     world.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
     let second = world.journal();

@@ -1,8 +1,8 @@
-//! Removals under way, on disk: what a process that is killed was just removing is known of to the next.
+//! Removals in progress, on disk, so that the next process knows them if this one is killed.
 //!
-//! Beside the journal lies a file of lines: one when a removal begins, with its entry, and a short one when
-//! it has ended. A file that has become long is replaced by one with those that are still under way, so all
-//! of it stays small however much is removed.
+//! A file beside the journal has lines: one when a removal begins, with its entry, and a short one when
+//! it has ended. A long file is replaced by one with the removals still in progress, so it
+//! stays small.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::chain::Chain;
+use model::log_throttle::LogThrottle;
 use model::ports::files::FileError;
 use model::ports::segments::{Segment, Segments};
-use model::log_throttle::LogThrottle;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -20,36 +20,36 @@ use tracing::{debug, warn};
 use crate::decode;
 use crate::entry::Entry;
 
-/// The name of the place beside the journal.
+/// The name of the directory beside the journal.
 pub(crate) const PLACE: &str = "under-way";
 
-/// A file of more bytes is replaced, if most of it is over.
+/// A file of more bytes is replaced, if most of its removals have ended.
 const LONG: u64 = 128 * 1024;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
-    /// Which removal of its process.
+    /// The number of the removal in its process.
     number: u64,
-    /// What is removed, if it begins; nothing if it has ended.
+    /// The entry, when it begins; none when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began: Option<Entry>,
 }
 
-/// A removal that an earlier process had begun, and of whose end nothing is known.
+/// A removal of an earlier process whose end is unknown.
 #[derive(Debug)]
 pub struct Left {
-    /// What it was about.
+    /// Its entry.
     pub entry: Entry,
-    /// As which removal of this process it is noted down.
+    /// Its number in this process.
     pub(crate) number: u64,
 }
 
-/// The removals under way.
+/// The removals in progress.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     segments: Arc<dyn Segments>,
-    /// How many have begun.
+    /// The number of the last removal.
     begun: AtomicU64,
     /// Held while a line is written; never over an await.
     state: Mutex<State>,
@@ -57,7 +57,7 @@ pub(crate) struct UnderWay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The lines of those that have not ended.
+    /// The lines of those in progress.
     open: BTreeMap<u64, Vec<u8>>,
     file: Option<Current>,
     throttle: LogThrottle,
@@ -68,21 +68,21 @@ struct Current {
     number: u64,
     size: u64,
     segment: Arc<dyn Segment>,
-    /// Whether a line could not be written.
+    /// Throttles the log message about failed writes.
     lacks_lines: bool,
 }
 
-/// Why a line is not kept.
+/// Why a line is not written.
 #[derive(Debug, thiserror::Error)]
 enum Unkept {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("write to the file of removals under way")]
+    #[error("write to the file of removals in progress")]
     Append(#[from] io::Error),
 }
 
 impl State {
-    /// Adds one to those under way.
+    /// Adds one to those in progress.
     fn add(&mut self, number: u64, entry: Entry) {
         let line = Line { number, began: Some(entry) };
         let mut written = decode::written(&line);
@@ -95,7 +95,7 @@ impl State {
 }
 
 impl UnderWay {
-    /// Those of the journal in these segments.
+    /// Those of a journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
         Self {
             segments: journal.beside(PLACE),
@@ -113,14 +113,14 @@ impl UnderWay {
         self.begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A removal of this number begins.
+    /// Records that a removal begins.
     pub(crate) fn begin_as(&self, number: u64, entry: Entry) {
         let mut state = self.state();
         state.add(number, entry);
         self.write(&mut state, number);
     }
 
-    /// A removal has ended.
+    /// Records that a removal has ended.
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
         if state.open.remove(&number).is_some() {
@@ -128,7 +128,7 @@ impl UnderWay {
         }
     }
 
-    /// Writes what has become of a removal: it is open, or not any more.
+    /// Writes the state of a removal: in progress or ended.
     fn write(&self, state: &mut State, number: u64) {
         let now = Instant::now().into_std();
         match self.append(state, number) {
@@ -136,7 +136,7 @@ impl UnderWay {
             Err(error) => {
                 if state.throttle.failed(now) {
                     let error = Chain(&error);
-                    warn!(%error, "a removal cannot be noted down before it is made");
+                    warn!(%error, "Cannot record a removal before it starts");
                 }
             }
         }
@@ -157,7 +157,7 @@ impl UnderWay {
         Ok(written?)
     }
 
-    /// Begins another file, with all that is under way.
+    /// Begins a new file, with all removals in progress.
     fn renew(&self, state: &mut State) -> Result<(), Unkept> {
         let lying = self.segments.list()?;
         let number = lying.last().map_or(1, |last| last.number + 1);
@@ -178,11 +178,11 @@ impl UnderWay {
 
     fn remove(&self, number: u64) {
         if let Err(error) = self.segments.remove(number) {
-            debug!(error = %Chain(&error), "a file of removals under way cannot be removed");
+            debug!(error = %Chain(&error), "Cannot remove a file of removals in progress");
         }
     }
 
-    /// What earlier processes had begun and not ended. From now on it is this one's, until it has
+    /// Takes over the removals of earlier processes that have not ended. They belong to this process until they have
     /// [ended](Self::end).
     pub(crate) fn take_left(&self) -> Result<Vec<Left>, FileError> {
         let mut state = self.state();
@@ -192,7 +192,7 @@ impl UnderWay {
         let theirs: Vec<u64> = theirs.collect();
         let mut left: Vec<Left> = Vec::new();
         for entry in theirs.iter().flat_map(|number| self.open_in(*number).into_values()) {
-            // One that was about to replace a file may have left both.
+            // A process killed during a replacement may have left both files.
             if left.iter().any(|known| known.entry == entry) {
                 continue;
             }
@@ -200,7 +200,7 @@ impl UnderWay {
             state.add(number, entry.clone());
             left.push(Left { entry, number });
         }
-        // What cannot be noted down stays where it is.
+        // Entries that cannot be written stay in their file.
         if left.is_empty() || self.renew(&mut state).is_ok() {
             for number in theirs {
                 self.remove(number);
@@ -209,7 +209,7 @@ impl UnderWay {
         Ok(left)
     }
 
-    /// What a file says to be under way. What cannot be read of it is lost.
+    /// The removals in progress of a file. Unreadable ones are lost.
     fn open_in(&self, number: u64) -> BTreeMap<u64, Entry> {
         let mut open = BTreeMap::new();
         let read = self.segments.read(number).map(|reader| {
@@ -224,11 +224,11 @@ impl UnderWay {
             Err(error) if error.is_not_found() => return open,
             Err(error) => Chain(&error).to_string(),
         };
-        warn!(%error, "a file of removals under way cannot be read");
+        warn!(%error, "Cannot read a file of removals in progress");
         open
     }
 
-    /// What is said to be under way, by whichever process, the oldest first.
+    /// The removals in progress of all processes, the oldest first.
     pub(crate) fn all(&self) -> Result<Vec<Entry>, FileError> {
         let lying = self.segments.list()?;
         Ok(lying.iter().flat_map(|file| self.open_in(file.number).into_values()).collect())
@@ -236,7 +236,7 @@ impl UnderWay {
 }
 
 impl Drop for UnderWay {
-    /// Who leaves nothing behind needs no file.
+    /// Removes the file if nothing is in progress.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(current) = state.file.take().filter(|_| state.open.is_empty()) {

@@ -23,7 +23,7 @@ fn bytes(segments: &MemorySegments) -> u64 {
 }
 
 impl UnderWay {
-    /// A removal begins; the number that it has.
+    /// Begins a removal. Returns its number.
     fn begin(&self, entry: Entry) -> u64 {
         let number = self.next_number();
         self.begin_as(number, entry);
@@ -37,7 +37,7 @@ fn kill(under_way: UnderWay) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_begun_and_not_ended_is_left_to_each_process_until_it_ends() {
+async fn removal_in_progress_is_passed_to_each_process_until_it_ends() {
     let segments = MemorySegments::default();
     let first = UnderWay::new(&segments);
     let numbers = ["a", "b", "c"].map(|id| first.begin(entry(id)));
@@ -46,12 +46,12 @@ async fn what_has_begun_and_not_ended_is_left_to_each_process_until_it_ends() {
     kill(first);
     let second = UnderWay::new(&segments);
     let own = second.begin(entry("d"));
-    assert_eq!(left(&second), ["a", "c"], "its own is none that is left");
+    assert_eq!(left(&second), ["a", "c"], "its own removals are not left ones");
     second.end(own);
     kill(second);
     let third = UnderWay::new(&segments);
     let taken = third.take_left().unwrap();
-    assert_eq!(taken.len(), 2, "nobody has settled them");
+    assert_eq!(taken.len(), 2, "they are not settled");
     assert!(taken.iter().all(|left| left.entry.outcome == Became::Unknown));
     for one in taken {
         third.end(one.number);
@@ -61,7 +61,7 @@ async fn what_has_begun_and_not_ended_is_left_to_each_process_until_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_ends_everything_leaves_no_file() {
+async fn file_is_removed_when_nothing_is_in_progress() {
     let segments = MemorySegments::default();
     let first = UnderWay::new(&segments);
     let number = first.begin(entry("a"));
@@ -72,11 +72,11 @@ async fn who_ends_everything_leaves_no_file() {
     let second = UnderWay::new(&segments);
     second.begin(entry("a"));
     drop(second);
-    assert_eq!(left(&UnderWay::new(&segments)), ["a"], "who leaves something leaves it on disk");
+    assert_eq!(left(&UnderWay::new(&segments)), ["a"], "a removal in progress stays on disk");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_files_stay_small_and_what_takes_long_stays_in_them() {
+async fn files_stay_small_and_keep_long_removals() {
     let segments = MemorySegments::default();
     let under_way = UnderWay::new(&segments);
     under_way.begin(entry("slow"));
@@ -90,7 +90,7 @@ async fn the_files_stay_small_and_what_takes_long_stays_in_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn killed_at_any_byte_what_was_noted_down_before_is_known() {
+async fn earlier_lines_survive_a_kill_at_any_byte() {
     let segments = MemorySegments::default();
     let whole = UnderWay::new(&segments);
     let first = whole.begin(entry("a"));
@@ -105,7 +105,7 @@ async fn killed_at_any_byte_what_was_noted_down_before_is_known() {
         segments.others(PLACE).put(number, &content[..end]);
         let found = left(&UnderWay::new(&segments));
         assert!(found == ["a"] || found == ["a", "b"] || found == ["b"], "at {end}: {found:?}");
-        // The next one can go on after it.
+        // The next process can continue.
         let next = UnderWay::new(&segments);
         next.begin(entry("c"));
         kill(next);
@@ -114,7 +114,7 @@ async fn killed_at_any_byte_what_was_noted_down_before_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_stops_nobody_and_leaves_no_heap_of_files() {
+async fn full_disk_stops_no_removal_and_leaves_few_files() {
     let segments = MemorySegments::default();
     let under_way = UnderWay::new(&segments);
     segments.others(PLACE).set_room(Some(20));

@@ -6,7 +6,7 @@ use config::{ChangeDetectionStrategy as Strategy, GoDuration, KubeletConfigurati
 use model::ids::PodUid;
 use model::objects::{DataObject, ObjectKey};
 use model::ports::objects::{ObjectError, PodObjects as _};
-use testkit::cluster::{Ask, MemoryCluster, Trouble, object};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster, object};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ impl World {
 
 // behaviour: OBJ-13, OBJ-15
 #[test]
-fn the_configuration_says_how_changes_are_noticed() {
+fn change_detection_follows_the_configuration() {
     let mut config = KubeletConfiguration::default();
     assert_eq!(Settings::of(&config), Settings::default());
     config.sync_frequency = GoDuration::from_secs(120);
@@ -76,7 +76,7 @@ fn the_configuration_says_how_changes_are_noticed() {
 
 // behaviour: OBJ-2, OBJ-11
 #[tokio::test(start_paused = true)]
-async fn an_object_is_followed_while_a_pod_refers_to_it() {
+async fn object_is_watched_while_a_pod_refers_to_it() {
     let world = world(Strategy::Watch);
     world.put("a", "1");
     let error = world.get("a").await.unwrap_err();
@@ -86,7 +86,7 @@ async fn an_object_is_followed_while_a_pod_refers_to_it() {
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
     assert_eq!(world.get("b").await.unwrap_err().to_string(), "secret \"b\" not found");
     world.cluster.wait_followed(&[&key("a"), &key("b")]).await;
-    assert_eq!(world.cluster.asked(Ask::Watch), ["secret ns/a", "secret ns/b"]);
+    assert_eq!(world.cluster.calls_of(ApiCall::Watch), ["secret ns/a", "secret ns/b"]);
 
     world.put("a", "2");
     world.wait("a", "2").await;
@@ -102,7 +102,7 @@ async fn an_object_is_followed_while_a_pod_refers_to_it() {
 
 // behaviour: OBJ-12
 #[tokio::test(start_paused = true)]
-async fn who_asks_waits_a_second_for_what_nothing_was_heard_of() {
+async fn lookup_waits_a_second_for_the_first_version() {
     let world = world(Strategy::Watch);
     world.put("a", "1");
     world.cluster.freeze_objects(true);
@@ -119,7 +119,7 @@ async fn who_asks_waits_a_second_for_what_nothing_was_heard_of() {
 
 // behaviour: OBJ-12
 #[tokio::test(start_paused = true)]
-async fn what_was_known_last_does_while_the_server_tells_nothing() {
+async fn last_known_version_is_used_while_the_watch_delivers_nothing() {
     let world = world(Strategy::Watch);
     world.put("a", "1");
     world.register("pod-1", &["a"]);
@@ -134,7 +134,7 @@ async fn what_was_known_last_does_while_the_server_tells_nothing() {
 
 // behaviour: OBJ-13
 #[tokio::test(start_paused = true)]
-async fn what_never_changes_is_not_followed_once_it_was_seen() {
+async fn immutable_object_is_not_watched_once_read() {
     let world = world(Strategy::Watch);
     let fixed = DataObject { is_immutable: true, ..object([("k", "1")]) };
     world.cluster.put_object(&key("a"), fixed.clone());
@@ -142,17 +142,17 @@ async fn what_never_changes_is_not_followed_once_it_was_seen() {
     world.register("pod-1", &["a", "b"]);
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
     world.cluster.wait_followed(&[&key("b")]).await;
-    // Hours later it is still known, and nobody was asked.
+    // Hours later it is still known, without a request.
     sleep(Duration::from_hours(3)).await;
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
-    assert_eq!(world.cluster.asked(Ask::Watch).len(), 2);
-    // One that becomes so is followed until then.
+    assert_eq!(world.cluster.calls_of(ApiCall::Watch).len(), 2);
+    // An object that becomes immutable is watched until then.
     assert_eq!(world.get("b").await.as_deref(), Ok("1"));
     world.cluster.wait_followed(&[&key("b")]).await;
     world.cluster.put_object(&key("b"), DataObject { is_immutable: true, ..object([("k", "2")]) });
     world.cluster.wait_followed(&[]).await;
     assert_eq!(world.get("b").await.as_deref(), Ok("2"));
-    // For a pod that comes when all others are gone it is asked for anew.
+    // For a new pod after all others are gone it is read again.
     world.store.unregister(&"pod-1".into());
     world.cluster.put_object(&key("a"), DataObject { is_immutable: true, ..object([("k", "9")]) });
     world.register("pod-2", &["a"]);
@@ -161,7 +161,7 @@ async fn what_never_changes_is_not_followed_once_it_was_seen() {
 
 // behaviour: OBJ-13
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asks_for_is_not_followed_until_somebody_does() {
+async fn idle_object_is_not_watched_until_the_next_lookup() {
     let world = world(Strategy::Watch);
     world.put("a", "1");
     world.register("pod-1", &["a"]);
@@ -169,19 +169,19 @@ async fn what_nobody_asks_for_is_not_followed_until_somebody_does() {
     sleep(Duration::from_mins(4)).await;
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
     sleep(Duration::from_secs(270)).await;
-    assert_eq!(world.cluster.followed(), [key("a")], "asked for less than five minutes ago");
+    assert_eq!(world.cluster.followed(), [key("a")], "used less than five minutes ago");
     world.cluster.wait_followed(&[]).await;
     world.put("a", "2");
-    assert_eq!(world.get("a").await.as_deref(), Ok("2"), "read anew, not remembered");
+    assert_eq!(world.get("a").await.as_deref(), Ok("2"), "read again, not cached");
     world.cluster.wait_followed(&[&key("a")]).await;
-    assert_eq!(world.cluster.asked(Ask::Watch).len(), 2);
+    assert_eq!(world.cluster.calls_of(ApiCall::Watch).len(), 2);
 }
 
 // behaviour: OBJ-41
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asked_for_is_as_it_was_while_the_server_is_away() {
+async fn idle_object_keeps_its_last_version_while_the_server_is_unavailable() {
     let world = world(Strategy::Watch);
-    let away = |trouble: Trouble| world.cluster.trouble(Ask::Object, trouble, 1);
+    let away = |trouble: CallFault| world.cluster.inject_fault(ApiCall::Object, trouble, 1);
     world.put("a", "1");
     world.register("pod-1", &["a"]);
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
@@ -190,7 +190,7 @@ async fn what_nobody_asked_for_is_as_it_was_while_the_server_is_away() {
     world.cluster.freeze_objects(true);
     world.put("a", "2");
     let troubles =
-        [Trouble::Unreachable, Trouble::Refused(503), Trouble::Late(Duration::from_mins(1))];
+        [CallFault::Unreachable, CallFault::Refused(503), CallFault::Late(Duration::from_mins(1))];
     for trouble in troubles {
         let begun = Instant::now();
         away(trouble.clone());
@@ -198,13 +198,13 @@ async fn what_nobody_asked_for_is_as_it_was_while_the_server_is_away() {
         let took = begun.elapsed();
         assert!(took <= Duration::from_millis(2100), "{trouble:?}: {took:?}");
     }
-    // It is there and tells nothing of its own accord: what it answers counts.
-    away(Trouble::Refused(403));
+    // The server is available but the watch delivers nothing: a read counts.
+    away(CallFault::Refused(403));
     assert!(matches!(world.get("a").await, Err(ObjectError::NotYet { .. })));
     assert_eq!(world.get("a").await.as_deref(), Ok("2"));
     world.cluster.drop_object(&key("a"));
     assert_eq!(world.get("a").await.unwrap_err().to_string(), "secret \"a\" not found");
-    // Of what was never known nothing can be said.
+    // There is no version of an object that was never known.
     world.put("b", "1");
     world.register("pod-2", &["b"]);
     assert!(matches!(world.get("b").await, Err(ObjectError::NotYet { .. })));
@@ -216,21 +216,21 @@ async fn what_nobody_asked_for_is_as_it_was_while_the_server_is_away() {
 
 // behaviour: OBJ-13
 #[tokio::test(start_paused = true)]
-async fn what_the_server_has_not_told_yet_is_waited_for_however_long() {
+async fn object_without_a_version_stays_watched_for_any_time() {
     let world = world(Strategy::Watch);
     world.put("a", "1");
     world.cluster.freeze_objects(true);
     world.register("pod-1", &["a"]);
     sleep(Duration::from_mins(20)).await;
     assert_eq!(world.cluster.followed(), [key("a")]);
-    assert_eq!(world.cluster.asked(Ask::Watch).len(), 1);
+    assert_eq!(world.cluster.calls_of(ApiCall::Watch).len(), 1);
 }
 
 // behaviour: OBJ-15
 #[tokio::test(start_paused = true)]
-async fn a_cached_object_is_read_again_after_its_time_and_for_each_new_pod() {
+async fn cached_object_is_read_again_after_its_ttl_and_for_each_new_pod() {
     let world = world(Strategy::Cache);
-    let reads = || world.cluster.asked(Ask::Object).len();
+    let reads = || world.cluster.calls_of(ApiCall::Object).len();
     world.put("a", "1");
     world.register("pod-1", &["a"]);
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
@@ -244,16 +244,16 @@ async fn a_cached_object_is_read_again_after_its_time_and_for_each_new_pod() {
     assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("2"), 2));
     world.register("pod-2", &["a"]);
     assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("3"), 3));
-    // A failure does not matter while something is known, and does when a new pod wants to know.
+    // A failure does not matter while a version is known, but it does for a new pod.
     sleep(Duration::from_mins(2)).await;
-    world.cluster.trouble(Ask::Object, Trouble::Unreachable, 2);
+    world.cluster.inject_fault(ApiCall::Object, CallFault::Unreachable, 2);
     assert_eq!(world.get("a").await.as_deref(), Ok("3"));
     world.register("pod-3", &["a"]);
     assert!(matches!(world.get("a").await, Err(ObjectError::NotRead(_))));
     world.cluster.drop_object(&key("a"));
     assert_eq!(world.get("a").await.unwrap_err().to_string(), "secrets \"a\" not found");
     world.put("a", "4");
-    assert_eq!(world.get("a").await.as_deref(), Ok("4"), "what was missing is always read again");
+    assert_eq!(world.get("a").await.as_deref(), Ok("4"), "a missing object is always read again");
     world.store.set_time_to_live(Some(Duration::from_secs(5)));
     world.put("a", "5");
     sleep(Duration::from_secs(5)).await;
@@ -262,17 +262,17 @@ async fn a_cached_object_is_read_again_after_its_time_and_for_each_new_pod() {
     world.put("a", "6");
     sleep(Duration::from_secs(59)).await;
     assert_eq!(world.get("a").await.as_deref(), Ok("5"), "a minute again");
-    assert_eq!(world.cluster.asked(Ask::Watch), [""; 0]);
+    assert_eq!(world.cluster.calls_of(ApiCall::Watch), [""; 0]);
 }
 
 // behaviour: OBJ-15
 #[tokio::test(start_paused = true)]
-async fn without_a_cache_every_question_is_a_call() {
+async fn every_lookup_is_a_request_without_a_cache() {
     let world = world(Strategy::Get);
     world.put("a", "1");
     assert_eq!(world.get("a").await.as_deref(), Ok("1"));
     world.put("a", "2");
     assert_eq!(world.get("a").await.as_deref(), Ok("2"));
     assert_eq!(world.get("b").await.unwrap_err().to_string(), "secrets \"b\" not found");
-    assert_eq!(world.cluster.asked(Ask::Object).len(), 3);
+    assert_eq!(world.cluster.calls_of(ApiCall::Object).len(), 3);
 }
