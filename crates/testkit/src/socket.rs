@@ -81,9 +81,9 @@ impl Ending {
 /// Answers every line with a line of JSON; an error as `{"error": "..."}`. Never ends.
 pub(crate) async fn answer_lines(
     listener: UnixListener,
-    obey: impl Fn(&str) -> Result<Value> + Send + Sync + 'static,
+    execute: impl Fn(&str) -> Result<Value> + Send + Sync + 'static,
 ) -> Result<()> {
-    let obey = Arc::new(obey);
+    let execute = Arc::new(execute);
     let mut talks = JoinSet::new();
     loop {
         tokio::select! {
@@ -91,7 +91,7 @@ pub(crate) async fn answer_lines(
             biased;
             accepted = listener.accept() => {
                 let (stream, _) = accepted.context("accept a control connection")?;
-                talks.spawn(talk(Arc::clone(&obey), stream));
+                talks.spawn(talk(Arc::clone(&execute), stream));
             }
             // A broken connection has ended too.
             Some(_) = talks.join_next() => {}
@@ -99,11 +99,11 @@ pub(crate) async fn answer_lines(
     }
 }
 
-async fn talk(obey: Arc<impl Fn(&str) -> Result<Value>>, stream: UnixStream) -> Result<()> {
+async fn talk(execute: Arc<impl Fn(&str) -> Result<Value>>, stream: UnixStream) -> Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Some(line) = lines.next_line().await? {
-        let mut answer = match obey(line.trim()) {
+        let mut answer = match execute(line.trim()) {
             Ok(answer) => answer.to_string(),
             Err(error) => json!({ "error": format!("{error:#}") }).to_string(),
         };

@@ -115,9 +115,9 @@ mod tests {
         store.register(&"pod".into(), [key.clone()].into());
         let reads = async |pause: Duration| {
             sleep(pause).await;
-            let before = cluster.asked(ApiCall::Object).len();
+            let before = cluster.calls_of(ApiCall::Object).len();
             store.get(&key).await.unwrap();
-            cluster.asked(ApiCall::Object).len() - before
+            cluster.calls_of(ApiCall::Object).len() - before
         };
         let second = Duration::from_secs(1);
         assert_eq!((reads(second).await, reads(second).await), (1, 0));

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use testkit::proxy::{Options, Proxy, USAGE, answer_questions, serve};
+use testkit::proxy::{Options, Proxy, USAGE, serve, serve_control};
 use testkit::socket::{Ending, Sockets};
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ async fn run(options: Options) -> Result<()> {
     let questions = options.control.as_deref().map(|path| sockets.listen(path)).transpose()?;
     let answering = async {
         match questions {
-            Some(listener) => answer_questions(proxy.clone(), listener).await,
+            Some(listener) => serve_control(proxy.clone(), listener).await,
             None => pending().await,
         }
     };

@@ -1,22 +1,21 @@
-//! Strategic merge patches, as far as statuses of pods and nodes need them.
+//! Strategic merge patches, as far as pod and node statuses need them.
 
 use model::ports::cluster::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Lists that are merged by a key of their elements.
+/// Lists with the merge key of their elements.
 const KEYS: [(&str, &str); 4] =
     [("conditions", "type"), ("addresses", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
 
-/// Begins the name of what says in which order the elements of such a list are.
+/// The prefix of the directive with the order of such a list.
 const ORDER: &str = "$setElementOrder/";
 
-/// What of an object's metadata makes a patch one of that very object, and of that very version.
+/// The metadata of a patch that restricts it to one UID and version of an object.
 const PRECONDITIONS: [&str; 2] = ["uid", "resourceVersion"];
 
-/// An object after a patch. One that is meant for another object, or another version of it, is a
-/// conflict.
+/// An object after a patch. A patch for another UID or version of it is a conflict.
 pub(super) fn patched<T>(object: &T, patch: &Value) -> Result<T, ApiError>
 where
     T: Serialize + DeserializeOwned,
@@ -67,7 +66,7 @@ fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// A list in an order. Who is not named there stays before whom it was before.
+/// Reorders a list. An element that `order` does not contain stays before its next neighbour.
 fn ordered(list: &[Value], order: &[Value], key: &str) -> Vec<Value> {
     let place = |one: &Value, all: &[Value]| all.iter().position(|other| other[key] == one[key]);
     let named = order.iter().filter_map(|one| place(one, list).map(|at| list[at].clone()));
@@ -84,7 +83,7 @@ fn merged(mut there: Map<String, Value>, members: &Map<String, Value>) -> Map<St
     there
 }
 
-/// What is to be done with an element of a list, if not merged.
+/// The patch directive of a list element, if it is not merged.
 fn directive(members: &Map<String, Value>) -> Option<&str> {
     members.get("$patch").and_then(Value::as_str)
 }
@@ -180,7 +179,7 @@ mod tests {
         let after = after::<Node>(node, &patch);
         assert_eq!(after["metadata"]["labels"], json!({ "b": "2", "c": "3" }));
         let addresses = json!([{ "type": "Hostname", "address": "n" }]);
-        assert_eq!(after["status"]["addresses"], addresses, "wherever it says so");
+        assert_eq!(after["status"]["addresses"], addresses, "at every position of the directive");
         assert_eq!(after["status"]["volumesInUse"], json!(["z"]));
     }
 

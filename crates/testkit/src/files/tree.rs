@@ -110,7 +110,7 @@ impl Tree {
         }
         let placed = Placed { node, inode, changed: self.changes, owner, group };
         self.nodes.insert(path.to_owned(), placed);
-        self.tell_of(path);
+        self.notify_watches(path);
     }
 
     /// Replaces the content of a file by as many other bytes within one clock tick.
@@ -130,7 +130,7 @@ impl Tree {
             self.listeners.retain(|(directory, _)| !directory.starts_with(path));
             self.changes += 1;
             self.entries_changed(path);
-            self.tell_of(path);
+            self.notify_watches(path);
         }
     }
 
@@ -159,11 +159,11 @@ impl Tree {
         self.changes += 1;
         self.entries_changed(from);
         self.entries_changed(to);
-        self.tell_of(from);
-        self.tell_of(to);
+        self.notify_watches(from);
+        self.notify_watches(to);
     }
 
-    fn tell_of(&mut self, path: &Path) {
+    fn notify_watches(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if self.deaf {
             return;

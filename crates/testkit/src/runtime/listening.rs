@@ -1,4 +1,4 @@
-//! A stream of what happens in the runtime.
+//! An event stream of the runtime.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,13 +10,13 @@ use model::ports::runtime::Code;
 use tokio::time::{Sleep, sleep};
 
 use super::World;
-use super::feed::{End, Next, Told};
+use super::feed::{End, Next, SentEvent};
 use crate::clock::until;
 
-/// An open stream. Whoever polls it waits for the next end that is due, so that processes end in
-/// time for those who listen without a task that watches them.
+/// An open stream. Its poll waits for the next exit that is due, so that events of exits are sent on time
+/// without a background task.
 pub(crate) struct Listening {
-    /// The runtime may go while its streams are held; then they are over.
+    /// Weak, because the streams end with the runtime.
     world: Weak<Mutex<World>>,
     clock: Arc<dyn WallClock>,
     key: u64,
@@ -28,7 +28,7 @@ impl Listening {
         let now = clock.now();
         let key = {
             let mut open = world.lock().unwrap_or_else(PoisonError::into_inner);
-            // What happened before is for those who listened then.
+            // Only exits from now on are its own.
             open.store.advance(now);
             open.store.feed.listen(now)
         };
@@ -37,7 +37,7 @@ impl Listening {
 }
 
 impl Stream for Listening {
-    type Item = Result<Told, Code>;
+    type Item = Result<SentEvent, Code>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -50,7 +50,7 @@ impl Stream for Listening {
                 let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
                 world.store.advance(now);
                 match world.store.feed.next(this.key, now, cx.waker()) {
-                    Next::Event(told) => return Poll::Ready(Some(Ok(told))),
+                    Next::Event(event) => return Poll::Ready(Some(Ok(event))),
                     Next::End(End::Plain) => return Poll::Ready(None),
                     Next::End(End::Fails(code)) => return Poll::Ready(Some(Err(code))),
                     Next::Wait(arrival) => arrival.into_iter().chain(world.store.next_end()).min(),

@@ -1,5 +1,5 @@
-//! A look at all that the runtime has, for those who show more of it than the port does. It is no
-//! call: nothing is counted and nothing goes wrong.
+//! Read access to the runtime's state, for servers that return more of it than the port. It is not a call: it
+//! is not counted and no fault applies.
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
@@ -9,18 +9,18 @@ use model::ports::runtime::{ContainerFilter, SandboxFilter};
 use super::{MemoryRuntime, World};
 
 pub(crate) use super::container::ContainerRecord;
-pub(crate) use super::feed::Told;
+pub(crate) use super::feed::SentEvent;
 pub(crate) use super::script::duration;
 pub(crate) use super::store::SandboxRecord;
 
-/// The world at a moment.
+/// A snapshot of the runtime.
 pub(crate) struct Look<'a> {
     world: &'a World,
     pub(crate) now: Timestamp,
 }
 
 impl MemoryRuntime {
-    /// Looks at everything at once. The runtime waits meanwhile.
+    /// Reads the state under the lock of the runtime.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Look<'_>) -> T) -> T {
         let now = self.clock.now();
         let mut world = self.world();

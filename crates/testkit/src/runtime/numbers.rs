@@ -1,4 +1,4 @@
-//! Ids and addresses: the same in every run, and in no order that a test could lean on.
+//! Ids and addresses: the same in every run, and in no order that a test could depend on.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! The port: calls arrive, are recorded, go wrong as asked, and take effect.
+//! The port: calls are recorded, apply their fault, and take effect.
 
 use std::future::{Future, pending};
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ use super::{MemoryRuntime, World};
 use crate::clock::until;
 
 impl MemoryRuntime {
-    /// A call from its arrival to its answer. The effect is a future that has not begun.
+    /// A call from its arrival to its response. The effect is a future that is not started yet.
     pub(super) async fn call<T>(
         &self,
         method: Method,
@@ -37,8 +37,8 @@ impl MemoryRuntime {
         self.call_slower(method, object, effect, self.delay()).await
     }
 
-    /// The same of a call that makes something, whose name it holds until it has an effect. One that does
-    /// not get its name is refused as soon as others.
+    /// A call that creates an object, whose name it reserves until it takes effect. If the name is taken, it is
+    /// refused at once, as other refusals.
     async fn make<T>(
         &self,
         method: Method,
@@ -86,7 +86,7 @@ impl MemoryRuntime {
                 wait(delay).await;
                 answer
             }
-            // What the effect answers is lost on its way.
+            // The response of the effect is lost.
             Outcome::FailsAfterEffect(code) => {
                 drop(effect.await);
                 wait(delay).await;
@@ -106,7 +106,7 @@ impl MemoryRuntime {
         })
     }
 
-    /// An effect that happens at once.
+    /// An immediate effect.
     #[expect(clippy::unused_async, reason = "it happens when it is awaited, not when it is made")]
     pub(super) async fn at_once<T>(
         &self,
@@ -116,8 +116,8 @@ impl MemoryRuntime {
         effect(&mut self.world(), now)
     }
 
-    /// Asks a container to end and waits for it; kills it when the grace is over. Whoever stops
-    /// waiting leaves it asked, not killed.
+    /// Sends the stop signal to a container and waits for its exit; kills it after the grace period. If the
+    /// caller is cancelled, it is signalled, but not killed.
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<(), Refusal> {
         let begun = self.clock.now();
         let deadline = begun.checked_add(grace).unwrap_or(Timestamp::MAX);
@@ -133,14 +133,14 @@ impl MemoryRuntime {
                     }
                 }
                 let wake = record.ends_at().map_or(deadline, |end| end.min(deadline));
-                // Made before the lock is released, so that no end in between is missed.
+                // Created before the lock is released, so that no exit in between is missed.
                 Some((Arc::clone(&record.ended).notified_owned(), until(now, wake)))
             });
             let Some((ended, patience)) = waiting.flatten() else {
                 return Ok(());
             };
             tokio::select! {
-                // Both only lead to another look.
+                // Both lead to another check.
                 biased;
                 () = ended => {}
                 () = sleep(patience) => {}
@@ -148,7 +148,7 @@ impl MemoryRuntime {
         }
     }
 
-    /// Runs a command beside the process of a container, with which it ends. What the workload would write is not told.
+    /// Runs a command in a container; it ends with the container. Its output is not produced.
     async fn run_command(
         &self,
         id: &ContainerId,
@@ -197,7 +197,7 @@ impl MemoryRuntime {
                 }
             };
             tokio::select! {
-                // Both only lead to another look.
+                // Both lead to another check.
                 biased;
                 () = ended => {}
                 () = sleep(patience) => {}
@@ -205,7 +205,7 @@ impl MemoryRuntime {
         }
     }
 
-    /// Takes a name for a call that begins.
+    /// Reserves a name for a call.
     fn hold(
         &self,
         name: impl FnOnce(&Store) -> Result<Name, Refusal>,
@@ -239,7 +239,7 @@ impl MemoryRuntime {
 }
 
 impl World {
-    /// A list, if one answer can hold it.
+    /// A list, if it fits into one response.
     pub(super) fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
         if list.len() <= self.longest_list {
             return Ok(list);
@@ -248,7 +248,7 @@ impl World {
     }
 }
 
-/// A name, as long as the call is under way that took it: until it is done, or nobody waits for it.
+/// A name that is reserved while its call is in progress: until it is done or cancelled.
 struct Held<'a> {
     runtime: &'a MemoryRuntime,
     name: Name,
@@ -334,7 +334,7 @@ impl ContainerService for MemoryRuntime {
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RuntimeError> {
         let object = format!("{} of {}", config.name, sandbox_config.pod);
-        // The runtime looks at the sandbox and the name first, then at the image.
+        // The runtime checks the sandbox and the name first, then the image.
         let held = self.hold(|store| store.admit_container(sandbox, config));
         let effect = self.at_once(|world, now| {
             let (image_id, script) = self.process(world, config)?;
@@ -466,8 +466,8 @@ impl RuntimeInfo for MemoryRuntime {
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
         let method = Method::GetContainerEvents;
         let listening = self.call(method, String::new(), async { Ok(self.listen()) }).await?;
-        let events = listening.map(move |told| match told {
-            Ok(told) => Ok(told.event),
+        let events = listening.map(move |event| match event {
+            Ok(event) => Ok(event.event),
             Err(code) => Err(RuntimeError {
                 method: method.name(),
                 object: String::new(),
@@ -479,14 +479,14 @@ impl RuntimeInfo for MemoryRuntime {
     }
 }
 
-/// Even a timer of no length lets others run first; no delay is no timer.
+/// Even a zero-length timer yields to other tasks; no delay needs no timer.
 pub(super) async fn wait(delay: Duration) {
     if !delay.is_zero() {
         sleep(delay).await;
     }
 }
 
-/// A part of a filter as the record of calls shows it.
+/// A value of a filter, as recorded calls have it.
 pub(super) fn asked(id: Option<&impl ToString>) -> String {
     id.map(ToString::to_string).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use super::MemoryRuntime;
 use super::calls::Method;
 use super::store::Refusal;
 
-/// The URL where no test has set one. No server listens on this port.
+/// The default URL. No server listens on this port.
 pub(super) const NO_SERVER: &str = "http://127.0.0.1:9/stream";
 
 impl MemoryRuntime {

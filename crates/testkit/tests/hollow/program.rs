@@ -147,7 +147,7 @@ fn invalid_command_line_is_explained() {
     let output = Command::new(env!("CARGO_BIN_EXE_hollow")).args(["--pods", "3"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("--socket is needed") && words.contains("usage:"), "{words}");
+    assert!(words.contains("--socket is required") && words.contains("usage:"), "{words}");
     let output = Command::new(env!("CARGO_BIN_EXE_hollow")).arg("--help").output().unwrap();
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: hollow"));

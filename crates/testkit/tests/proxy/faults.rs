@@ -30,7 +30,7 @@ async fn refused_call_has_its_code_and_is_not_forwarded() {
         for _ in 0..2 {
             let failed = client.version(version()).await.unwrap_err();
             assert_eq!(failed.code(), code, "{failed}");
-            assert_eq!(failed.message(), "cri-proxy was told to fail Version");
+            assert_eq!(failed.message(), "cri-proxy injected a failure of Version");
         }
         assert_eq!(pair.heard("Version"), 1, "{kind}");
         client.version(version()).await.unwrap();

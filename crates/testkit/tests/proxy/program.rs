@@ -95,7 +95,7 @@ fn invalid_command_line_is_explained() {
     let output = program().args(["--socket", "/nowhere"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("--runtime is needed") && words.contains("usage:"), "{words}");
+    assert!(words.contains("--runtime is required") && words.contains("usage:"), "{words}");
     let output = program().arg("--help").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: cri-proxy"));
 }
