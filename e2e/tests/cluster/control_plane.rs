@@ -1,4 +1,4 @@
-//! The control plane itself: without it working, no test here says anything.
+//! The control plane itself: the other tests here rely on it.
 
 use anyhow::Result;
 use e2e::api::{Api, Patch, status_code};
@@ -31,7 +31,7 @@ fn control_plane_serves_objects_controllers_and_users() -> Result<()> {
     let refused = api.create(pods, &pod("here", None)).unwrap_err();
     assert_eq!(status_code(&refused), Some(409), "{refused:#}");
 
-    // A node's user may report of its own pods alone.
+    // The user of a node may change only the status of its own pods.
     let kubeconfig = cluster.kubeconfig(&User::node("mine"))?;
     let agent = Api::new(&kubeconfig)?;
     let running = json!({ "status": { "phase": "Running" } });
@@ -39,7 +39,7 @@ fn control_plane_serves_objects_controllers_and_users() -> Result<()> {
     let refused = agent.patch(&format!("{pods}/elsewhere/status"), Patch::Merge, &running);
     assert_eq!(status_code(&refused.unwrap_err()), Some(403));
 
-    // The scheduler finds the one node that is ready.
+    // The scheduler finds the only ready node.
     let ready = json!({ "status": {
         "conditions": [{ "type": "Ready", "status": "True" }],
         "allocatable": { "cpu": "1", "memory": "1Gi", "pods": "10" },
@@ -60,7 +60,7 @@ fn control_plane_serves_objects_controllers_and_users() -> Result<()> {
         assert_eq!(version[of]["gitVersion"], "v1.36.3");
     }
 
-    // The controller manager makes what a namespace needs.
+    // The controller manager creates the default objects of a namespace.
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
     api.wait(account, "the service account is made", PATIENCE, |account| account.map(drop))?;
     cluster.stop()
@@ -86,7 +86,7 @@ fn proxy_records_requests_and_can_hold_them_back() -> Result<()> {
     let asked: Vec<_> = proxy.asked().into_iter().map(|asked| asked.status).collect();
     assert_eq!(asked, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
     assert_eq!(proxy.asked()[1].body["metadata"]["name"], "b");
-    // From inside, and with an answer that goes on for a while.
+    // From inside the instance, with a long-running response.
     let kubectl = testbed::Cache::from_env()?.parts().program("kubectl").display().to_string();
     let watch = Command::new(kubectl)
         .args(["--kubeconfig", &kubeconfig.display().to_string(), "get", "pods", "-n", "first"])

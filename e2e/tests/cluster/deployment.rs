@@ -1,4 +1,4 @@
-//! `deploy/pod-gc`, as a real API server takes it.
+//! `deploy/pod-gc`, on a real API server.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use e2e::cluster::Cluster;
 use serde_json::json;
 use testbed::{ControlPlaneOptions, Instance};
 
-/// What is deployed, as kubectl names it.
+/// The deployed objects, as kubectl names them.
 const OBJECTS: [&str; 7] = [
     "clusterrole.rbac.authorization.k8s.io/ferrolet-pod-gc",
     "clusterrolebinding.rbac.authorization.k8s.io/ferrolet-pod-gc",
@@ -23,12 +23,12 @@ const OBJECTS: [&str; 7] = [
 pub(crate) const DEPLOYMENT: &str =
     "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
 
-/// What kubectl says of all of them, in the order of their names.
+/// kubectl's output for all of them, sorted by name.
 fn all(what: &str) -> Vec<String> {
     OBJECTS.iter().map(|object| format!("{object} {what}")).collect()
 }
 
-/// Copies what is deployed to where a cluster sees it, wherever this work tree lies, and answers that place.
+/// Copies the deployment to a directory that a cluster's instance sees; returns its path.
 pub(crate) fn shown_to(instance: &Instance) -> Result<String> {
     let seen = instance.dir().join("deploy");
     fs::create_dir_all(&seen)?;
@@ -57,7 +57,7 @@ fn api_server_accepts_all_deployed_objects_and_a_pod_of_the_deployment() -> Resu
     ensure!(output == all("created"), "{output:#?}");
     let output = apply(&[])?;
     ensure!(output == all("unchanged"), "{output:#?}");
-    // What a controller would make of it.
+    // The pod that a controller would create from it.
     let deployment = cluster.api().get(DEPLOYMENT)?.context("it is there")?;
     let template = &deployment["spec"]["template"];
     let pod = json!({

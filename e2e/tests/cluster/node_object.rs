@@ -44,7 +44,7 @@ fn taints(node: &Value) -> Vec<&str> {
     all.filter_map(|taint| taint["key"].as_str()).collect()
 }
 
-/// Waits until the lease is the node's.
+/// Waits until the node owns the lease.
 fn owned_lease(api: &Api, node: &Value) -> Result<Value> {
     api.wait(LEASE, "the lease is the node's", PATIENCE, |lease| {
         let owner = &lease?["metadata"]["ownerReferences"][0];
@@ -102,7 +102,7 @@ fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
             effect: Some(TaintEffect::NoSchedule),
             time_added: None,
         }],
-        // The status and the lease are written every 2 s, not every 10 s.
+        // The status and the lease are written every 2 s instead of every 10 s.
         node_status_update_frequency: GoDuration::from_secs(2),
         node_lease_duration_seconds: 8,
         ..KubeletConfiguration::default()
@@ -125,7 +125,7 @@ fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
     ensure!(labels["example.com/rack"] == "7" && labels["kubernetes.io/os"] == "linux", "{labels}");
     ensure!(node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3+ferrolet.0.1.0", "{node}");
     owned_lease(cluster.api(), &node)?;
-    // The taint that the API server gives to every new node goes; the one that was asked for stays.
+    // The node loses the taint that the API server gives every new node, and keeps the configured one.
     cluster.api().wait(NODE, "one taint is left", PATIENCE, |node| {
         (taints(node?) == ["example.com/held"]).then_some(())
     })?;

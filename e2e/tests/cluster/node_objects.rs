@@ -1,4 +1,4 @@
-//! What a node needs of the API for its pods, with a node's own credentials.
+//! The objects that a node reads for its pods, with a node's own credentials.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ use crate::objects::{node, pod};
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 
-/// Makes a pod on a node, with a password and a setting from objects of this name; its uid.
+/// Creates a pod on a node that refers to a secret and a config map of this name; returns its UID.
 fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> {
     let key = |kind: &str| json!({ kind: { "name": objects, "key": "k" } });
     let mut pod = pod(name, Some(node));
@@ -40,7 +40,7 @@ fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> 
         { "name": "A", "valueFrom": key("secretKeyRef") },
         { "name": "B", "valueFrom": key("configMapKeyRef") },
     ]);
-    // A node may ask only for tokens that a volume of the pod asks for.
+    // A node may request a token only if a volume of the pod has it.
     let token = json!({ "audience": "vault", "expirationSeconds": 3607, "path": "token" });
     let sources = json!([{ "serviceAccountToken": token }]);
     pod["spec"]["volumes"] = json!([{ "name": "token", "projected": { "sources": sources } }]);
@@ -69,7 +69,7 @@ async fn server(kubeconfig: &Path) -> Result<ApiServer> {
     Ok(ApiServer::new(connection, rates, Exclusion::default(), source))
 }
 
-/// Asks until the answer is as wanted.
+/// Polls until the answer is as wanted.
 async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -83,7 +83,7 @@ async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<
 
 struct World {
     cluster: Cluster,
-    /// What the node asks for.
+    /// The audit log of the node.
     audit: Audit,
     server: ApiServer,
     here: PodUid,
@@ -91,7 +91,7 @@ struct World {
 }
 
 impl World {
-    /// How many watches of what has the name `own` were granted, and how many of them have ended.
+    /// The number of watches of the object `own`, and how many of them have ended.
     fn watches(&self, kind: &str) -> Option<(usize, usize)> {
         let calls = self.audit.calls().ok()?;
         let count = |stage: &str| {
@@ -117,7 +117,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     let map = ObjectKey::config_map("shop", "own");
     let wanted = [key("own"), key("none"), map.clone()];
     store.register(&world.here, BTreeSet::from(wanted));
-    // What the node may see follows the pods with a little delay.
+    // The API server lets the node read the object shortly after it sees the pod.
     let value = |name: &str, wanted: &str| {
         let (store, key, wanted) = (store.clone(), key(name), wanted.as_bytes().to_vec());
         async move || (*store.get(&key).await.ok()?.data["k"] == *wanted).then_some(())
@@ -219,7 +219,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
 }
 
 impl World {
-    /// Asks as somebody who may do everything.
+    /// Calls the API as an administrator.
     fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
         tokio::task::block_in_place(|| ask(self.cluster.api()))
     }

@@ -1,5 +1,4 @@
-//! The node that our agent registers and the upstream kubelet's, on the same machine and the same runtime: what
-//! their objects and their leases say.
+//! The Node object and the lease of our agent and of the upstream kubelet, on the same machine and the same runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use model::quantity::Quantity;
 use serde_json::{Value, json};
 use testbed::{Command, Process, User, wait};
 
-/// Where the two are not the same because there are two.
+/// Differences because there are two nodes.
 const NAMES: &[Known] = &[
     Known {
         path: "/metadata/labels/kubernetes.io~1hostname",
@@ -31,7 +30,7 @@ const NAMES: &[Known] = &[
     },
 ];
 
-/// The taint that nodes are registered with, and that of a node that was there before.
+/// The taint of new nodes, and that of a node that existed before.
 const HELD: &str = "example.com/held";
 const FOREIGN: &str = "example.com/foreign";
 
@@ -40,7 +39,7 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// What is kept back of the memory, by the configuration below: of it, what huge pages have is no memory either.
+/// The reserved memory of the configuration below. Huge pages are no memory, either.
 const KEPT_BACK: &str = "96Mi";
 
 /// Whether the amounts of memory are final. For a node that was there before, upstream's first status may still count
@@ -60,7 +59,7 @@ fn memory_is_final(node: &Value) -> bool {
 fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
-        // Taints of the node's beginning are the controller's business.
+        // The controller adds and removes the taints of a new node.
         let is_taken_in = |node: &Value| {
             let taints = node["spec"]["taints"].as_array();
             taints.is_some_and(|all| all.len() == 1 && all[0]["key"] == taint)
@@ -123,7 +122,7 @@ fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Those that begin with a dot are still being written.
+        // A file with a leading dot is incomplete.
         if name.ends_with("-UpdateRuntimeConfig") && !name.starts_with('.') {
             names.push(entry.path());
         }
@@ -159,7 +158,7 @@ fn lease(api: &Api, name: &str) -> Result<Value> {
     Ok(serde_json::from_str(&plain)?)
 }
 
-/// What an agent made.
+/// The objects and requests of an agent.
 struct Registered {
     node: Value,
     lease: Value,
@@ -172,7 +171,7 @@ struct World {
     cluster: Cluster,
     /// The configuration of agents.
     config: PathBuf,
-    /// Where what the runtime is asked is kept.
+    /// The directory of recorded runtime requests.
     requests: PathBuf,
 }
 
@@ -199,7 +198,7 @@ impl World {
         Ok(Self { cluster, config, requests })
     }
 
-    /// Starts an agent of that name, with a directory of its own.
+    /// Starts an agent with this name and its own directory.
     fn spawn(&self, agent: Agent, name: &str, root: &str) -> Result<Process> {
         let instance = self.cluster.instance();
         let kubeconfig = self.cluster.kubeconfig(&User::node(name))?.display().to_string();
@@ -214,8 +213,8 @@ impl World {
         Ok(instance.spawn(name, &command)?)
     }
 
-    /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
-    /// same ports, so each is alone.
+    /// Runs an agent until its node is ready and has this taint, and gives the node a pod CIDR. Both agents use the
+    /// same ports, so they run one after the other.
     fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
         let agent = self.spawn(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
         let last_words = || last_words(&agent);
@@ -229,7 +228,7 @@ impl World {
         Ok(Registered { node, lease, runtime_config })
     }
 
-    /// What becomes of devices that are in the object of a node, once an agent finds it.
+    /// The extended resources of an existing node after an agent has registered it.
     fn devices(&self, agent: Agent, name: &str) -> Result<Value> {
         let (api, path) = (self.cluster.api(), format!("/api/v1/nodes/{name}"));
         api.create("/api/v1/nodes", &json!({ "metadata": { "name": name } }))?;
@@ -252,7 +251,7 @@ impl World {
         Ok(json!([of_others("capacity"), of_others("allocatable")]))
     }
 
-    /// The same of both agents, one after the other.
+    /// Those of both agents, one after the other.
     fn devices_of_both(&self, suffix: &str) -> Result<[Value; 2]> {
         let both = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")];
         let [theirs, ours] =
@@ -260,7 +259,7 @@ impl World {
         Ok([theirs?, ours?])
     }
 
-    /// What both agents make is the same.
+    /// Checks that both agents register the same.
     fn same(&self, taint: &str) -> Result<()> {
         let theirs = self.registered(Agent::Upstream, "theirs", taint)?;
         let ours = self.registered(Agent::Ferrolet, "ours", taint)?;
@@ -294,7 +293,7 @@ fn last_words(agent: &Process) -> String {
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
-/// What the upstream kubelet notes of the devices of two plugins. It believes it by the checksum alone.
+/// The upstream kubelet's checkpoint of the devices of two plugins. It verifies only the checksum.
 const CHECKPOINT: &str = r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/plugin":["a","b"],"example.com/unseen":["c"]}},"Checksum":1669732244}"#;
 
 // behaviour: NODE-10, NODE-56
@@ -305,7 +304,7 @@ fn manual_extended_resources_stay_and_plugin_resources_become_zero() -> Result<(
     let stay = json!({ "example.com/hand": "3", "example.com/plugin": "4" });
     ensure!(theirs == json!([stay, stay]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
-    // Plugins have registered with the agent before; one of them the node does not say anything about.
+    // Plugins have registered with the agent before; the node has no resource of one of them.
     let script = format!(
         "mkdir -p /var/lib/kubelet/device-plugins && \
          printf %s '{CHECKPOINT}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"

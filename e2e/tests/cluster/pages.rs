@@ -1,4 +1,4 @@
-//! An API server without streaming lists: the pods of a node are listed by pages, and then watched.
+//! An API server without streaming lists: the pods of a node are listed in pages, and then watched.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::objects::pod;
 use crate::our_node::api_server;
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
-/// One more than a page has.
+/// One more than the size of a page.
 const COUNT: usize = 501;
 
 /// The changes that a sink received, a letter for each: restart, applied, gone, unread, complete.
@@ -73,9 +73,9 @@ async fn receives_all(cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// What the server was asked, in order: how, and with which answer.
+/// The kinds and status codes of the requests to the server, in order.
 fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
-    // A watch is noted when it begins and when it ends.
+    // A watch has an entry for its begin and its end.
     let mut calls = audit.calls()?;
     let mut noted = BTreeSet::new();
     calls.retain(|call| noted.insert(call["auditID"].to_string()));

@@ -1,4 +1,4 @@
-//! Our Pod GC controller when something goes wrong around it.
+//! Our Pod GC controller with failures around it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::objects::{node, pod};
 const NAMESPACE: &str = "pod-gc";
 const PODS: &str = "/api/v1/namespaces/pod-gc/pods";
 
-/// How long a node must be missing here, not 40 s.
+/// How long a node must be missing here, instead of 40 s.
 const QUARANTINE: Duration = Duration::from_secs(25);
-/// How long it may take until a pod of a missing node is deleted. A question that gets no answer costs a second quarantine.
+/// The timeout of the deletion of an orphaned pod. A request without response costs a second quarantine.
 const ORPHAN: Duration = Duration::from_mins(3);
 
-/// A lease that others take over sooner than after 15 s.
+/// A lease that other candidates get sooner than after 15 s.
 const SHORT_LEASE: [&str; 4] = [
     "--leader-elect=true",
     "--leader-elect-lease-duration=8s",
@@ -42,7 +42,7 @@ fn path(name: &str) -> String {
     format!("{PODS}/{name}")
 }
 
-/// Makes a pod of a node with a phase.
+/// Creates a pod of a node with a phase.
 fn make_pod(api: &Api, name: &str, node: &str, phase: &str) -> Result<()> {
     api.create(PODS, &pod(name, Some(node)))?;
     let status = json!({ "status": { "phase": phase } });
@@ -50,7 +50,7 @@ fn make_pod(api: &Api, name: &str, node: &str, phase: &str) -> Result<()> {
     Ok(())
 }
 
-/// A way to the API server for one controller, and the kubeconfig that leads there.
+/// A proxy to the API server for one controller, and its kubeconfig.
 fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
     let proxy =
         ApiProxy::start(cluster.instance().host_ip(), cluster.control_plane().admin_kubeconfig())?;
@@ -63,14 +63,14 @@ fn deletions(proxy: &ApiProxy) -> Vec<Asked> {
     proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
 }
 
-/// Which pod is made anew, and before which request, which is refused then.
+/// The pod that is recreated, and the request that this precedes and that is refused then.
 const MOMENTS: [(&str, Method, &str); 3] = [
     ("ended", Method::DELETE, ""),
     ("stuck-before", Method::PATCH, "/status"),
     ("stuck-between", Method::DELETE, ""),
 ];
 
-/// Makes a pod anew, under the name of one that is just about to be collected.
+/// Recreates a pod that is about to be collected.
 fn replace(api: &Api, name: &str) -> Result<Value> {
     api.delete_with_grace(&path(name), 0)?;
     make_pod(api, name, "works", "Running")?;
@@ -131,7 +131,7 @@ fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     cluster.stop()
 }
 
-/// How many pods the leader finds, and how many may stay.
+/// The number of pods that the leader finds, and the threshold.
 const MANY: usize = 150;
 const FEW: usize = 10;
 
@@ -172,7 +172,7 @@ fn leader_blocked_in_mid_pass_is_replaced_and_stops_deleting() -> Result<()> {
     assert_ne!(holder(api)?, Some(leader));
     let before = deletions(&first_way).len();
     first.signal(Signal::Cont)?;
-    // It gives up: there is nothing that it could do.
+    // The former leader exits: it has no other choice.
     first.wait(PATIENCE)?;
     // Requests that were sent before the connection was held up still arrive: no pod matches them.
     let late = deletions(&first_way).split_off(before);

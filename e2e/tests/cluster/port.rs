@@ -1,5 +1,5 @@
-//! Authentication and authorization on the port of our Pod GC controller, with the real API server, compared with
-//! the port of the controller manager.
+//! Authentication and authorization on the port of our Pod GC controller, with the real API server, compared with the
+//! port of the controller manager.
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
@@ -12,7 +12,7 @@ use testbed::{User, wait};
 use crate::collector::{deployed, start_pod_gc};
 
 const NAMESPACE: &str = "pod-gc";
-/// Where the two listen.
+/// The ports of both controllers.
 const OURS: u16 = 10299;
 const THEIRS: u16 = 10257;
 
@@ -22,7 +22,7 @@ fn token_of_new(cluster: &Cluster, name: &str) -> Result<Who> {
     Ok(Who::Token(token(cluster, &account, &json!({}))?))
 }
 
-/// Lets a user and a service account of that name see metrics and settings.
+/// Permits a user and a service account of that name to read metrics and settings.
 fn let_see(cluster: &Cluster, name: &str) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     let kind = |kind: &str| json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": { "name": "seer" } });

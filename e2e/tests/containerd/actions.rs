@@ -1,5 +1,5 @@
-//! What is done for the containers of a pod: init containers, sidecars, hooks, policies, last words,
-//! and what the runtime finishes too late.
+//! Container actions of a pod: init containers, sidecars, hooks, restart policies, termination messages, and runtime
+//! calls that complete too late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::restarts::wait_for_restarts;
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
 pub(crate) const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
 
-/// The start of a manifest of a pod with a uid that is known beforehand.
+/// The head of a manifest, with a fixed UID.
 pub(crate) fn manifest(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {UID}}}\nspec:\n{}",
@@ -32,8 +32,7 @@ pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
-/// Waits until a log has a line with a text, and answers when that was written; times of one machine
-/// compare as text.
+/// Waits until a log has a line with a text; returns its time. Times of one machine compare as text.
 pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.read(log).unwrap_or_default();
@@ -43,18 +42,17 @@ pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     })
 }
 
-/// Where logs are kept beyond the end of their pods.
+/// The directory for logs that outlive their pods.
 const KEPT: &str = "/var/log/kept";
 
-/// Keeps the logs of all containers that there are, and what is written to them from now on: with their pod they go
-/// at any time.
+/// Keeps hard links to the logs of all containers: they are removed with their pod at any time.
 fn keep_logs(node: &Node) -> Result<()> {
-    // A log that goes meanwhile is not one that a test looks for.
+    // A log that is removed meanwhile is none of the test's.
     let link = format!("cp -rl /var/log/pods {KEPT}; test -d {KEPT}");
     node.run("sh", &["-c", &link]).map(drop)
 }
 
-/// The path of a container's log that is kept.
+/// The path of a kept log of a container.
 fn kept(pod: &str, container: &str, number: u32) -> String {
     log(pod, container, number).replacen("/var/log/pods", KEPT, 1)
 }
@@ -96,7 +94,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
     }
     ensure!(times.is_sorted(), "started in another order: {times:?}");
 
-    // A sidecar that dies runs again beside the others.
+    // A sidecar that dies is restarted beside the others.
     let running = |name: &'static str| {
         move |containers: &[e2e::containerd::RuntimeContainer]| {
             let named: Vec<_> = containers.iter().filter(|one| one.name == name).cloned().collect();
@@ -110,7 +108,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
     let after = node.wait_for_containers("ordered", "main runs", running("main"))?;
     ensure!(after == main, "{main:?}, then {after:?}");
 
-    // A sandbox that dies takes all along, and init containers run again first.
+    // When the sandbox dies all containers restart, init containers first.
     let sandbox = e2e::containerd::containers(node.instance())?
         .into_iter()
         .find(|one| one.pod.starts_with("ordered") && one.name.is_empty())
@@ -134,7 +132,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
     node.stop()
 }
 
-/// The next container starts when the hook of the one before it is over, which takes two seconds.
+/// The next container starts after the `postStart` hook of the previous one, which takes two seconds.
 fn hook_is_waited_for(node: &Node) -> Result<()> {
     let begun = |container| seconds(&written(node, &log("hooked", container, 0), "trapping")?);
     let waited = begun("failing")? - begun("trapping")?;
@@ -197,7 +195,7 @@ fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     node.stop()
 }
 
-/// Seconds of the day.
+/// The time of day in seconds.
 fn seconds(time: &str) -> Result<f64> {
     let of_day = time.split('T').nth(1).context("a time of day")?;
     let digits: String = of_day.chars().take_while(|c| *c != 'Z' && *c != '+').collect();
@@ -335,8 +333,8 @@ fn changed_container_spec_restarts_only_that_container() -> Result<()> {
     node.stop()
 }
 
-/// Waits until the runtime shows the end of a container whose process was killed. An agent that starts before that
-/// finds the container running, and rightly removes what was made in its place.
+/// Waits until the runtime reports the exit of a container whose process was killed. An agent that starts before that
+/// finds the container running, and correctly removes its replacement.
 pub(crate) async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -359,7 +357,7 @@ async fn container_created_after_its_call_timed_out_is_used() -> Result<()> {
   containers:
   - {name: main, image: IMAGE, args: [trap, TERM]}
 ";
-    // As if the call for its sandbox had been given up before the agent was killed.
+    // As if the call for its sandbox had been cancelled before the agent was killed.
     let pod = PodName::new("default", format!("late-{NODE_NAME}"));
     let uid = PodUid::from(UID);
     let mut sandbox = wanted::sandbox(&pod, &uid);
@@ -393,7 +391,7 @@ async fn container_created_after_its_call_timed_out_is_used() -> Result<()> {
     let adopted = tokio::task::block_in_place(|| node.wait_running("late"))?;
     ensure!(adopted.id == second, "{adopted:?} is not {second}");
 
-    // And a name that belongs to nothing of the pod.
+    // And a name that is reserved by something without a pod.
     tokio::task::block_in_place(|| {
         node.kill_agent()?;
         node.run("kill", &["-9", &adopted.pid.to_string()])
@@ -413,7 +411,7 @@ async fn container_created_after_its_call_timed_out_is_used() -> Result<()> {
     tokio::task::block_in_place(|| node.stop())
 }
 
-/// Makes containers as an agent would have.
+/// Creates containers as an agent would.
 struct Late<'a> {
     runtime: &'a CriRuntime,
     sandbox: &'a SandboxId,

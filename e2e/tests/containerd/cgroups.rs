@@ -1,4 +1,4 @@
-//! The cgroups of pods on a real kernel, whichever version it has.
+//! The cgroups of pods on a real kernel, with cgroup v1 or v2.
 
 use std::path::Path;
 
@@ -6,8 +6,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
 use testbed::wait;
 
-/// A value of a cgroup: controller and file of the first version, the file of the second, and how that
-/// says what the first says.
+/// A value of a cgroup: controller and file of v1, the file of v2, and the value in v2 for a value in v1.
 pub(crate) type Value<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 pub(crate) fn is_v2() -> bool {
@@ -22,7 +21,7 @@ fn pod(name: &str, policy: &str, args: &str, resources: &str) -> String {
     )
 }
 
-/// What a file of a cgroup says.
+/// The content of a cgroup's file.
 fn read(node: &Node, cgroup: &str, controller: &str, v1: &str, v2: &str) -> Result<String> {
     let path = if is_v2() {
         format!("/sys/fs/cgroup{cgroup}/{v2}")
@@ -41,9 +40,9 @@ pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()>
     Ok(())
 }
 
-/// The directories of pods' cgroups that there are.
+/// The directories of all pods' cgroups.
 fn of_pods(node: &Node) -> Result<Vec<String>> {
-    // What goes meanwhile is no trouble.
+    // A cgroup that is removed meanwhile is no error.
     let find = "find /sys/fs/cgroup -type d -path '*/kubepods/*' -name 'pod*' 2> /dev/null || true";
     Ok(node.run("sh", &["-c", find])?.lines().map(ToOwned::to_owned).collect())
 }
@@ -55,7 +54,7 @@ pub(crate) fn wait_for_none(node: &Node) -> Result<()> {
     }))
 }
 
-/// The cgroup of a pod that runs, by its container's process.
+/// The cgroup of a running pod, by its container's process.
 pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     // Its process may end while it is being read, and then another one starts.
     let memberships = node.explained(wait::until("its process is there", PATIENCE, || {
@@ -66,13 +65,13 @@ pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     let mut paths = memberships.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let path = paths.find(|path| path.contains("/kubepods/"));
     let path = path.with_context(|| format!("{pod} is not in kubepods: {memberships}"))?;
-    // What is left is the container's own.
+    // The last part is the container's.
     let (of_pod, _) = path.rsplit_once('/').context("a container lies in its pod's cgroup")?;
     let (_, from_root) = of_pod.split_once("/kubepods/").context("it was found by that")?;
     Ok(format!("/kubepods/{from_root}"))
 }
 
-/// Waits until the agent has ended by itself.
+/// Waits until the agent has exited.
 pub(crate) fn wait_for_end(node: &Node) -> Result<()> {
     node.explained(wait::until("the agent ends", PATIENCE, || {
         Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
@@ -171,7 +170,7 @@ fn next_agent_removes_cgroups_that_a_killed_agent_left() -> Result<()> {
     let before = node.wait_running("stays")?;
     node.kill_agent()?;
     node.remove_manifest("goes.yaml")?;
-    // What a pod left of which the runtime knows nothing any more, with a process in it.
+    // A leftover cgroup of a pod that the runtime does not know, with a process in it.
     let orphan = "for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
             if [ -d \"$root/kubepods/besteffort\" ]; then
                 mkdir -p \"$root/kubepods/besteffort/podorphan/deep\"

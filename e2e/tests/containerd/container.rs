@@ -1,4 +1,4 @@
-//! What containers find when they look at themselves.
+//! The environment of containers, seen from inside.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use testbed::wait;
 
 use crate::image_users;
 
-/// The lines that a container of a pod that has ended wrote, of its instance with a number.
+/// The log lines of an instance of a container whose pod has ended.
 pub(crate) fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
     let command = format!("cat /var/log/pods/shop_{pod}-{NODE_NAME}_*/{container}/0.log");
     let log = node.run("sh", &["-c", &command])?;
@@ -56,7 +56,7 @@ pub(crate) fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> 
 const MEMORY_LIMITS: [&str; 2] =
     ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"];
 
-/// A pod with a container for everything that is asked for, which prints what it finds.
+/// A pod with a container for each setting, which prints what it finds.
 fn asking_pod() -> String {
     let limit = MEMORY_LIMITS.into_iter().find(|path| Path::new(path).exists());
     let limit = format!("[cat, {}]", limit.unwrap_or(MEMORY_LIMITS[1]));
@@ -261,8 +261,7 @@ fn user_namespace_pod_has_no_host_ids_and_keeps_its_mapping() -> Result<()> {
     node.stop()
 }
 
-/// Of a container that is not made there are a hosts file and a place for last words, and none for logs.
-/// Answers the uid of its pod.
+/// A container that is not created has a hosts file and a termination message file, and no log. Returns its pod's UID.
 fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<String> {
     let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_root-*"])?;
     let uid = logs.trim().rsplit('_').next().unwrap_or_default();
@@ -324,7 +323,7 @@ fn root_and_sysctl_refusals_are_reported_and_counters_survive_agent_restart() ->
         })?;
     }
     let logs = node.run("sh", &["-c", "ls /var/log/pods/shop_counted-*/main"])?;
-    // Those of the dead before the last may be gone.
+    // Earlier dead instances may be removed.
     ensure!(logs.split_whitespace().rev().take(2).eq(["2.log", "1.log"]), "{logs}");
     node.stop()
 }
@@ -343,7 +342,7 @@ fn allowed_sysctls_and_default_seccomp_come_from_the_configuration() -> Result<(
         "hostname: filtered",
         &[("silent", status_file, ""), ("free", status_file, free), ("node", "[env]", node_name)],
     );
-    // A name of a pod may be four times as long as one of a host.
+    // A pod's name may be four times as long as a hostname.
     let long = format!("{}-{}", "n".repeat(62), "m".repeat(40));
     let named = pod(&long, "", &[("main", "[cat, /proc/sys/kernel/hostname]", "")]);
     ended(&mut node, &[("set", set), ("filtered", filtered), (&long, named)])?;
@@ -354,7 +353,7 @@ fn allowed_sysctls_and_default_seccomp_come_from_the_configuration() -> Result<(
     }
     let environment = lines(&node, "filtered", "node")?;
     ensure!(environment.contains(&format!("NODE={NODE_NAME}")), "{environment:?}");
-    // The 63rd letter is a hyphen, with which no name ends.
+    // The 63rd character is a hyphen, which is trimmed.
     let hostname = lines(&node, &long, "main")?;
     ensure!(hostname == ["n".repeat(62)], "{hostname:?}");
     node.stop()

@@ -1,4 +1,4 @@
-//! containerd, seen through the agent's client of it, keeps the contract of the runtime port.
+//! containerd, through the agent's client, passes the contract of the runtime port.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use model::verdict::Subject;
 use model::wanted::SandboxConfig;
 use testbed::{Cache, Instance, Options};
 use testkit::clock::VirtualClock;
-use testkit::contract::runtime::{CASES, World};
+use testkit::contract::runtime::{CASES, Harness};
 use testkit::contract::{self, assert_kept};
 use testkit::runtime::{MemoryRuntime, RemoteImage};
 use testkit::wanted::removal;
@@ -25,11 +25,11 @@ use tokio::task::block_in_place;
 const IMAGE: &str = "ferrolet.test/workload:1";
 const DISPOSABLE: &str = "ferrolet.test/disposable:1";
 
-/// How long a change may take that nothing but containerd's own work stands before.
+/// How long a change may take inside of containerd.
 const SOON: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// containerd in an instance of its own, with a registry beside it.
+/// containerd in its own instance, with a registry.
 #[derive(Debug)]
 struct Containerd {
     runtime: Arc<CriRuntime>,
@@ -57,14 +57,14 @@ impl Containerd {
         Ok(())
     }
 
-    /// Removes an image under all its names, so that what it consists of is fetched by a pull.
+    /// Removes an image with all its names, so that a pull downloads its layers.
     async fn forget(&self, name: &str) -> Result<()> {
         let image = self.runtime.image_status(name).await?.context("the image was imported")?;
         self.runtime.remove_image(&removal(Subject::Image(image.id))).await?;
         Ok(())
     }
 
-    /// Imports an image. The CRI learns of that a moment later.
+    /// Imports an image. The CRI plugin sees it a moment later.
     async fn import(&self, file_name: &str, name: &str) -> Result<()> {
         let archive = Cache::from_env()?.parts().images_dir().join(file_name);
         self.ctr(&["images", "import", &archive.display().to_string()])?;
@@ -76,14 +76,14 @@ impl Containerd {
         Ok(())
     }
 
-    /// Logs go where they can be read from outside too.
+    /// The log directory, which is readable from outside.
     fn logs(&self) -> PathBuf {
         self.instance.dir().join("pods")
     }
 }
 
 #[async_trait]
-impl World for Containerd {
+impl Harness for Containerd {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.runtime))
     }
@@ -151,11 +151,11 @@ async fn containerd_passes_every_case_of_the_contract() -> Result<()> {
     Ok(world.instance.stop()?)
 }
 
-/// A world without a registry and without an image to spare.
+/// An environment without a registry and without a spare image.
 #[derive(Debug)]
 struct Poor;
 
-impl World for Poor {
+impl Harness for Poor {
     fn runtime(&self) -> Runtime {
         let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()));
         runtime.add_image(&RemoteImage::new(IMAGE));

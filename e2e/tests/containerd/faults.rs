@@ -1,5 +1,5 @@
-//! Calls to the runtime that go wrong, one of every method that the agent calls: the pods get there,
-//! and nothing is left over. `make soak` has every method with every kind of fault.
+//! Failing runtime calls, one of every method that the agent calls: the pods run in the end, and nothing is left over.
+//! `make soak` has every method with every kind of fault.
 
 mod soak;
 
@@ -11,11 +11,11 @@ use e2e::node::Node;
 
 use crate::actions::{log, manifest, written};
 
-/// A method, and what happens to one call of it.
+/// A method, and the fault of one call.
 type Planned = (&'static str, &'static str);
 
-/// A round with these faults side by side, and one without: whatever the first left, if only a name, would be
-/// in the way of pods of the same names, or make them start with another number than the first.
+/// A round with these faults, and one without: leftovers of the first, even reserved names, would block pods with the
+/// same names, or raise their attempt numbers.
 fn rounds(faults: &[Planned]) -> Result<()> {
     let faults: Vec<Fault> =
         faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
@@ -59,7 +59,7 @@ fn pull_that_times_out_is_retried_and_delays_no_pod() -> Result<()> {
     node.stop()
 }
 
-/// While the pods start.
+/// Calls while the pods start.
 const LOOKS: [Planned; 10] = [
     ("Version", "unavailable"),
     ("RuntimeConfig", "unavailable"),
@@ -73,13 +73,13 @@ const LOOKS: [Planned; 10] = [
     ("ListImages", "unavailable"),
 ];
 
-/// In parts.
+/// Calls of streamed lists.
 const LISTS: [Planned; 2] = [("StreamPodSandboxes", "hang"), ("StreamContainers", "unavailable")];
 
 const DEEDS: [Planned; 13] = [
     ("RunPodSandbox", "late"),
     ("Status", "deadline"),
-    // In a round of its own: without a list of images there is no request for their disk.
+    // In a separate round: without a list of images there is no request for their disk.
     ("ImageFsInfo", "hang"),
     ("CreateContainer", "late"),
     ("StartContainer", "late"),

@@ -78,7 +78,7 @@ fn container_has_masked_and_read_only_proc_paths() -> Result<()> {
     node.start_agent()?;
     node.wait_for_log(&["pod has ended", "curious"])?;
     let log = node.run("sh", &["-c", "cat /var/log/pods/*curious*/main/0.log"])?;
-    // device, place, type and options of each mount, behind the log's own columns
+    // device, mount point, type and options of each mount, after the log's own columns
     let options = |place: &str| {
         let mounts = log.lines().filter_map(|line| line.split(" stdout F ").nth(1));
         let mut columns = mounts.map(|mount| mount.split(' ').collect::<Vec<_>>());
@@ -122,7 +122,7 @@ fn agent_restart_after_a_kill_changes_no_container() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "the pod did not survive the agent: {before:?}, then {after:?}");
     node.start_agent()?;
-    // The new agent has looked at the pod and found it as it should be.
+    // The new agent has synced the pod and changed nothing.
     node.wait_for_log(&["Pod synced", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "the agent touched the pod: {before:?}, then {adopted:?}");
@@ -202,7 +202,7 @@ fn restart_policy_decides_whether_a_container_is_restarted() -> Result<()> {
     for name in ["once", "done"] {
         node.wait_for_log(&["pod has ended", name])?;
     }
-    // Its containers cannot be counted: the first may be collected before the second is seen.
+    // Its containers cannot be counted: GC may remove the first before the second is seen.
     node.wait_for_log(&["container runs", "retried", "it ended with exit code 3"])?;
     node.wait_for_log(&["CrashLoopBackOff", "retried"])?;
     for name in ["once", "done"] {

@@ -1,4 +1,4 @@
-//! What is left of pods on real containerd, and when it goes.
+//! Container GC on real containerd.
 
 mod soak;
 
@@ -18,10 +18,10 @@ use testkit::wanted;
 
 use crate::actions::wait_exited;
 
-/// How long something may take that waits for the next pass, and perhaps for the one after it.
+/// The timeout of a change that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
 
-/// Within this time the remains of a pod are removed that is gone: its grace period, and 10 s at most after its end.
+/// The time until leftovers of a deleted pod are removed: its grace period, and at most 10 s after its end.
 const SOON: Duration = Duration::from_secs(20);
 
 /// No second pass while the test runs.
@@ -33,7 +33,7 @@ fn start_with_frequent_gc(node: &mut Node, flags: &[&str]) -> Result<()> {
     node.start_agent_with_flags(&[&[own.as_str()], flags].concat())
 }
 
-/// The same, in place of the agent that runs.
+/// The same, after stopping the running agent.
 fn restart_with_frequent_gc(node: &mut Node) -> Result<()> {
     node.stop_agent()?;
     start_with_frequent_gc(node, &[])?;
@@ -55,7 +55,7 @@ spec:
     )
 }
 
-/// Containers of all pods, and sandboxes.
+/// The number of containers and sandboxes of all pods.
 fn counts(node: &Node) -> Result<(usize, usize)> {
     let all = containerd::containers(node.instance())?;
     let sandboxes = all.iter().filter(|one| one.is_sandbox()).count();
@@ -179,7 +179,7 @@ fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result
     node.wait_for_containers("web", "it runs anew", |containers| {
         one_running(containers).filter(|next| next.id != web.id)
     })?;
-    // The dead container of the first sandbox is the one that is kept, and its sandbox with it.
+    // The dead container of the first sandbox is kept, and its sandbox with it.
     wait_for_counts(&node, "both sandboxes are in use", (3, 3))?;
     let second = node.wait_running("web")?;
     node.run("kill", &["-9", &second.pid.to_string()])?;
@@ -192,14 +192,14 @@ fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result
     node.stop()
 }
 
-/// What the runtime has of all pods but one, by id, sandboxes aside or alone.
+/// The ids of containers, or of sandboxes, of all pods but one.
 fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<String>> {
     let mut all = containerd::containers(node.instance())?;
     all.retain(|one| one.is_sandbox() == sandboxes && !one.pod.starts_with(pod));
     Ok(all.into_iter().map(|one| one.id).collect())
 }
 
-/// Of these, those of which the journal says that they were removed.
+/// Those of the ids whose removal is in the journal.
 fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     let was_removed = |id: &&String| {
         let why = node.ask(&["gc", "why", id]);
@@ -242,7 +242,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     Ok(unconfirmed)
 }
 
-/// Adds a pod that ends, and waits until it has.
+/// Adds a pod that ends, and waits for its end.
 fn run_job(node: &Node, name: &str) -> Result<()> {
     node.write_manifest(&format!("{name}.yaml"), &pod(name, "Never", "[exit, \"0\"]"))?;
     node.wait_for_log(&["pod has ended", &format!("default/{name}-")]).map(drop)
@@ -275,7 +275,7 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
         run_job(&node, &name)?;
         proxy.fault(&format!("{fault} times=all"))?;
         node.remove_manifest(&format!("{name}.yaml"))?;
-        wait_until_met(&node, "cannot remove", method)?;
+        wait_until_met(&node, "Removal failed", method)?;
         proxy.clear()?;
     }
     wait_for_counts(&node, "what could not be removed goes with a later pass", (1, 1))?;
@@ -287,17 +287,17 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
         let run = node.ask(&["gc", "run"]);
         ensure!(run.is_err(), "{run:?}");
         let failed = format!("failed to list {list}");
-        wait_until_met(&node, "container garbage collection failed", &failed)?;
+        wait_until_met(&node, "Container garbage collection failed", &failed)?;
         proxy.clear()?;
     }
 
-    // Logs are asked for where a pod keeps some of its own: here as one that exists keeps no container.
+    // Logs are removed if the pod keeps some of its logs: here an existing pod keeps no container.
     node.stop_agent()?;
     let flags = ["--maximum-dead-containers=0", "--minimum-container-ttl-duration=15s"];
     start_with_frequent_gc(&mut node, &flags)?;
     run_job(&node, "last")?;
     proxy.fault("ContainerStatus=unavailable times=all")?;
-    wait_until_met(&node, "cannot remove", "ContainerStatus")?;
+    wait_until_met(&node, "Removal failed", "ContainerStatus")?;
     ensure!(counts(&node)? == (2, 2), "{:?}", counts(&node)?);
     proxy.clear()?;
     wait_for_counts(&node, "a later pass makes up for it", (1, 2))?;
@@ -337,13 +337,13 @@ async fn container_in_unknown_state_is_stopped_before_removal() -> Result<()> {
     // The CRI plugin writes the status file when it handles the exit, after the task has stopped.
     wait_exited(&runtime, bare.as_str()).await?;
     tokio::task::block_in_place(|| {
-        // From this file a containerd that starts knows how it ended.
+        // A containerd that starts reads the exit status from this file.
         let known = format!("io.containerd.grpc.v1.cri/containers/{bare}/status");
         node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
         node.restart_runtime()?;
         proxy.fault("StopContainer=unavailable times=all")?;
         start_with_frequent_gc(&mut node, &[])?;
-        wait_until_met(&node, "cannot remove", "StopContainer")?;
+        wait_until_met(&node, "Removal failed", "StopContainer")?;
         ensure!(is_there(&node)?, "it was not stopped");
         proxy.clear()?;
         node.explained(wait::until("it goes once it can be stopped", PASSES, || {

@@ -12,13 +12,13 @@ use e2e::own_settings::own_settings;
 use serde_json::Value;
 use testbed::wait;
 
-/// No dead container of a pod that goes on stays beyond the next pass.
+/// GC removes all dead containers of running pods in the next pass.
 const CAP: &str = "--maximum-dead-containers-per-container=0";
-/// How old a dead container must be here to go.
+/// The minimum age of a dead container for removal.
 const OLD: &str = "--minimum-container-ttl-duration=15s";
-/// How long it may take until they are.
+/// The timeout until they have that age.
 const AGEING: Duration = Duration::from_mins(2);
-/// How long it may take until the next regular pass has been made.
+/// The timeout until the next regular pass.
 const PASS: Duration = Duration::from_mins(2);
 
 fn ended(name: &str) -> String {
@@ -44,12 +44,12 @@ fn ids(plan: &Value, verdict: &str) -> BTreeSet<(String, String)> {
     meant.map(|item| (text(item, "kind"), text(item, "id"))).collect()
 }
 
-/// What the runtime has, by id.
+/// The ids of all containers and sandboxes in the runtime.
 fn there(node: &Node) -> Result<BTreeSet<String>> {
     Ok(containerd::containers(node.instance())?.into_iter().map(|one| one.id).collect())
 }
 
-/// The parts of an answer about one container.
+/// Checks the parts of an explanation of one container.
 fn explains(answer: &str, id: &str) -> Result<()> {
     let of = "was removed";
     for part in [id, of, "per-container-cap", "cap 0", "of pod default/", "age "] {
@@ -89,7 +89,7 @@ fn regular_pass_does_as_planned(node: &mut Node) -> Result<()> {
 #[test]
 fn gc_run_removes_its_plan_and_gc_why_explains_it_after_a_crash() -> Result<()> {
     let mut node = Node::start()?;
-    // However full the disk of this machine is.
+    // For any usage of this machine's disk.
     node.configure("imageGCHighThresholdPercent: 100")?;
     for name in ["a", "b"] {
         node.write_manifest(&format!("{name}.yaml"), &running(name))?;
@@ -187,7 +187,7 @@ fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()>
         kinds == BTreeSet::from(["cgroup", "container", "log", "pod-directory", "sandbox"]),
         "{why}"
     );
-    // It went when the pod had ended.
+    // It was removed after the end of its pod.
     let mut others = entries.iter().filter(|entry| entry["kind"] != "cgroup");
     ensure!(others.all(|entry| entry["rule"] == "node-clean"), "{why}");
     node.stop()

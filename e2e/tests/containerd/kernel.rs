@@ -1,4 +1,4 @@
-//! What the kernel keeps containers from, and which of its namespaces they share.
+//! Masked paths, seccomp, and shared host namespaces.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use e2e::node::{NODE_NAME, Node, one_running};
 
 use crate::container::{ended, lines, pod, status};
 
-/// A profile that forbids one thing that a server does.
+/// A profile that forbids one system call of a server.
 const NO_LISTENING: &str = r#"{
     "defaultAction": "SCMP_ACT_ALLOW",
     "syscalls": [{"names": ["listen"], "action": "SCMP_ACT_ERRNO"}]

@@ -10,7 +10,7 @@ use testbed::wait;
 
 use crate::container::{lines, pod};
 
-/// What a server says to a request.
+/// The response of a server.
 fn get(address: SocketAddr) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

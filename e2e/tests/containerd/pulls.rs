@@ -31,7 +31,7 @@ fn pods_share_a_pull_and_image_why_shows_it() -> Result<()> {
     let manifests = requests.iter().filter(|request| request.contains("/manifests/1"));
     ensure!(manifests.count() == 1, "one pull looks the tag up once: {requests:#?}");
     let why = node.wait_for_answer(&["image", "why", &image], "pulled for container main")?;
-    for part in ["it was not present", "without credentials", "is there: it stays"] {
+    for part in ["it was not present", "without credentials", "exists and is kept"] {
         ensure!(why.contains(part), "no {part:?} in {why}");
     }
     ensure!(why.matches("pulled for container main").count() == 1, "{why}");

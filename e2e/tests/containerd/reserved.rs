@@ -1,5 +1,5 @@
-//! What is kept back from pods for the system and for Kubernetes: what the kernel has of it, and what of the node
-//! pods can have. The node has cgroups of its own, which go with it however a test ends.
+//! Reserved resources of the system and of Kubernetes: their cgroups, and what pods can allocate. The node has its own
+//! cgroups, which are removed however a test ends.
 
 use anyhow::{Context, Result, ensure};
 use e2e::containerd;
@@ -21,7 +21,7 @@ evictionHard: {memory.available: 100Mi}
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// So much of what can be shared out: thousandths of processors, bytes of memory, and processes.
+/// An amount of resources: millicores, bytes of memory, and processes.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     milli: u64,
@@ -37,7 +37,7 @@ fn number(node: &Node, script: &str) -> Result<u64> {
     output.trim().parse().with_context(|| format!("read a number of {script}: {output}"))
 }
 
-/// What is left of the machine for pods where so many thousandths of processors are kept back.
+/// The allocatable resources of the machine with these reserved millicores.
 fn left(node: &Node, milli: u64) -> Result<Share> {
     let kibibytes = number(node, "awk '/^MemTotal:/ {print $2}' /proc/meminfo")?;
     let files = "/proc/sys/kernel/pid_max /proc/sys/kernel/threads-max";
@@ -49,7 +49,7 @@ fn left(node: &Node, milli: u64) -> Result<Share> {
     })
 }
 
-/// The kernel has of a cgroup's share what the arithmetic makes of it.
+/// Checks that a cgroup has the limits of its share.
 fn has_share(node: &Node, cgroup: &str, share: Share) -> Result<()> {
     let shares = (share.milli * 1024 / 1000).max(2);
     let weight = (1 + (shares - 2) * 9999 / 262_142).to_string();
@@ -75,12 +75,12 @@ fn make(node: &Node, cgroup: &str) -> Result<()> {
     node.run("sh", &["-c", &script]).map(drop)
 }
 
-/// Where a cgroup is.
+/// The directories of a cgroup.
 fn places(node: &Node, cgroup: &str) -> Result<String> {
     node.run("sh", &["-c", &format!("find /sys/fs/cgroup -maxdepth 2 -type d -path '*{cgroup}'")])
 }
 
-/// A pod without limits: it hears what pods can have.
+/// A pod without limits, whose environment shows the allocatable resources.
 fn listener() -> String {
     let of = |name: &str, more: &str| {
         format!("valueFrom: {{resourceFieldRef: {{resource: limits.{name}{more}}}}}")
@@ -138,7 +138,7 @@ fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     }
     tells(&node, left)?;
 
-    // Who asks for all of it is let in; nothing is left for another one.
+    // A pod with all of it is admitted; the next one is rejected.
     node.write_manifest("all.yaml", &asking("all", "", &format!("{}m", left.milli)))?;
     node.wait_running("all")?;
     node.write_manifest("more.yaml", &asking("more", "", "1m"))?;

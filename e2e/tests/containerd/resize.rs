@@ -1,4 +1,4 @@
-//! Pods whose resources change while they run, on a real kernel.
+//! Resizes of running pods, on a real kernel.
 
 mod soak;
 
@@ -9,7 +9,7 @@ use testbed::wait;
 
 use crate::cgroups::{Value, cgroup_of, has, wait_for_none};
 
-/// A pod whose uid stays, whatever else changes.
+/// A pod with a fixed UID.
 fn pod(resources: &str, more: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: 11111111-2222-3333-4444-555555555555}}\n\
@@ -27,7 +27,7 @@ fn sized(cpu: u32, memory: u32) -> String {
     )
 }
 
-/// What the kernel has of such a size.
+/// Waits until a cgroup has a size.
 fn wait_sized(node: &Node, cgroup: &str, cpu: u32, memory: u32) -> Result<()> {
     let (quota, memory) = ((cpu * 200).to_string(), (u64::from(memory) << 21).to_string());
     let (shares, max) = (cpu * 1024 / 1000, format!("{quota} 100000"));
@@ -42,8 +42,7 @@ fn wait_sized(node: &Node, cgroup: &str, cpu: u32, memory: u32) -> Result<()> {
     }))
 }
 
-/// What the second version of cgroups has in place of shares: of a pod by the kubelet's arithmetic, of a
-/// container by the runtime's, which is another.
+/// The CPU weight in cgroup v2 in place of shares: of a pod by the kubelet's formula, of a container by the runtime's.
 fn weight(cgroup: &str, shares: u32) -> String {
     let is_pod = cgroup.rsplit('/').next().is_some_and(|name| name.starts_with("pod"));
     if is_pod {
@@ -102,7 +101,7 @@ fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<(
     wait_for_status(&node, "it was started anew", |status| {
         status["containerStatuses"][0]["restartCount"] == 1
     })?;
-    // Guaranteed is another class.
+    // Guaranteed is another QoS class.
     node.write_manifest("web.yaml", &pod("limits: {cpu: 1, memory: 128Mi}", policy))?;
     let status = wait_for_status(&node, "the resize is pending", |status| {
         condition(status, "PodResizePending").is_some()
@@ -111,7 +110,7 @@ fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<(
     let expected = Some(("Infeasible".to_owned(), message));
     ensure!(condition(&status, "PodResizePending") == expected, "{status}");
     ensure!(node.wait_running("web")?.id == anew.id, "it goes on as it is");
-    // More than the node has: it waits.
+    // More than the node has: the resize is deferred.
     node.write_manifest("web.yaml", &pod(&sized(900_000, 64), policy))?;
     let status = wait_for_status(&node, "it waits", |status| {
         condition(status, "PodResizePending").is_some_and(|(reason, _)| reason == "Deferred")

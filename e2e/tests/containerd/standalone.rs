@@ -50,7 +50,7 @@ fn unsupported_edit_keeps_the_container_across_agent_restart() -> Result<()> {
     node.wait_for_answer(&["get", "pods"], "Running")?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
-    // The mended manifest takes effect.
+    // The corrected manifest takes effect.
     node.write_manifest("web.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
     node.wait_for_containers("web", "the mended version runs", |containers| {
         one_running(containers).filter(|now| now.id != before.id)
@@ -80,10 +80,10 @@ fn hundred_invalid_manifests_delay_no_valid_pod() -> Result<()> {
     node.stop()
 }
 
-/// How long the runtime is away.
+/// The length of the outage of the runtime.
 const OUTAGE: Duration = Duration::from_secs(20);
 
-/// What the agent answers on its health port.
+/// The response of the agent's health port.
 fn get(node: &Node, path: &str) -> Result<String> {
     let ask = format!(
         "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
@@ -201,7 +201,7 @@ fn copy_of_a_manifest_does_not_replace_the_running_pod() -> Result<()> {
     node.write_manifest("a-copy.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
     let list = node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
     ensure!(list.contains("/a-copy.yaml") && list.contains("/web.yaml already"), "{list}");
-    // Nor does it by being read first after a restart.
+    // Nor does it after a restart, when it is read first.
     node.kill_agent()?;
     node.start_agent()?;
     node.wait_for_log(&["Pod synced", "web"])?;
@@ -225,8 +225,8 @@ fn rejected_manifest_and_failed_pull_are_shown_by_commands() -> Result<()> {
     node.wait_running("web")?;
     node.write_manifest("web.yaml", &sleeper("web").replace("image:", "imagine:"))?;
     let described = node.wait_for_answer(&["describe", "pod", "web"], "Refused Manifest:")?;
-    ensure!(described.contains("web.yaml is not taken"), "{described}");
-    ensure!(described.contains(&format!("default/web-{NODE_NAME} stays as it was")), "{described}");
+    ensure!(described.contains("web.yaml was refused"), "{described}");
+    ensure!(described.contains(&format!("default/web-{NODE_NAME} is unchanged")), "{described}");
     node.write_manifest("new.yaml", "kind: [")?;
     node.wait_for_answer(&["get", "pods", "-o", "json"], "/new.yaml")?;
     let described = node.ask(&["describe", "new"])?;

@@ -57,7 +57,7 @@ spec:
     - {name: all, mountPath: /all}
 ";
 
-/// A pod whose volume is not what it says.
+/// A pod whose volume source does not match its declared type.
 const WAITING: &str = "
 apiVersion: v1
 kind: Pod

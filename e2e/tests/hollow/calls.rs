@@ -1,5 +1,5 @@
-//! How many calls to the runtime a node with many pods makes while little happens. A whole minute with 1,000 pods is
-//! tested with a clock that the test moves (`crates/ferrolet/tests/agent/calls.rs`).
+//! The number of runtime calls of a node with many pods while little happens. A whole minute with 1,000 pods is tested
+//! with a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
 
 use std::fs;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn total(counts: &Value) -> u64 {
     methods.map(|(method, _)| calls(counts, method)).sum()
 }
 
-/// Waits until nothing was called for two seconds.
+/// Waits until there was no call for two seconds.
 fn quiet(hollow: &Hollow) -> Result<()> {
     let mut last = total(&hollow.ask("")?);
     let mut still = 0;
@@ -78,7 +78,7 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     hollow.ask("reset")?;
     std::thread::sleep(IDLE);
     let idle = hollow.ask("reset")?;
-    // A list of everything, which takes two calls, and a question how the runtime is.
+    // A relist, which takes two calls, and a status call.
     ensure!(total(&idle) <= 3, "{idle}");
 
     let containers = hollow.client()?.list_containers(&ContainerFilter::default()).await?;

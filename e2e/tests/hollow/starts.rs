@@ -1,4 +1,4 @@
-//! Machines on which the agent does not start, and runtimes with which a later one will not.
+//! Machines on which the agent does not start, and runtimes that a later agent will not support.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use testbed::wait;
 
 use crate::programs::{Hollow, LONG, Program};
 
-/// Shows the agent a machine with swap, and ends it if it minds nothing.
+/// Shows the agent a machine with swap, and stops it if it starts.
 const WITH_SWAP: &str = r#"mount --bind "$1" /proc/swaps && shift && exec timeout 30 "$@""#;
 
 // behaviour: CGR-29
@@ -42,7 +42,7 @@ fn swap_fails_the_start_with_upstreams_message() -> Result<()> {
     Ok(())
 }
 
-/// What the agent answers to who asks for its metrics.
+/// The agent's response with its metrics.
 pub(crate) fn metrics(socket: &Path) -> Result<String> {
     let mut stream = UnixStream::connect(socket).context("ask the agent")?;
     stream.set_read_timeout(Some(LONG)).context("ask the agent")?;

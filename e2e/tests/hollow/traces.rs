@@ -1,4 +1,4 @@
-//! Spans of garbage collection, as a collector gets them.
+//! Spans of garbage collection, as a collector receives them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,16 +31,16 @@ const CONTAINERS: (&str, &str) =
     ("k8s.io/kubernetes/pkg/kubelet/kuberuntime", "Containers/GarbageCollect");
 const IMAGES: (&str, &str) = ("k8s.io/kubernetes/pkg/kubelet/images", "Images/GarbageCollect");
 
-/// How long an agent may take to end: not as long as it would wait for a collector.
+/// The timeout of the agent's end: shorter than its wait for a collector would be.
 const END: Duration = Duration::from_secs(9);
 
 /// More than a test sends.
 const MOST: usize = 1000;
 
-/// What a collector was sent.
+/// The requests that a collector received.
 type Sent = mpsc::Receiver<ExportTraceServiceRequest>;
 
-/// A collector that passes on what it is sent.
+/// A collector that forwards its requests to the test.
 #[derive(Debug)]
 struct Collector(mpsc::Sender<ExportTraceServiceRequest>);
 
@@ -76,7 +76,7 @@ fn on_a_socket(path: &str) -> Result<Sent> {
     Ok(sent)
 }
 
-/// A node whose agent is configured by a test.
+/// A node whose agent is configured by the test.
 struct Node {
     place: TempDir,
     hollow: Hollow,
@@ -94,7 +94,7 @@ impl Node {
         self.place.path().join(name)
     }
 
-    /// An agent that has begun its first passes. How full the disk is must not count.
+    /// An agent that has started its first passes, for any usage of the disk.
     fn agent(&self, more: &str, environment: &str) -> Result<Program> {
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
@@ -125,7 +125,7 @@ impl Node {
         Ok(agent)
     }
 
-    /// Has a pass made, over containers and then over images.
+    /// Requests a pass over containers and then over images.
     fn pass(&self) -> Result<()> {
         let mut command = Command::new(program("ferrolet")?);
         command.args(["gc", "run", "--root-dir"]).arg(self.path("root"));
@@ -134,7 +134,7 @@ impl Node {
         Ok(())
     }
 
-    /// How often the agent said something.
+    /// How often the agent logged these words.
     fn said(&self, words: &str) -> Result<usize> {
         let log = fs::read_to_string(self.path("log")).context("read the log")?;
         Ok(log.lines().filter(|line| line.contains(words)).count())
@@ -156,7 +156,7 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     attributes.iter().filter_map(text).collect()
 }
 
-/// The scopes and names of spans in a message, which must be as upstream's are.
+/// The scopes and names of spans in a message, which must equal upstream's.
 fn spans(message: ExportTraceServiceRequest) -> Result<Vec<(String, String)>> {
     let mut spans = Vec::new();
     for resource in message.resource_spans {
@@ -176,7 +176,7 @@ fn spans(message: ExportTraceServiceRequest) -> Result<Vec<(String, String)>> {
     Ok(spans)
 }
 
-/// Waits for spans until each of those expected came; no others may.
+/// Waits until all expected spans have arrived; others are an error.
 async fn expect(sent: &mut Sent, expected: &[(&str, &str)]) -> Result<()> {
     let mut missing = expected.to_vec();
     while !missing.is_empty() {
@@ -210,13 +210,13 @@ async fn spans_are_sent_only_when_sampled() -> Result<()> {
     let (address, mut sent) = on_a_port().await?;
     let environment = format!("http://{address}");
     let node = Node::start()?;
-    // Nothing asks for traces, and nothing says how many.
+    // Tracing is off, or its sampling rate is 0.
     for tracing in ["", "tracing: {}", "tracing: {samplingRatePerMillion: 0}"] {
         let agent = node.agent(tracing, &environment)?;
         node.pass()?;
         ends_at_once(agent)?;
     }
-    // Were there any, they would have been sent there: so is what comes first now.
+    // Spans of these agents would have arrived before those of the next one.
     ensure!(sent.is_empty(), "{:?}", sent.recv().await);
     let agent = node.agent("tracing: {samplingRatePerMillion: 1000000}", &environment)?;
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
@@ -236,7 +236,7 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     for _ in 0..3 {
         node.pass()?;
     }
-    // Once it is there it gets what is new.
+    // A collector that starts later gets new spans.
     let mut sent = on_a_socket(&socket)?;
     wait::until("traces are sent again", LONG, || {
         node.pass()?;
@@ -259,7 +259,7 @@ async fn unresponsive_trace_collector_delays_nothing() -> Result<()> {
         socket.display()
     );
     let agent = node.agent(&tracing, "")?;
-    // The agent has dialled, and is not spoken to.
+    // The collector accepts the connection and never answers.
     let deaf = tokio::task::spawn_blocking(move || listener.accept());
     let deaf = tokio::time::timeout(LONG, deaf)
         .await

@@ -1,4 +1,4 @@
-//! The node is cut off from its API server for so long that the store forgets where the node was.
+//! The node is cut off from its API server for so long that the store compacts the node's resource version.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Patch, status_code};
@@ -7,8 +7,7 @@ use e2e::node::PATIENCE;
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, wait};
 
-/// An API server that keeps nothing in memory, and compacts its store every second: what was before that cannot be watched
-/// from.
+/// An API server without a watch cache that compacts its store every second: watches from older versions fail.
 fn forgetful() -> ControlPlaneOptions {
     let flags = ["--watch-cache=false", "--etcd-compaction-interval=1s"];
     let api_server = flags.map(ToOwned::to_owned).to_vec();
@@ -30,7 +29,7 @@ fn version(object: &Value) -> Result<String> {
     Ok(object["metadata"]["resourceVersion"].as_str().context("a version")?.to_owned())
 }
 
-/// Writes until the store has forgotten a version.
+/// Writes until the store has compacted a version.
 fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()> {
     let then = format!("{PODS}?resourceVersion={version}&resourceVersionMatch=Exact");
     let mut number = 0;

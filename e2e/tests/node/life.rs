@@ -7,7 +7,7 @@ use e2e::cluster_node::ClusterNode;
 use e2e::node::PATIENCE;
 use testbed::ControlPlaneOptions;
 
-/// How long it may take until the node is ready, on a machine that is slow and shared. It is a second, mostly.
+/// How long the node may take to become ready on a slow, shared machine. Mostly it takes a second.
 const READY: Duration = Duration::from_secs(10);
 
 /// The connections of the agent to its API server.
@@ -57,7 +57,7 @@ fn pod_runs_survives_agent_restart_and_is_deleted() -> Result<()> {
     api.delete(&path)?;
     cluster.wait_gone(&path, PATIENCE)?;
     ensure!(cluster.containers("sleeper")?.iter().all(|one| !one.is_alive()), "it still runs");
-    // At once, and whatever becomes of it.
+    // A forced deletion, at once.
     let second = ClusterNode::pod_path("second");
     api.delete_with_grace(&second, 0)?;
     cluster.node().wait_for_log(&["pod has ended", "shop/second"])?;

@@ -1,5 +1,5 @@
-//! The agent as a node of a real cluster: containerd, etcd and an API server, with controllers and a scheduler
-//! where a test needs them. Needs root and the parts that `make testbed` builds.
+//! The agent as a node of a real cluster: containerd, etcd and an API server, with controllers and a scheduler where a
+//! test needs them. Needs root and the parts that `make testbed` builds.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"

@@ -1,4 +1,4 @@
-//! What a cluster asks of a node. `make soak` asks upstream the same, and compares what is seen.
+//! Scenarios of a node in a cluster. `make soak` runs them with upstream too, and compares the observations.
 
 use anyhow::Result;
 use e2e::agent::Agent;

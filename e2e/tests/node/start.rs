@@ -1,4 +1,4 @@
-//! What the agent asks of the API server first.
+//! The agent's first API requests.
 
 use anyhow::Result;
 use e2e::agent::Agent;

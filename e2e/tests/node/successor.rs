@@ -1,4 +1,4 @@
-//! Our agent in the place of the upstream kubelet, on one node, and the other way round.
+//! Our agent replaces the upstream kubelet on a node, and the other way round.
 
 use anyhow::{Result, ensure};
 use e2e::agent::Agent;
@@ -13,7 +13,7 @@ use testbed::ControlPlaneOptions;
 /// Fields of the status of a pod. Others may follow later, such as the node's address with upstream.
 const OF_POD: [&str; 4] = ["phase", "conditions", "startTime", "podIPs"];
 
-/// Parts of the status of a container.
+/// Fields of the status of a container.
 const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastState", "ready"];
 
 /// What must not change of a pod: its containers, and their status.
@@ -21,11 +21,11 @@ const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastSt
 struct Sight {
     /// Its sandbox and its container, with their processes.
     running: Vec<RuntimeContainer>,
-    /// With when each condition came, so that one that was another meanwhile is seen.
+    /// With the transition time of each condition, so that a change and its reversal are seen.
     status: Vec<Value>,
 }
 
-/// A pod of the API has a name as static pods get one on their node.
+/// The name of an API pod, formed like that of a static pod.
 fn full(name: &str) -> String {
     format!("{name}-{NODE_NAME}")
 }
@@ -89,7 +89,8 @@ fn is_untouched(cluster: &ClusterNode, name: &str, before: &Sight) -> Result<()>
 #[test]
 fn api_pods_keep_running_when_agent_and_kubelet_replace_each_other() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    // Upstream may look for its own node before it has made it, and then takes minutes to look again: it finds one.
+    // Upstream may look up its own node before it has created it, and then takes minutes to look again: here it finds
+    // one.
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
     cluster.hand_over_to(Agent::Upstream)?;
@@ -98,7 +99,7 @@ fn api_pods_keep_running_when_agent_and_kubelet_replace_each_other() -> Result<(
     let fixed = started_anew(&cluster, None)?;
 
     cluster.hand_over_to(Agent::Ferrolet)?;
-    // That it runs shows that the next agent watches the API and acts.
+    // Its start shows that the next agent watches the API and acts.
     let second = make(&cluster, "second")?;
     let fixed = started_anew(&cluster, Some(&fixed))?;
     nothing_else_runs(&cluster, &["first", "second"])?;

@@ -1,4 +1,4 @@
-//! The cluster loses everything while the agent runs.
+//! The cluster's store is emptied while the agent runs.
 
 use anyhow::{Result, ensure};
 use e2e::api::Patch;
@@ -9,8 +9,8 @@ use e2e::tidy::{WantedPod, wait_tidy};
 use serde_json::json;
 use testbed::ControlPlaneOptions;
 
-/// How many writes the first life of the store is ahead of the second: the agent must not wait for the second
-/// to get there.
+/// The number of writes in the first store beyond those in the second: the agent must not wait for the second to reach
+/// it.
 const AHEAD: usize = 300;
 
 // behaviour: API-15

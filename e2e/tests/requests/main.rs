@@ -1,6 +1,6 @@
-//! This agent and the upstream kubelet, given the same manifests, ask the same of the runtime: every
-//! field of every request is compared, and so are the files and events that go with them. Needs root
-//! and the parts that `make testbed` builds.
+//! This agent and the upstream kubelet, with the same manifests, send the same runtime requests: every field of every
+//! request is compared, with the files and events that belong to it. Needs root and the parts that `make testbed`
+//! builds.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"
@@ -16,7 +16,7 @@ use agents::{Agent, Both, NODE_NAME, wanted_requests};
 use anyhow::{Result, ensure};
 use requests::Request;
 
-/// Events that say why something is not as asked; upstream's and ours have the same words.
+/// Reasons of events about refusals and limits; upstream's and our messages are equal.
 const REASONS: [&str; 5] =
     ["DNSConfigForming", "Failed", "FailedCreatePodSandBox", "InspectFailed", "SysctlForbidden"];
 
@@ -24,7 +24,7 @@ const REASONS: [&str; 5] =
 const EXPECTED_EVENTS: [(&str, usize); 5] = [
     ("a-name-of-more-than-sixty-four-characters-with-its-domain", 1),
     ("dns-too-much", 2),
-    // Why each image is no name, and that containers wait for that.
+    // For each image why its name is invalid, and that containers wait for it.
     ("image-name", 9),
     ("root", 3),
     ("sysctl", 1),
@@ -63,7 +63,7 @@ fn runtime_requests_equal_those_of_the_upstream_kubelet() -> Result<()> {
     both.stop()
 }
 
-/// Waits until an agent has asked for all that is wanted and said why the rest is not there.
+/// Waits until an agent has sent all wanted requests and recorded the events for the others.
 fn settled(
     agent: &Agent,
     wanted: &BTreeSet<String>,
@@ -90,7 +90,7 @@ fn settled(
     })
 }
 
-/// Lines of one text that the other has not at that place, ours first.
+/// Differing lines of two texts, ours first.
 fn differing_lines(ours: &str, upstreams: &str) -> String {
     if ours == upstreams {
         return String::new();

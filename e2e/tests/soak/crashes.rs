@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::crashes::kill_at;
 use testkit::crash_point::Moment;
 
-/// More than an agent has.
+/// More effects than an agent has.
 const EFFECTS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use e2e::faults::{Fault, FaultyNode, METHODS, pod_cidr_faults, slow_start};
 
-/// The same pod again and again, so that nothing of a round may be in the way of the next.
+/// The same pod again and again, so that leftovers of a round would affect the next.
 fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
     let mut node = FaultyNode::start()?;
     for fault in faults {
@@ -47,8 +47,8 @@ fn agent_recovers_when_a_method_completes_after_its_deadline() -> Result<()> {
     every_method("late")
 }
 
-/// The agent gives up after 2 s, a sandbox after 4 s, and tries again after 10 to 15 s, or when it sees
-/// something of the pod change.
+/// The agent's calls time out after 2 s, those for a sandbox after 4 s. It retries after 10 to 15 s, or when something
+/// of the pod changes.
 #[test]
 fn late_completion_coincides_with_the_retry() -> Result<()> {
     let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
@@ -57,13 +57,13 @@ fn late_completion_coincides_with_the_retry() -> Result<()> {
     one_by_one(changes.flat_map(|method| delays.map(|late| Fault::new(method, late))))
 }
 
-/// The command that a container runs right after its start.
+/// The `postStart` command of a container.
 #[test]
 fn post_start_hook_fails() -> Result<()> {
     one_by_one(KINDS.into_iter().map(Fault::after_start))
 }
 
-/// The second and the last of the pod's containers, and looks that come later than the first.
+/// The second and the last of the pod's containers, and status calls later than the first.
 #[test]
 fn later_call_fails() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
@@ -83,10 +83,10 @@ fn start_of_a_later_container_times_out() -> Result<()> {
     (3..=5).try_for_each(|nth| slow_start(nth).with_context(|| format!("creation {nth}")))
 }
 
-/// How calls go wrong.
+/// The kinds of faults.
 const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"];
 
-/// As long as several tries, so that whatever waits longer after each is seen to come back.
+/// As long as several retries, so that each back-off is seen to end.
 const OUTAGE: Duration = Duration::from_secs(40);
 
 #[test]
@@ -97,12 +97,12 @@ fn all_calls_fail_for_a_while() -> Result<()> {
         node.round_with_an_outage(kind, OUTAGE).with_context(|| kind.to_owned())?;
         println!("all={kind}: {:.0?}", begun.elapsed());
     }
-    // Of the pods that came and went meanwhile no name is taken either.
+    // No names of the pods that were removed meanwhile are reserved, either.
     node.round(&["before", "after"], &[]).context("nothing goes wrong any more")?;
     node.stop()
 }
 
-/// The method that only the agent of a node of a cluster calls.
+/// The method that only the agent of a node in a cluster calls.
 #[test]
 fn pod_cidr_reaches_the_runtime_after_any_fault() -> Result<()> {
     pod_cidr_faults(&KINDS)

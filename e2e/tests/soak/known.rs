@@ -1,4 +1,4 @@
-//! Where our agent is not as the upstream kubelet, and why that is right.
+//! Accepted differences between our agent and the upstream kubelet.
 
 use e2e::differences::Known;
 
@@ -68,7 +68,7 @@ pub(crate) const OF_A_NODE: &[Known] = &[
         "/the node/node e2e/events/Normal NodeHasSufficientPID of -: *",
         CONDITIONS_AGAIN,
     ),
-    // Now and then.
+    // Only sometimes.
     Known {
         path: "/the node/node e2e/events/Normal NodeReady of -: *",
         ours: "*, once",
@@ -93,7 +93,7 @@ const fn address(path: &'static str) -> Known {
     Known { path, ours: "POD-IP", upstream: "|POD-IP", why: ADDRESS }
 }
 
-/// Of the scenarios with pods of the API server.
+/// For the scenarios with API pods.
 pub(crate) const OF_PODS: &[Known] = &[
     NOT_STARTED,
     repeated_upstream(
@@ -102,7 +102,7 @@ pub(crate) const OF_PODS: &[Known] = &[
     ),
     address("/deletion/pod */object/status/podIP"),
     address("/deletion/pod */object/status/podIPs/0/ip"),
-    // Now and then.
+    // Only sometimes.
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",
@@ -111,7 +111,7 @@ pub(crate) const OF_PODS: &[Known] = &[
     },
 ];
 
-/// Of answers of the node's API.
+/// For responses of the node's API.
 pub(crate) const OF_REQUESTS: &[Known] = &[
     Known {
         path: "/*/headers/x-content-type-options",

@@ -1,5 +1,4 @@
-//! A node of a cluster: the same is asked of our agent and of the upstream kubelet, and what is seen of it must be the
-//! same.
+//! A node of a cluster: our agent and the upstream kubelet get the same requests, and the observations must be equal.
 
 use std::thread;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use e2e::seen::Seen;
 
 use crate::known::{OF_A_NODE, OF_PODS};
 
-/// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
+/// Runs scenarios with both agents at the same time, each on its own node and cluster, and compares the observations.
 fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
     let play = &play;
     let [ours, upstream] = thread::scope(|threads| {

@@ -1,4 +1,4 @@
-//! Configurations that the kubelet takes: what it shows at `/configz` is what we say is in effect.
+//! Accepted configurations: the kubelet's `/configz` equals the configuration that our program reports.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::case;
 use crate::upstream::Place;
 
-/// How many kubelets run at once, each in an instance of its own.
+/// How many kubelets run at once, each in its own instance.
 const AT_A_TIME: usize = 2;
 
-/// Asked of the runtime by a kubelet that starts, so that no file can tell.
+/// A kubelet asks the runtime for it at its start, so it is in no file.
 const ASKED_OF_THE_RUNTIME: &str = "cgroupDriver";
 
 // behaviour: CFG-71

@@ -1,4 +1,4 @@
-//! What the kubelet says of its own flags and features is what we know of them.
+//! The known flags and feature gates equal those in the kubelet's help.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ use testbed::Cache;
 /// The only flag that the kubelet does not have.
 const OURS: &str = "ferrolet-config";
 
-/// What `kubelet --help` says.
+/// The output of `kubelet --help`.
 fn help() -> Result<String> {
     let kubelet = Cache::from_env()?.parts().program("kubelet");
     let output = Command::new(&kubelet).arg("--help").output();

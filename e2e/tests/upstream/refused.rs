@@ -1,4 +1,4 @@
-//! Configurations that the kubelet does not take: we do not either, and blame the same fields.
+//! Configurations that the kubelet rejects: we reject them too, and name the same fields.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let ours: Vec<Blamed> = match answer["errors"].as_array() {
         Some(errors) => errors.iter().map(Blamed::of).collect(),
-        // A command line that is not understood is refused before any field is looked at.
+        // An invalid command line is rejected before any field is validated.
         None => vec![Blamed { field: String::new(), text: stderr.trim().to_owned() }],
     };
     let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
@@ -46,11 +46,11 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A field that we blame.
+/// A field in an error of ours.
 #[derive(Debug)]
 struct Blamed {
     field: String,
-    /// Who set it, and what is wrong with it.
+    /// Its source, and the error.
     text: String,
 }
 
@@ -63,13 +63,13 @@ impl Blamed {
         }
     }
 
-    /// Whether this is what the kubelet blames, or a part of it.
+    /// Whether it is the field that the kubelet names, or a part of it.
     fn is(&self, theirs: &str) -> bool {
         let is_part = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
         if theirs.starts_with(['-', '/']) || theirs.contains(' ') {
             self.field == theirs || self.text.contains(theirs)
         } else {
-            // Where a value is of the wrong type, the kubelet does not say which one of a list.
+            // For a value of the wrong type, the kubelet does not say which item of a list has it.
             let plain: String =
                 self.field.split(']').filter_map(|part| part.split('[').next()).collect();
             [&self.field, &plain]

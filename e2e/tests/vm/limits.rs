@@ -1,4 +1,4 @@
-//! A pod with limits, and what the kernel has of them.
+//! A pod with limits, and its cgroups in the kernel.
 
 use anyhow::{Result, ensure};
 use e2e::vm_limits::{self, CGROUPFS};

@@ -132,6 +132,6 @@ mod tests {
         bare.ensure_equals(&pod_requests("5d3c3f6e", &["/proc/keys"], "B")).unwrap();
         let error =
             bare.ensure_equals(&pod_requests("5d3c3f6e", &[], "A")).unwrap_err().to_string();
-        assert!(error.starts_with("bare calls ask for this container"), "{error}");
+        assert!(error.starts_with("bare calls request this container"), "{error}");
     }
 }

@@ -1,5 +1,5 @@
-//! A store that is emptied while our Pod GC controller runs: the server counts its versions anew, and says
-//! nothing of that to who watches.
+//! A store that is emptied while our Pod GC controller runs: the server restarts its resource versions without an error
+//! in existing watches.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, Patch};
@@ -14,10 +14,10 @@ use crate::objects::{node, pod};
 const NAMESPACE: &str = "wiped";
 const PODS: &str = "/api/v1/namespaces/wiped/pods";
 
-/// How many writes the first life of the store is ahead of the second.
+/// The number of writes in the first store beyond those in the second.
 const AHEAD: usize = 300;
 
-/// Makes a pod that has ended, `again` and again.
+/// Creates a terminated pod, several times.
 fn make_ended(api: &Api, name: &str, again: usize) -> Result<()> {
     api.create(PODS, &pod(name, Some("works")))?;
     let path = format!("{PODS}/{name}");
@@ -30,7 +30,7 @@ fn make_ended(api: &Api, name: &str, again: usize) -> Result<()> {
     Ok(())
 }
 
-/// At which version the store is.
+/// The resource version of the store.
 fn version(api: &Api) -> Result<u64> {
     let node = api.create("/api/v1/nodes", &node("works"))?;
     Ok(node["metadata"]["resourceVersion"].as_str().context("it has a version")?.parse()?)
@@ -54,7 +54,7 @@ fn emptied_store_is_listed_again() -> Result<()> {
     ensure!(second < first, "the store is at {second} already, and was at {first}");
     make_ended(api, "first", 0)?;
     make_ended(api, "second", 0)?;
-    // Of all that was known of the first life nothing counts: there is one pod too many, and not two.
+    // Pods of the first store are forgotten: there is one pod above the threshold, and not two.
     api.wait_gone(&format!("{PODS}/first"), PATIENCE).with_context(|| process.log())?;
     wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
     api.get(&format!("{PODS}/second"))?.context("the younger of two is allowed")?;

@@ -29,7 +29,7 @@ fn sandbox_creation_cancelled_with_the_agent_leaves_nothing() -> Result<()> {
     node.stop()
 }
 
-/// The pod's first container, a sidecar.
+/// The first container of the pod, a sidecar.
 #[test]
 fn container_start_that_times_out_leaves_nothing_and_its_pod_runs() -> Result<()> {
     slow_start(2)

@@ -52,7 +52,7 @@ fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     const PODS: usize = 12;
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
-    // Longer than is waited here: what gets no answer must not be asked for again.
+    // Longer than the test: a call without response must not be repeated.
     node.configure("runtimeRequestTimeout: 5m")?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     for number in 0..PODS {
@@ -71,7 +71,7 @@ fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     let sandboxes = ids_besides(&node, "web", true)?;
     let all = &ids_besides(&node, "web", false)? | &sandboxes;
     ensure!(all.len() == 2 * PODS, "{all:?}");
-    // What hangs is not done; what is late is done, and the agent never hears of it.
+    // A call that hangs has no effect; a late one has, but the agent gets no response.
     die_in_the_middle(&mut node, &proxy, "hang")?;
     let late = die_in_the_middle(&mut node, &proxy, "late")?;
     ensure!(!late.is_empty(), "all were answered");

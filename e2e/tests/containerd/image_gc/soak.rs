@@ -22,7 +22,7 @@ fn image_gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     // It is on record although no agent runs.
     small.are_on_record(&before)?;
     small.proxy()?.clear()?;
-    // The one that went may have made so much room that the disk is not too full any more.
+    // The one that was removed may have freed so much that the disk is below the threshold.
     let wanted = small.want(4 * MIB)?;
     small.node.start_agent()?;
     small.wait_for_room(wanted)?;
@@ -45,7 +45,7 @@ fn failed_calls_remove_no_image_and_the_next_pass_frees_space() -> Result<()> {
         ensure!(small.left()? == NAMES, "{fault} costs an image");
         small.node.stop_agent()?;
     }
-    // One removal fails; the others make up for it.
+    // One removal fails; the others compensate it.
     small.proxy()?.fault("RemoveImage=unavailable")?;
     small.node.start_agent()?;
     let said = small.wait_for_pass()?;
@@ -62,13 +62,13 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     small.let_an_agent_see_all(&["web"])?;
     let wanted = small.want(12 * MIB)?;
     let own = small.pin(&["label:missing.example"])?;
-    // What an agent hears that has just started.
+    // Errors of an agent that has just started.
     for (method, expected) in [
-        ("ContainerStatus", "look at the mounts of a container"),
-        ("PodSandboxStatus", "look at the image of sandboxes"),
+        ("ContainerStatus", "inspect the mounts of a container"),
+        ("PodSandboxStatus", "inspect sandboxes for their image"),
         // Any of them may have a label that pins it.
         ("ImageStatus", "Insufficient free disk space"),
-        // Room is wanted, and nothing makes it.
+        // Space is needed, and no removal succeeds.
         ("RemoveImage", "errors in image deletion"),
     ] {
         small.proxy()?.fault(&format!("{method}=unavailable times=all"))?;
@@ -81,13 +81,13 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
             small.node.stop_agent()?;
         }
     }
-    // What an agent hears that runs.
+    // Errors of a running agent.
     small.proxy()?.fault("ListContainers=unavailable times=all")?;
     let said = small.pass_now();
-    ensure!(said.contains("list what containers use"), "{said}");
+    ensure!(said.contains("list image uses of containers"), "{said}");
     ensure!(small.left()? == NAMES, "a list of containers that fails costs an image");
     small.met("ListContainers")?;
-    // What sandboxes are made from is known by now.
+    // The sandbox image is cached by now.
     small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;
     let said = small.pass_now();
     small.met("ListPodSandbox")?;

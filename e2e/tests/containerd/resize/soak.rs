@@ -32,7 +32,7 @@ fn static_pod_with_fixed_uid_is_resized_in_place() -> Result<()> {
     }
     let after = node.wait_running("web")?;
     ensure!((&after.id, after.pid) == (&before.id, before.pid), "{before:?}, then {after:?}");
-    // Another agent finds all as it should be.
+    // The next agent changes nothing.
     node.kill_agent()?;
     node.start_agent()?;
     node.wait_for_log(&["Pod synced", "web"])?;
@@ -82,7 +82,7 @@ fn pod_level_resize_resizes_the_pod_and_its_containers() -> Result<()> {
     node.stop()
 }
 
-/// Whatever becomes of the call, the pod has its resources in the end and its process notices nothing.
+/// After each fault of the call, the pod gets its resources and its process keeps running.
 #[test]
 fn failed_resize_is_retried_until_it_succeeds() -> Result<()> {
     let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
@@ -96,7 +96,7 @@ fn failed_resize_is_retried_until_it_succeeds() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
-    // One for each fault: a pod waits 10 to 15 s until it is tried again.
+    // One for each fault: the retry of a pod takes 10 to 15 s.
     let pods: Vec<String> = (0..faults.len()).map(|number| format!("web{number}")).collect();
     let write = |node: &Node, cpu: u32| {
         pods.iter().enumerate().try_for_each(|(number, name)| {

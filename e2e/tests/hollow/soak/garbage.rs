@@ -21,7 +21,7 @@ async fn node_with_oversized_lists_is_cleaned_up_and_runs_its_pods() -> Result<(
     let root = place.path();
     fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
     fs::write(root.join("manifests/web.yaml"), MANIFEST).context("write a manifest")?;
-    // What is in one sandbox can be sent, and the sandboxes; not the containers.
+    // The containers of one sandbox fit in a response, and so do all sandboxes, but not all containers.
     let options = ["--dead", "30", "--containers", "20", "--send-limit", "32768"];
     let hollow = Hollow::start(root, &options)?;
     let config = format!(

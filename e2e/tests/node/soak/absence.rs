@@ -1,4 +1,4 @@
-//! The API server is away for a while; for longer in `make soak`.
+//! The API server is down for a while; for longer in `make soak`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The runtime hears which addresses the pods of its node have; with every kind of fault in `make soak`.
+//! The runtime gets the pod CIDR of its node; with every kind of fault in `make soak`.
 
 use anyhow::Result;
 use e2e::faults::pod_cidr_faults;

@@ -8,7 +8,7 @@ use testbed::ControlPlaneOptions;
 #[test]
 fn failed_garbage_collection_is_an_event_of_the_node() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    // However empty the disk is, that is too full, and no image is old enough to go.
+    // The disk is above its threshold at any usage, and no image is old enough.
     let thresholds = ["--image-gc-high-threshold=1", "--image-gc-low-threshold=0"];
     cluster.start_agent_with_flags(&thresholds)?;
     cluster.wait_node_ready()?;

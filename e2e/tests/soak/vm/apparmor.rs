@@ -1,4 +1,4 @@
-//! Pods that `AppArmor` confines.
+//! Pods with `AppArmor` profiles.
 
 use anyhow::{Result, ensure};
 use e2e::vm_node::{PATIENCE, VmNode, VmOptions};
@@ -7,7 +7,7 @@ use vm::Root;
 
 use super::pod;
 
-/// Forbids what no workload does otherwise.
+/// Forbids something that no workload does otherwise.
 const PROFILE: &str = "
 #include <tunables/global>
 profile ferrolet-test flags=(attach_disconnected,mediate_deleted) {
@@ -21,7 +21,7 @@ fn profile(kind: &str) -> String {
     format!("securityContext: {{appArmorProfile: {{{kind}}}}}")
 }
 
-/// A node whose kernel knows the profile.
+/// A node whose kernel has the profile loaded.
 fn start() -> Result<VmNode> {
     let unpacked = Cache::from_env()?.parts().vm().join("apparmor");
     let mut root = Root::default();
@@ -58,7 +58,7 @@ fn pod_runs_only_with_its_apparmor_profile() -> Result<()> {
     for (name, _, expected) in &pods {
         let running = node.wait_running(name, "main")?;
         let confined = format!("/proc/{}/attr/current", running.pid);
-        // From the moment on when the container's own program begins.
+        // From the start of the container's own program.
         node.until(&format!("{name} is {expected}"), || {
             let confined = node.vm().read(&confined)?.trim_end().to_owned();
             Ok(if confined == *expected { Ok(()) } else { Err(confined) })
@@ -68,7 +68,7 @@ fn pod_runs_only_with_its_apparmor_profile() -> Result<()> {
     let said = node.pod_log("forbidden", "main")?;
     ensure!(code == 125 && said.contains("Permission denied"), "{code}: {said}");
 
-    // The runtime knows which there are; in upstream's kubelet too it is the one who says so.
+    // The runtime knows the loaded profiles; with upstream's kubelet too it reports a missing one.
     let (reason, message) = node.wait_for_status("absent", "it waits", |status| {
         let waiting = &status["containerStatuses"][0]["state"]["waiting"];
         let text = |key: &str| waiting[key].as_str().map(ToOwned::to_owned);

@@ -1,4 +1,4 @@
-//! Pods that want more than they may have.
+//! Pods above their limits.
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
@@ -6,7 +6,7 @@ use e2e::vm_node::{CGROUPS, PATIENCE, VmNode};
 
 use super::pod;
 
-/// A process that a pod left beside its containers: no runtime knows of it.
+/// A process of a pod outside of its containers: the runtime does not know it.
 fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
     // It ends when it is killed.
     let pid = node.vm().spawn(&["ip", "monitor"], "/var/log/left.log")?;
@@ -22,7 +22,7 @@ fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     // Bounded: some thirty megabytes of log.
     let busy = "[logs, --rate, max, --count, '600000']";
     let busy = pod("busy", busy, "resources: {limits: {cpu: 200m, memory: 64Mi}}");
-    // With a network of its own, for once.
+    // This one has its own network.
     let busy = busy.replace("hostNetwork: true", "hostNetwork: false");
     node.write_manifest("busy.yaml", &busy.replace("Never", "Always"))?;
     // One line of a hundred megabytes, which is never written.
@@ -37,7 +37,7 @@ fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     for cgroup in [of_pod, &running.cgroup] {
         has(&node, cgroup, &[("cpu.max", "20000 100000")])?;
     }
-    // The pod's cgroup outlives the container, should that be through with its lines.
+    // The pod's cgroup stays if the container has already ended.
     node.until("it is slowed down", || {
         let stat = node.cgroup_file(of_pod, "cpu.stat")?;
         let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));

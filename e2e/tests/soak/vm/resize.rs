@@ -1,4 +1,4 @@
-//! A pod that gets other resources while it runs.
+//! Resizes of a running pod.
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
@@ -7,7 +7,7 @@ use e2e::vm_status::condition;
 
 use super::pod;
 
-/// A pod whose uid stays, whatever else changes: it asks for so much, and may use twice of that.
+/// A pod with a fixed UID, and limits of twice its requests.
 fn resizable(cpu: u32, memory: &str) -> String {
     let resources = format!(
         "resources: {{requests: {{cpu: {cpu}m, memory: 4Ki}}, \
@@ -18,19 +18,19 @@ fn resizable(cpu: u32, memory: &str) -> String {
     pod.replace("{name: web}", "{name: web, uid: 11111111-2222-3333-4444-555555555555}")
 }
 
-/// A size: what is asked for of processors and of memory, and as what weight the kernel has the former, by
-/// the kubelet's and by the runtime's arithmetic.
+/// A size: requests of CPU and memory, and the CPU weight of the pod by the kubelet's formula and of the container by
+/// the runtime's.
 const SIZES: [(u32, u32, &str, &str); 3] =
     [(100, 48, "4", "17"), (200, 96, "8", "29"), (50, 32, "2", "11")];
 
-/// Waits until the files of a cgroup say this.
+/// Waits until files of a cgroup have these values.
 fn wait_for(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
     node.until("the kernel has it", || {
         Ok(has(node, cgroup, values).map_err(|error| error.to_string()))
     })
 }
 
-/// Changes a pod as it runs. The agent runs already.
+/// Resizes a pod. The agent runs already.
 pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
     let (cpu, memory, ..) = SIZES[0];
     node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;

@@ -10,7 +10,7 @@ use vm::Root;
 
 use super::{pod, resize};
 
-/// What systemd thinks of a unit.
+/// systemd's properties of a unit.
 fn properties(node: &VmNode, unit: &str, names: &[&str]) -> Result<BTreeMap<String, String>> {
     let names = names.join(",");
     let shown = node.vm().output(&["systemctl", "show", unit, "--property", &names], PATIENCE)?;
@@ -18,7 +18,7 @@ fn properties(node: &VmNode, unit: &str, names: &[&str]) -> Result<BTreeMap<Stri
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// systemd thinks this of a unit.
+/// Checks properties of a unit.
 fn is(node: &VmNode, unit: &str, expected: &[(&str, &str)]) -> Result<()> {
     let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
     let found = properties(node, unit, &names)?;
@@ -33,8 +33,8 @@ fn unit(cgroup: &str) -> Result<&str> {
     Ok(cgroup.rsplit_once('/').context("a cgroup has a path")?.1)
 }
 
-/// What the unit of the examples has here otherwise: no targets of a whole system, the agent of the test, and
-/// more time to say that it is well.
+/// The differences from the example unit: no targets of a whole system, the test's agent, and a longer watchdog
+/// timeout.
 fn drop_in() -> String {
     format!(
         "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=\nExecStart=/bin/{}\n\
@@ -85,7 +85,7 @@ fn systemd_restarts_the_agent_and_pods_keep_running() -> Result<()> {
     node.stop()
 }
 
-/// The cgroups of a pod are units, with limits that systemd knows of.
+/// The cgroups of a pod are units, with limits in systemd.
 fn are_units(node: &VmNode, limited: &Limited) -> Result<()> {
     let of_pod = unit(&limited.cgroup)?;
     let megabytes = |count: u64| (count * MEBIBYTE).to_string();
@@ -120,7 +120,7 @@ fn are_units(node: &VmNode, limited: &Limited) -> Result<()> {
     is(node, "kubepods.slice", &[active, ("Slice", "-.slice")])
 }
 
-/// Waits until of all units of pods only those above them are left.
+/// Waits until no units of pods are left except their parents.
 fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
     let list =
         ["systemctl", "list-units", "--all", "--plain", "--no-legend", "--type", "slice,scope"];
@@ -134,7 +134,7 @@ fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
     })
 }
 
-/// Something is kept back for who runs in this slice.
+/// A slice with reserved resources.
 const RESERVED: &str = "[Unit]\nDescription=What is not for pods\nDefaultDependencies=no\n";
 
 #[test]
@@ -145,7 +145,7 @@ fn systemd_cgroups_of_pods_have_the_right_limits() -> Result<()> {
     let options = VmOptions { root, init, systemd_cgroups: true, ..VmOptions::default() };
     let mut node = VmNode::start_with(options)?;
     node.vm().output(&["systemctl", "start", "reserved.slice"], PATIENCE)?;
-    // Whether containers die as a whole is not looked at: before version 253 systemd takes that back.
+    // OOM kills of whole containers are not tested: before version 253 systemd resets that setting.
     let limited = vm_limits::begin(&mut node, &SYSTEMD)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;
     are_units(&node, &limited)?;
