@@ -19,7 +19,7 @@ use crate::commands::{
 };
 use crate::run_help;
 
-/// Another name of the program, under which it takes the kubelet's flags at once.
+/// Another name of the program, under which its arguments are the kubelet's flags.
 const KUBELET: &str = "kubelet";
 
 /// A Kubernetes node agent.
@@ -38,17 +38,17 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         flags: Vec<OsString>,
     },
-    /// Look after the configuration.
+    /// Check the configuration.
     Config {
         #[command(subcommand)]
         what: Config,
     },
-    /// List what the agent has.
+    /// List objects of the agent.
     Get {
         #[command(subcommand)]
         what: Get,
     },
-    /// Show all about a pod, or about a manifest that was refused.
+    /// Describe a pod, or a manifest that was refused.
     Describe(describe::Args),
     /// Show the log of a container.
     Logs(logs::Args),
@@ -56,7 +56,7 @@ enum Command {
     Exec(exec::Args),
     /// Forward local ports to a pod.
     PortForward(port_forward::Args),
-    /// Garbage collection: what goes, what went, and why.
+    /// Garbage collection: what is removed next, what was removed, and why.
     Gc {
         #[command(subcommand)]
         what: Gc,
@@ -74,18 +74,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         args: Vec<OsString>,
     },
-    /// Look after the node.
+    /// Maintain the node.
     Node {
         #[command(subcommand)]
         what: Node,
     },
-    /// Tell the version.
+    /// Print the version.
     Version(VersionArgs),
 }
 
 #[derive(Debug, Subcommand)]
 enum Config {
-    /// Tell the configuration in effect, or every error in it.
+    /// Print the configuration in effect, or every error in it.
     #[command(disable_help_flag = true)]
     Check {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -102,11 +102,11 @@ enum Get {
 
 #[derive(Debug, Subcommand)]
 enum Gc {
-    /// Tell what the next pass would remove and keep, and why; touches nothing.
+    /// Print what the next pass would remove and keep, and why; removes nothing.
     Plan(gc::plan::Args),
-    /// Make a pass now.
+    /// Run a pass now.
     Run(gc::run::Args),
-    /// Tell why something was removed from this node: which rule, when, with which numbers.
+    /// Print why something was removed from this node: rule, time and numbers.
     Why(gc::why::Args),
 }
 
@@ -118,13 +118,13 @@ enum Image {
 
 #[derive(Debug, Subcommand)]
 enum Node {
-    /// Stop and remove all pods of this node. Not while an agent runs.
+    /// Stop and remove all pods of this node. Refused while an agent runs.
     Clean(node_clean::Args),
 }
 
 #[derive(Debug, clap::Args)]
 struct VersionArgs {
-    /// How it is written.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     output: Option<VersionOutput>,
 }
@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output closed it.
+        // The reader of the output has closed it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
@@ -150,11 +150,11 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(args: &[OsString]) -> Result<()> {
-    // The kubelet's flags have their own rules.
+    // The kubelet's flags have their own syntax.
     if let Some(flags) = kubelet_flags(args) {
         return run_agent(flags);
     }
-    // So do the controller manager's.
+    // The same holds for the controller manager's.
     if let [_, command, rest @ ..] = args
         && command == "pod-gc"
     {
@@ -179,7 +179,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
     }
 }
 
-/// The arguments that are the kubelet's, if any are.
+/// The arguments that are kubelet flags, if any are.
 fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
     let (program, rest) = args.split_first()?;
     if Path::new(program).file_name() == Some(OsStr::new(KUBELET)) {

@@ -1,4 +1,4 @@
-//! `ferrolet config check`: the configuration as it would be in effect, or all that is wrong with it.
+//! `ferrolet config check`: prints the configuration in effect, or all errors in it.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::marked_yaml;
 
-/// What `--help` says.
+/// The text of `--help`.
 const HELP: &str = "\
 Tell the configuration as it would be in effect, or every error in it.
 
@@ -28,12 +28,12 @@ Values that have no effect yet are marked by a comment; with -o json they are li
 With --any-machine the configuration is not checked against this machine (its cgroup version).
 ";
 
-/// What `config check` is asked.
+/// The options of `config check`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CheckOptions {
     json: bool,
     help: bool,
-    /// Facts of this machine do not count.
+    /// Whether facts of this machine are ignored.
     any_machine: bool,
     flags: FlagSet,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     check(&options, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
 }
 
-/// Takes off what is ours; the rest are flags of the kubelet.
+/// Splits off the command's own options; the rest are kubelet flags.
 fn parse(args: Vec<String>) -> Result<CheckOptions> {
     let mut options = CheckOptions::default();
     let mut flags = Vec::new();
@@ -109,15 +109,15 @@ fn check(
     if options.help {
         return Ok(out.write_all(HELP.as_bytes())?);
     }
-    // Of the two, the one that no configuration is refused for.
+    // Of the two versions, the one for which no configuration is refused.
     let machine = if options.any_machine { CgroupVersion::V2 } else { machine };
     match load(&options.flags, machine) {
         Ok(args) => {
-            tell_warnings(&args.warnings, notes)?;
+            write_warnings(&args.warnings, notes)?;
             for file in &args.skipped {
                 writeln!(
                     notes,
-                    "warning: {}: ignored: the name of a drop-in ends in .conf",
+                    "warning: {}: skipped: the name of a drop-in must end in .conf",
                     file.display()
                 )?;
             }
@@ -131,15 +131,15 @@ fn check(
             if options.json {
                 let paths =
                     marked_yaml::remarked(&args.config.to_document(), supported_settings::remark);
-                writeln!(notes, "without effect, or not all of it: {}", paths.join(", "))?;
+                writeln!(notes, "without effect, or with a partial one: {}", paths.join(", "))?;
             }
-            tell_configuration(&args, options, out)
+            write_configuration(&args, options, out)
         }
         Err(refused) => {
             let errors: Vec<FieldError> = refused.0.iter().flat_map(errors).collect();
             for error in &refused.0 {
                 if let ConfigError::Invalid { warnings, .. } = error {
-                    tell_warnings(warnings, notes)?;
+                    write_warnings(warnings, notes)?;
                 }
             }
             for error in &errors {
@@ -157,14 +157,14 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-fn tell_warnings(warnings: &[Warning], notes: &mut impl Write) -> Result<()> {
+fn write_warnings(warnings: &[Warning], notes: &mut impl Write) -> Result<()> {
     for warning in warnings {
         writeln!(notes, "warning: {warning}")?;
     }
     Ok(())
 }
 
-/// The wrong fields; a file that cannot be read is wrong as a whole.
+/// The invalid fields; a file that cannot be read is one error.
 fn errors(error: &ConfigError) -> Vec<FieldError> {
     match error {
         ConfigError::Invalid { source, .. } => source.0.clone(),
@@ -186,8 +186,8 @@ fn json_of_errors(errors: &[FieldError]) -> String {
     format!("{:#}", json!({ "errors": errors }))
 }
 
-/// The kubelet's document; behind it our own, if there is one.
-fn tell_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Write) -> Result<()> {
+/// The kubelet's document, followed by the agent's own, if there is one.
+fn write_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Write) -> Result<()> {
     let given = options.flags.is_given("ferrolet-config");
     let own = given.then(|| args.own.to_document());
     let document = args.config.to_document();

@@ -4,7 +4,7 @@ use super::*;
 
 const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
-/// What the command answers: whether it was content, and what it printed.
+/// The result of the command, and its output.
 #[derive(Debug)]
 struct Checked {
     outcome: Result<(), String>,
@@ -23,7 +23,7 @@ fn checked(args: &[&str], machine: CgroupVersion) -> Checked {
     }
 }
 
-/// Files in a directory of their own.
+/// Files in a temporary directory.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -57,7 +57,7 @@ fn own_flags_are_split_from_kubelet_flags() {
     for (args, flags, json) in rows {
         let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
         if args.contains(&"--max_pods") {
-            assert!(parsed.is_err(), "/a is no number: {parsed:?}");
+            assert!(parsed.is_err(), "/a is not a number: {parsed:?}");
             continue;
         }
         let expected = FlagSet::parse(flags.iter().copied()).unwrap();
@@ -113,11 +113,11 @@ fn only_values_without_effect_are_marked() {
     ] {
         assert!(yaml.out.lines().any(|found| found == line), "{line}:\n{}", yaml.out);
     }
-    // JSON has no comments, and is as at /configz.
+    // JSON has no comments; it is the document of /configz.
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
-    let (_, listed) = json.notes.split_once("without effect, or not all of it: ").unwrap();
+    let (_, listed) = json.notes.split_once("without effect, or with a partial one: ").unwrap();
     for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
         assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
     }
@@ -205,7 +205,7 @@ fn invalid_gc_settings_are_errors_with_their_source() {
     let json: Value = serde_json::from_str(&reported.out).unwrap();
     assert_eq!(json["errors"][1]["field"], "gc.images.pin[1]");
     assert_eq!(json["errors"][1]["source"], file.as_str());
-    // The agent is refused by the same words.
+    // The agent refuses to start with the same errors.
     let run = ferrolet::run_args::parse(flags.iter().map(OsString::from), CgroupVersion::V2);
     let refused = run.unwrap_err().to_string();
     assert!(errors.iter().all(|error| refused.contains(error)), "{refused}");
@@ -266,11 +266,11 @@ fn first_file_and_drop_in_of_the_document_are_valid() {
     let args = ["--config", &file, "--config-dir", &directory, "-o", "json"];
     let answer = checked(&args, CgroupVersion::V2);
     assert_eq!(answer.outcome, Ok(()), "{}", answer.notes);
-    // The file itself lies in the directory of drop-ins here.
+    // The file is in the directory of drop-ins in this test.
     let warnings: Vec<&str> = answer.notes.lines().collect();
     assert_eq!(
         warnings[0],
-        format!("warning: {file}: ignored: the name of a drop-in ends in .conf")
+        format!("warning: {file}: skipped: the name of a drop-in must end in .conf")
     );
     assert!(warnings[1].contains("defaults of the kubelet"), "{warnings:?}");
     assert_eq!(warnings.len(), 3, "{warnings:?}");

@@ -1,4 +1,4 @@
-//! A description as people see it.
+//! The text of descriptions.
 
 use serde_json::json;
 
@@ -139,7 +139,7 @@ fn refused_manifest_is_shown_with_the_pod_that_keeps_running() {
     };
     let text = description(&full(), &[&refused], &[], now());
     let line =
-        "Refused Manifest:    /m/web.yaml is not taken: spec: bad; default/web stays as it was";
+        "Refused Manifest:    /m/web.yaml was refused: spec: bad; default/web is unchanged",
     assert!(text.lines().any(|found| found == line), "{text}");
     let last_good_stays = false;
     let alone = refused_description(&RefusedManifest { pod: None, last_good_stays, ..refused });
@@ -168,7 +168,7 @@ fn refused_manifest_is_found_by_its_path_or_file_name() {
         assert_eq!(is_file(&refused, asked), expected, "{asked}");
     }
     let text = refused_description(&refused);
-    assert!(text.contains("In Force:            the last version that was taken\n"), "{text}");
+    assert!(text.contains("In Effect:           the last accepted version\n"), "{text}");
 }
 
 #[test]

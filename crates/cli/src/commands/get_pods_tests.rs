@@ -1,4 +1,4 @@
-//! Tables as people see them.
+//! The text of tables.
 
 use super::*;
 use crate::commands::test_pods::{crashing, now, running};

@@ -1,4 +1,4 @@
-//! `ferrolet node clean`: all pods of the node's runtime, stopped and removed.
+//! `ferrolet node clean`: stops and removes all pods of the node's runtime.
 
 pub mod act;
 pub mod decide;
@@ -32,21 +32,21 @@ use runtime::LogLayout;
 use self::act::Cleaner;
 use super::Place;
 
-/// The least that a call is given, as in `run`.
+/// The minimum timeout of a call, as in `run`.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What `node clean` is asked.
+/// The arguments of `node clean`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The agent's `KubeletConfiguration`, if it left no note of its runtime.
+    /// The agent's `KubeletConfiguration`, if it left no runtime note.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The container runtime, instead of the one that the agent used.
     #[arg(long, value_name = "ENDPOINT")]
     pub runtime_endpoint: Option<String>,
-    /// Ask an agent that runs to stop, and then clean.
+    /// If an agent runs, stop it first.
     #[arg(long)]
     pub force: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let note = RuntimeNote::read(&files, root_dir).await;
     let config = args.config.as_deref().map(config::load).transpose();
     let config = config.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    // A broken note matters only to who has nothing else.
+    // A malformed note is an error only if there is no other source.
     let note = match (&args.runtime_endpoint, &config, note) {
         (_, _, Ok(note)) => note,
         (None, None, Err(error)) => return Err(error.into()),
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     runtime
         .version()
         .await
-        .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+        .with_context(|| format!("connect to the container runtime at {}", endpoint.path().display()))?;
     let segments = HostSegments::new(root_dir.join(JOURNAL));
     let max_bytes = FerroletConfiguration::default().gc.journal.max_bytes.into();
     let clock = Arc::new(SystemClock);
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         pods: root_dir.join("pods"),
     };
     let report = |line: &str| drop(writeln!(io::stdout(), "{line}"));
-    let outcome = cleaner.clean(&report).await.context("list what the runtime has");
+    let outcome = cleaner.clean(&report).await.context("list the pods of the runtime")?;
     journal.sync();
     let outcome = outcome?;
     if outcome.failed.is_empty() || outcome.removed > 0 {
@@ -110,13 +110,13 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     bail!("not removed: {}", failed.join(", "))
 }
 
-/// The host's cgroups, and the one of all pods.
+/// The host's cgroups, and the cgroup of all pods.
 fn cgroups(
     note: &CgroupsNote,
     recording: &Arc<Recording>,
 ) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
     let driver = if note.systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
-    let root = CgroupName::parse(&note.root).context("the note of the pods' cgroups")?;
+    let root = CgroupName::parse(&note.root).context("read the pod cgroup root of the note")?;
     let (inner, _) = node_cgroups::open(driver)?;
     Ok((Arc::new(Intercepted::new(inner, recording)), root))
 }
@@ -129,7 +129,7 @@ fn summary(removed: usize) -> String {
     }
 }
 
-/// How long the runtime may take for a call: as configured, as far as the agent takes that.
+/// The timeout of a runtime call: as configured, with the agent's lower limit.
 fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
     let timeout = match config {
         Some(config) => config.runtime_request_timeout,
@@ -138,17 +138,17 @@ fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
     timeout.to_std().max(SHORTEST_TIMEOUT)
 }
 
-/// What is cleaned.
+/// The runtime and directories to clean.
 #[derive(Debug)]
 struct Target {
     endpoint: String,
     logs: LogLayout,
-    /// Where pods have cgroups of their own, if they have.
+    /// The cgroups of pods, if pods have any.
     cgroups: Option<CgroupsNote>,
 }
 
-/// The runtime and the logs that are meant: as asked for, else as the configuration says, else as
-/// the agent noted.
+/// The runtime and the log directory: from the flag, else from the configuration, else
+/// from the agent's note.
 fn target(
     args: &Args,
     config: Option<&KubeletConfiguration>,
@@ -158,7 +158,7 @@ fn target(
     let noted = note.as_ref().map(|note| note.runtime_endpoint.clone());
     let Some(endpoint) = args.runtime_endpoint.clone().or(configured).or(noted) else {
         bail!(
-            "no agent noted its container runtime in {}: say which with --runtime-endpoint or --config",
+            "no agent has left a runtime note in {}: pass --runtime-endpoint or --config",
             args.place.root_dir.display()
         );
     };

@@ -1,8 +1,8 @@
-//! What a terminal shows after what was written to it.
+//! The content of a terminal after drawings.
 
 use super::*;
 
-/// As much of a terminal as is needed: it wraps, scrolls, and knows two commands.
+/// A minimal terminal: it wraps, scrolls, and supports two escape sequences.
 struct Terminal {
     size: Size,
     cells: Vec<Vec<char>>,
@@ -69,7 +69,7 @@ impl Terminal {
         }
     }
 
-    /// Another width: lines that are too long are broken, as terminals do.
+    /// Sets another width: long lines are wrapped, as terminals do.
     fn narrow(&mut self, columns: usize) {
         let rows = std::mem::take(&mut self.cells);
         for row in rows {

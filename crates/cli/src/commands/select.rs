@@ -1,4 +1,4 @@
-//! Which pod is meant.
+//! Selects a pod by its name.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,34 +7,34 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 use server::wire::{PodItem, RefusedManifest};
 
-/// Why it is not clear which pod is meant.
+/// Why no pod can be selected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SelectError {
-    /// There is no such pod.
+    /// No pod matches.
     #[error("pod {0:?} not found")]
     NotFound(String),
     /// Two namespaces are named.
     #[error("pod {asked:?} is not in namespace {namespace:?}")]
     Elsewhere {
-        /// What was asked for.
+        /// The argument.
         asked: String,
-        /// The namespace that was named besides.
+        /// The namespace of the option.
         namespace: String,
     },
-    /// There are several.
+    /// Several pods match.
     #[error("pod {asked:?} may be any of {}: say which as NAMESPACE/NAME", found.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The argument.
         asked: String,
-        /// What it may be.
+        /// The matching pods.
         found: Vec<String>,
     },
 }
 
-/// Words for a pod that may stand in front of its name.
+/// Kinds that may precede a pod's name.
 const KINDS: [&str; 3] = ["pod", "pods", "po"];
 
-/// A pod, as people name it.
+/// The name of a pod on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PodSelector<'a> {
     namespace: Option<&'a str>,
@@ -42,7 +42,7 @@ pub(crate) struct PodSelector<'a> {
 }
 
 impl<'a> PodSelector<'a> {
-    /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace that is named besides.
+    /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace of the option.
     pub(crate) fn parse(text: &'a str, namespace: Option<&'a str>) -> Result<Self, SelectError> {
         match text.split_once('/') {
             None => Ok(Self { namespace, name: text }),
@@ -55,7 +55,7 @@ impl<'a> PodSelector<'a> {
         }
     }
 
-    /// Whether a pod may be meant; `Some(true)` if by its whole name.
+    /// Whether a pod matches; `Some(true)` if by its full name.
     pub(crate) fn means(self, pod: &Pod) -> Option<bool> {
         let found = view::pod_name(pod);
         if self.namespace.is_some_and(|namespace| namespace != &*found.namespace) {
@@ -67,7 +67,7 @@ impl<'a> PodSelector<'a> {
         (Some(self.name) == without_node(pod, &found.name)).then_some(false)
     }
 
-    /// Whether a manifest may be meant: by the name of its pod, or by that of the file.
+    /// Whether a manifest matches: by the name of its pod, or by its file name.
     pub(crate) fn means_manifest(self, refused: &RefusedManifest) -> bool {
         let file = Path::new(&refused.manifest).file_stem();
         if file == Some(OsStr::new(self.name)) {
@@ -82,7 +82,7 @@ impl<'a> PodSelector<'a> {
     }
 }
 
-/// The words of a command line without one that only says that a pod is meant.
+/// The arguments without a leading kind.
 pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
     match words {
         [kind, name] if KINDS.contains(&kind.as_str()) => Ok(name),
@@ -91,8 +91,8 @@ pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
     }
 }
 
-/// Finds a pod by its name, where the node's name behind it may be left out. An exact name goes before
-/// one that needs the node's, and of two pods of one name the one that is not on its way out.
+/// Finds a pod by its name, where the node's name suffix may be left out. An exact match is preferred to
+/// one without the suffix, and of two pods of one name the one that is not being deleted.
 pub(crate) fn select(
     pods: Vec<PodItem<Pod>>,
     asked: &str,
@@ -123,7 +123,7 @@ pub(crate) fn select(
     }
 }
 
-/// A pod's name without that of its node.
+/// A pod's name without the suffix of its node.
 fn without_node<'a>(pod: &Pod, name: &'a str) -> Option<&'a str> {
     let node = view::spec(pod)?.node_name.as_deref()?;
     name.strip_suffix(node)?.strip_suffix('-')

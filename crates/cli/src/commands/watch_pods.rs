@@ -1,4 +1,4 @@
-//! `ferrolet get pods --watch`: what changes, as it changes.
+//! `ferrolet get pods --watch`: shows changes of pods.
 
 use std::io;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::agent::{AgentClient, Watch};
 use super::display::{Display, Known, PodChange, Pods};
 use super::get_pods::Args;
 
-/// How often ages are drawn anew.
+/// How often ages are redrawn.
 const TICK: Duration = Duration::from_secs(1);
-/// How long to wait between two tries to find an agent that went away.
+/// How long to wait between two attempts to reach the agent again.
 const RETRY: Duration = Duration::from_millis(500);
-/// What is said when it did.
-const AWAY: &str = "the agent went away; waiting for it to come back";
-/// What is said when it is there again, and for how long on a terminal.
-const BACK: &str = "the agent is back";
+/// The notice when the connection is lost.
+const AWAY: &str = "the connection to the agent is lost; waiting for the agent";
+/// The notice when the agent answers again, and how long it is shown on a terminal.
+const BACK: &str = "the agent answers again";
 const BACK_FOR: Duration = Duration::from_secs(10);
 
-/// Shows the agent's pods and what changes of them, until told to stop. An agent that goes away is
-/// waited for.
+/// Shows the agent's pods and their changes, until a stop. Reconnects when the agent is
+/// restarted.
 pub async fn watch_pods(
     agent: &AgentClient,
     args: &Args,
@@ -38,7 +38,7 @@ pub async fn watch_pods(
     let mut reported = WatchedPods::default();
     let mut watch = agent.watch().await?;
     loop {
-        // Biased: stopping first; the agent then has all the time, until it goes away.
+        // Biased: stopping first; then the agent is followed until the connection ends.
         tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
@@ -65,7 +65,7 @@ async fn find(agent: &AgentClient) -> Watch {
     }
 }
 
-/// Shows what a watch tells, until it ends.
+/// Shows the lines of a watch, until it ends.
 async fn follow(
     watch: &mut Watch,
     args: &Args,
@@ -76,7 +76,7 @@ async fn follow(
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // Biased: while news comes without end, it is drawn with every piece of it.
+        // Biased: lines first, each of which is drawn; a display that draws often needs no tick.
         tokio::select! {
             biased;
             line = watch.next() => {
@@ -95,19 +95,19 @@ async fn follow(
     }
 }
 
-/// What is asked for of what a watch tells.
+/// Filters a line of a watch by the arguments.
 fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
     line.refused.retain(|refused| args.wants_manifest(refused));
     line.object.as_ref().is_none_or(|item| args.wants(&item.pod)).then_some(line)
 }
 
-/// What a watch has told.
+/// The pods that the watch has reported.
 #[derive(Debug)]
 struct WatchedPods {
     known: Known,
-    /// What it has told so far, while it is telling all.
+    /// The pods reported so far, while the initial list is received.
     coming: Option<Known>,
-    /// When the agent came back.
+    /// When the agent answered again.
     back: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl Default for WatchedPods {
 }
 
 impl WatchedPods {
-    /// Takes what a watch tells and gives what that changed; `None` while it is telling all.
+    /// Applies a line of the watch and returns the changes; `None` during the initial list.
     fn take(&mut self, line: Option<WatchLine<Pod>>) -> Option<Vec<PodChange>> {
         let line = line?;
         let known = self.coming.as_mut().unwrap_or(&mut self.known);

@@ -1,4 +1,4 @@
-//! What a watch tells, and what is shown of it.
+//! The displays of a watch.
 
 use jiff::Timestamp;
 
@@ -12,7 +12,7 @@ fn line(kind: WatchKind, item: Option<PodItem<Pod>>) -> WatchLine<Pod> {
     WatchLine { kind, object: item, refused: Vec::new() }
 }
 
-/// Tells a display what a watch tells, and gives what the display wrote.
+/// Passes lines of a watch to a display, and returns what it wrote.
 fn tell(
     display: &mut dyn Display,
     reported: &mut WatchedPods,
@@ -34,7 +34,7 @@ fn beginning() -> Vec<WatchLine<Pod>> {
     ]
 }
 
-/// An agent that came back tells all again; only what is different is a change.
+/// A restarted agent lists all pods again; only differences are changes.
 fn again() -> Vec<WatchLine<Pod>> {
     vec![
         line(WatchKind::Added, Some(crashing("default", "web"))),
@@ -148,8 +148,8 @@ fn refused_manifest_is_printed_once_and_again_when_resolved() {
     tell(&mut display, &mut reported, lines, now());
     assert_eq!(text(out).len(), 3, "no pod changed");
     let expected = [
-        "ferrolet: /m/a.yaml is not taken: bad",
-        "ferrolet: /m/b.yaml is not taken: bad",
+        "ferrolet: /m/a.yaml was refused: bad",
+        "ferrolet: /m/b.yaml was refused: bad",
         "ferrolet: /m/a.yaml is no longer refused",
     ];
     assert_eq!(text(notices), expected);
@@ -165,7 +165,7 @@ fn refused_manifests_are_below_the_table_until_resolved_on_a_terminal() {
     tell(&mut display, &mut reported, begin, now());
     let drawn = String::from_utf8(out).unwrap();
     let drawings: Vec<&str> = drawn.split("\x1b[J").collect();
-    assert!(drawings[1].contains("\r\n! a.yaml is not taken: bad\r\n"), "{drawn}");
+    assert!(drawings[1].contains("\r\n! a.yaml was refused: bad\r\n"), "{drawn}");
     assert!(!drawings[2].contains("a.yaml"), "{drawn}");
 }
 

@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 use self::garbage::item;
 use self::node::Node;
 
-/// How long anything may take.
+/// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Parser)]
@@ -79,7 +79,7 @@ async fn read_logs(node: &Node, line: &str) -> Result<String, String> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// What was written, for who wants to see it while more is written.
+/// A writer whose text can be read while more is written.
 #[derive(Debug, Clone, Default)]
 struct Seen(Arc<Mutex<Vec<u8>>>);
 
@@ -98,7 +98,7 @@ impl Seen {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Waits until the text is as wanted.
+    /// Waits until the text meets a condition.
     async fn until(&self, wanted: impl Fn(&str) -> bool) {
         let waiting = async {
             while !wanted(&self.text()) {
@@ -157,9 +157,9 @@ async fn pod_is_described_by_short_name_with_its_own_events() {
     let text = String::from_utf8(out).unwrap();
     assert!(text.starts_with("Name:                web-node\n"), "{text}");
     assert!(text.contains("about Started") && !text.contains("Failed"), "{text}");
-    let args = Describe::parse_from(words("nobody")).args;
+    let args = Describe::parse_from(words("absent")).args;
     let error = describe::describe(&node.client(), &args, node.clock.now(), &mut Vec::new()).await;
-    assert_eq!(error.unwrap_err().to_string(), "pod \"nobody\" not found");
+    assert_eq!(error.unwrap_err().to_string(), "pod \"absent\" not found");
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn refused_manifests_are_in_the_list_and_described() {
     let list: serde_json::Value =
         serde_json::from_str(&get(&node, "-o json").await.unwrap()).unwrap();
     let refused = list["refused"].as_array().unwrap();
-    assert_eq!(refused.len(), 2, "that of another namespace is not asked for: {list:#}");
+    assert_eq!(refused.len(), 2, "the other namespace is not selected: {list:#}");
     assert_eq!(refused[0]["pod"], "default/web-node");
     let describe = async |line: &str| {
         let mut out = Vec::new();
@@ -184,7 +184,7 @@ async fn refused_manifests_are_in_the_list_and_described() {
         String::from_utf8(out).unwrap()
     };
     let text = describe("pod web").await;
-    assert!(text.contains("/m/web.yaml is not taken: spec: bad"), "{text}");
+    assert!(text.contains("/m/web.yaml was refused: spec: bad"), "{text}");
     let text = describe("new").await;
     assert!(text.contains("Refused") && text.contains("spec: bad"), "{text}");
 }
@@ -217,7 +217,10 @@ async fn following_a_log_reports_that_the_agent_stopped() {
     };
     let (ended, ()) = tokio::join!(following, living);
     let error = format!("{:#}", ended.expect("an end in time").unwrap_err());
-    assert!(error.starts_with("the agent went away") && !error.contains("body"), "{error}");
+    assert!(
+        error.starts_with("the agent closed the connection early") && !error.contains("body"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -266,7 +269,7 @@ async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
         node.end("default", "web");
         out.until(|text| text.contains("Error")).await;
         drop(server);
-        notices.until(|text| text.contains("the agent went away")).await;
+        notices.until(|text| text.contains("the connection to the agent is lost")).await;
         node.run("default", "db");
         node.remove("default", "web");
         let _server = node.start();
@@ -277,7 +280,7 @@ async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
     ended.expect("an end in time").unwrap();
     let text = out.text();
     assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
-    assert!(notices.text().contains("the agent is back"), "{}", notices.text());
+    assert!(notices.text().contains("the agent answers again"), "{}", notices.text());
 }
 
 async fn why(node: &Node, line: &str) -> Result<String, String> {
@@ -305,7 +308,7 @@ async fn gc_why_shows_removals_or_existing_items() {
         );
     }
     let reported = why(&node, "c0ffee").await.unwrap_err();
-    assert!(reported.ends_with("is there: it stays, it runs (running)"), "{reported}");
+    assert!(reported.ends_with("exists and is kept: it runs (running)"), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::json!([]));
@@ -318,9 +321,9 @@ async fn gc_why_shows_removals_or_existing_items() {
         .problems
         .lock()
         .unwrap()
-        .push("failed to list containers: nobody is in".to_owned());
+        .push("failed to list containers: disconnected".to_owned());
     let reported = why(&node, "frog").await.unwrap_err();
-    let expected = "; what is there now cannot be told: failed to list containers: nobody is in";
+    let expected = "; existing items are unknown: failed to list containers: disconnected";
     assert!(reported.ends_with(expected), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
@@ -420,7 +423,7 @@ async fn gc_run_prints_every_step_and_fails_when_something_is_left() {
     let (text, ended) = run(vec![GcLine::Kept { item: back }, done(&[], &[])]).await;
     assert_eq!(
         text,
-        "kept sandbox s1 of pod default/web: its pod is there again (pod-came-back)\n\
+        "kept sandbox s1 of pod default/web: its pod exists again (pod-came-back)\n\
          removed nothing\n"
     );
     assert_eq!(ended, Ok(()), "nothing is left that should be gone");

@@ -1,6 +1,6 @@
-//! The process of `ferrolet pod-gc`, on an API server that answers by rules of the test.
+//! The process of `ferrolet pod-gc`, on an API server with rules set by the test.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
-#![allow(clippy::disallowed_methods, reason = "what the process left is looked at")]
+#![allow(clippy::disallowed_methods, reason = "reads the files of the process")]
 
 mod server;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::server::{Rules, Server};
 
-/// How long a process may take for what it does in seconds.
+/// The time limit for work that takes the process seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn program(args: &[&str]) -> Command {
@@ -40,7 +40,7 @@ async fn ended(child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn tell_to_stop(child: &Child) {
+fn terminate(child: &Child) {
     let pid = i32::try_from(child.id().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -98,7 +98,7 @@ async fn sigterm_releases_the_lease_and_exits_with_code_0() {
     let state = tempfile::tempdir().unwrap();
     let child = start(&server, state.path(), &[]);
     server.until(|seen| seen.deleted.contains("a")).await;
-    tell_to_stop(&child);
+    terminate(&child);
     let (code, error) = ended(child).await;
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
@@ -107,12 +107,12 @@ async fn sigterm_releases_the_lease_and_exits_with_code_0() {
 // behaviour: PGC-69
 #[tokio::test]
 async fn sigterm_during_startup_releases_the_lease() {
-    // It has the lease, and waits for what it tells the cluster of that to be taken.
+    // It has the lease, and waits for the response to its leader election event.
     let server = Server::start(Rules { events_hang: true, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let child = start(&server, state.path(), &["--leader-elect-retry-period=5s"]);
     server.until(|seen| seen.holder.as_ref().is_some_and(|holder| !holder.is_empty())).await;
-    tell_to_stop(&child);
+    terminate(&child);
     let (code, error) = ended(child).await;
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
@@ -137,7 +137,7 @@ async fn deletions_are_shown_after_a_kill() {
     let state = tempfile::tempdir().unwrap();
     let mut child = start(&server, state.path(), &["--leader-elect=false"]);
     server.until(|seen| seen.deleted.contains("a")).await;
-    // The answer to the deletion is what the record waits for.
+    // The entry in the journal follows the response to the deletion.
     let journal = state.path().join("journal");
     let recorded = async {
         while std::fs::read_dir(&journal).map_or(0, Iterator::count) == 0 {

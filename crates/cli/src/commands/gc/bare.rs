@@ -1,4 +1,4 @@
-//! A plan from a container runtime alone, where no agent runs.
+//! A plan from the container runtime alone, without an agent.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use process::clock::SystemClock;
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
 
-/// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
+/// The limits of dead containers without an agent, as the flags of `ferrolet run`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Caps {
-    /// With --container-runtime-endpoint: how old a dead container must be to go.
+    /// With --container-runtime-endpoint: the minimum age of a dead container for removal.
     #[arg(
         long,
         value_name = "DURATION",
@@ -60,7 +60,7 @@ pub struct Caps {
         requires = "container_runtime_endpoint"
     )]
     pub maximum_dead_containers: i64,
-    /// With --container-runtime-endpoint: where the logs of pods are.
+    /// With --container-runtime-endpoint: the directory of pod logs.
     #[arg(
         long,
         value_name = "DIR",
@@ -68,7 +68,7 @@ pub struct Caps {
         requires = "container_runtime_endpoint"
     )]
     pub pod_logs_dir: PathBuf,
-    /// With --container-runtime-endpoint: where the links to logs of containers are.
+    /// With --container-runtime-endpoint: the directory of symlinks to container logs.
     #[arg(
         long,
         value_name = "DIR",
@@ -78,7 +78,7 @@ pub struct Caps {
     pub container_links_dir: PathBuf,
 }
 
-/// Limits that nobody told us: those of an agent that is not told otherwise.
+/// Settings that are not known here: the agent's defaults.
 const ASSUMED: [&str; 5] = [
     "containerAgeBy",
     "minimumImageAge",
@@ -87,7 +87,7 @@ const ASSUMED: [&str; 5] = [
     "imageLowThresholdPercent",
 ];
 
-/// What a pass would do by the caps alone. Looks, and changes nothing.
+/// What a pass would do by the limits alone. Changes nothing.
 pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let endpoint = Endpoint::parse(endpoint)?;
     let min_age = SignedDuration::from_nanos(caps.minimum_container_ttl_duration.nanos());
@@ -98,7 +98,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let deadlines =
         Deadlines { request: kubelet.runtime_request_timeout.to_std(), ..Deadlines::default() };
     let runtime = Runtime::new(Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines)));
-    let asked = || format!("ask the container runtime at {}", endpoint.path().display());
+    let asked = || format!("connect to the container runtime at {}", endpoint.path().display());
     check_version(&*runtime.info).await.with_context(asked)?;
     check_lists(&runtime).await.with_context(asked)?;
     let images = Policy {
@@ -153,7 +153,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     })
 }
 
-/// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.
+/// Stands in for the parts of an agent. A plan stops nothing and reports nothing.
 #[derive(Debug)]
 struct Noop;
 
@@ -200,7 +200,7 @@ mod tests {
         let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
         let error = plan(&endpoint, &line.caps).await.unwrap_err();
         let expected = format!(
-            "ask the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
+            "connect to the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
             socket.display()
         );
         assert_eq!(format!("{error:#}"), expected);

@@ -48,7 +48,7 @@ fn removed_container_is_shown_with_rule_numbers_and_logs() {
         text,
         format!(
             "container main (4f6c0e1d2a3b4) of pod default/web-node was removed 3m ago, at 1970-01-01 00:16:40 UTC: \
-             dead instance 2 of 2 of its container, counted from the newest, and 1 may stay.\n\
+             dead instance 2 of 2 of its container, counted from the newest; 1 is kept.\n\
              \x20 rule:  per-container-cap: cap 1, position 2, instances 2, age 1m30s\n\
              \x20 id:    {ID}\n\
              \x20 with:  {log}\n\
@@ -82,7 +82,7 @@ fn removal_in_progress_at_a_kill_is_shown() {
     let ask =
         || answer_text(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
     let text = ask();
-    let expected = " of pod default/web-node was being removed, and is not known to be gone, ";
+    let expected = " of pod default/web-node was being removed, with an unknown outcome, ";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("\n  error: the process ended before the answer\n"), "{text}");
     let next = open();
@@ -107,7 +107,7 @@ fn link_is_grouped_with_its_container_and_failure_stands_alone() {
     let text = answer_text(&answer(entries), Timestamp::from_second(1001).unwrap());
     assert_eq!(text.matches("\n  id:").count(), 2, "{text}");
     assert!(text.contains("could not be removed 1s ago"), "{text}");
-    assert!(text.contains(": it was to go: "), "why it was to go is not why it stayed: {text}");
+    assert!(text.contains(": reason for its removal: "), "not the reason of the failure: {text}");
     assert!(text.contains("  error: busy [2J\n"), "{text}");
 }
 
@@ -141,14 +141,14 @@ fn journal_is_read_from_disk_when_no_agent_runs() {
         );
     }
     let (text, _) = ask("main", Some(Output::Json));
-    assert!(text.contains("\"stillThere\": null"), "no agent can tell: {text}");
+    assert!(text.contains("\"stillThere\": null"), "unknown without an agent: {text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["entries"][0]["rule"], "per-container-cap");
     assert_eq!(value["entries"][0]["detail"]["age"], "1m30s");
-    let (text, asked) = ask("nobody", None);
+    let (text, asked) = ask("absent", None);
     let message = asked.unwrap_err();
     assert!(
-        text.is_empty() && message.starts_with("nothing called \"nobody\" was removed"),
+        text.is_empty() && message.starts_with("nothing called \"absent\" was removed"),
         "{message}"
     );
 }
@@ -166,9 +166,9 @@ fn existing_items_are_shown_with_their_plan_and_its_problems() {
         rule: "running".to_owned(),
         detail: journal::Inputs::default(),
     };
-    let there = "\n  container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)";
-    let gap = "; not everything could be looked at: the disk is on fire";
-    let unseen = "; what is there now cannot be told: the disk is on fire";
+    let there = "\n  container main (4f6c0e1d2a3b4) of pod default/web exists and is kept: it runs (running)";
+    let gap = "; some items could not be listed: the disk is on fire";
+    let unseen = "; existing items are unknown: the disk is on fire";
     let rows = [
         ("main", None, there.to_owned(), Some(1)),
         ("main", Some("the disk is on\u{1b}fire"), format!("{gap}{there}"), Some(1)),

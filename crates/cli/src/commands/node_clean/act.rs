@@ -1,4 +1,4 @@
-//! Doing it.
+//! Executes the removals.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ use super::volumes;
 /// How many pods are removed at a time.
 const AT_A_TIME: usize = 8;
 
-/// Whom progress is told to, a line at a time.
+/// Receives progress, a line at a time.
 pub type ReportProgress<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// What pods are removed with.
+/// The ports with which pods are removed.
 #[derive(Debug)]
 pub struct Cleaner {
     /// The container runtime.
@@ -41,20 +41,20 @@ pub struct Cleaner {
     pub volumes: Arc<dyn VolumeHost>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Where logs lie.
+    /// The directory of pod logs.
     pub logs: LogLayout,
-    /// Where pods have files of their own.
+    /// The parent of pod directories.
     pub pods: PathBuf,
-    /// The host's cgroups and the one of all pods, if pods have cgroups of their own.
+    /// The host's cgroups and the cgroup of all pods, if pods have cgroups.
     pub cgroups: Option<(Arc<dyn Cgroups>, CgroupName)>,
 }
 
-/// What became of the pods.
+/// The result.
 #[derive(Debug)]
 pub struct Cleaned {
-    /// How many are gone.
+    /// How many pods were removed.
     pub removed: usize,
-    /// Those that are not.
+    /// The pods that were not.
     pub failed: Vec<PodName>,
 }
 
@@ -69,7 +69,7 @@ enum StepError {
     Cgroup(CgroupError),
 }
 
-/// What is gone need not be ended or removed.
+/// An item that does not exist any more needs no stop or removal.
 fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), StepError> {
     match result {
         Err(error) if !error.is_not_found() => Err(StepError::Runtime(error)),
@@ -78,7 +78,7 @@ fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), StepError> {
 }
 
 impl Cleaner {
-    /// Removes all pods. One that cannot be removed does not keep the others.
+    /// Removes all pods. A pod that cannot be removed does not block others.
     pub async fn clean(&self, report: ReportProgress<'_>) -> Result<Cleaned, RuntimeError> {
         let removals = self.plan().await?;
         let removed = stream::iter(&removals).map(async |removal| {
@@ -100,7 +100,7 @@ impl Cleaner {
             removed.buffer_unordered(AT_A_TIME).filter_map(async |failed| failed).collect().await;
         for removal in self.still_there(&removals).await? {
             if !failed.contains(&removal.pod) {
-                report(&format!("{}: the runtime still has something of it", removal.pod));
+                report(&format!("{}: the runtime still lists parts of it", removal.pod));
                 failed.push(removal.pod.clone());
             }
         }
@@ -108,8 +108,8 @@ impl Cleaner {
         Ok(Cleaned { removed: removals.len() - failed.len(), failed })
     }
 
-    /// Those that the runtime lists although they were removed: one that said it did not have them was
-    /// mistaken.
+    /// The removed pods that the runtime still lists: its earlier answer that they do not exist was
+    /// wrong.
     async fn still_there<'a>(
         &self,
         removals: &'a [PodRemoval],
@@ -124,7 +124,7 @@ impl Cleaner {
     async fn list(&self) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
         let (sandboxes, containers) = lists::everything(&self.runtime).await?;
         let mut pods = pods_by_uid(sandboxes, containers);
-        // What is nobody's was not made by an agent.
+        // Items without a pod were not created by an agent.
         pods.retain(|uid, _| !uid.is_empty());
         Ok(pods)
     }
@@ -133,7 +133,7 @@ impl Cleaner {
         let pods = self.list().await?;
         let containers = pods.values().flat_map(|pod| &pod.containers);
         let looks = containers.filter(|container| may_run(container)).map(async |container| {
-            // Without an answer it gets the usual grace.
+            // Without a status the default grace period is used.
             let status = self.runtime.containers.container_status(&container.id).await.ok()?;
             Some((container.id.clone(), grace(&status.annotations)))
         });
@@ -187,7 +187,7 @@ impl Cleaner {
         Ok(())
     }
 
-    /// Removes the cgroups above the pods', where no pod of anybody is left in them.
+    /// Removes the parents of pod cgroups, if no pod cgroup is left in them.
     async fn remove_empty_cgroups(&self, report: ReportProgress<'_>) {
         let Some((cgroups, root)) = &self.cgroups else { return };
         let classes = CLASSES.into_iter().map(|class| class_cgroup(root, class));

@@ -1,4 +1,4 @@
-//! Cleaning a node in memory.
+//! `node clean` in memory.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Node {
         Self { runtime, files, cgroups, cleaner, reported: Mutex::default() }
     }
 
-    /// A pod with a container that runs these arguments.
+    /// Adds a pod with a container that runs these arguments.
     async fn add(&self, name: &str, args: &[&str], grace: u32) -> ContainerId {
         let (pod, uid) = (PodName::new("default", name), PodUid::from(format!("uid-of-{name}")));
         let sandbox = wanted::sandbox(&pod, &uid);
@@ -84,7 +84,7 @@ async fn clean_removes_all_pods_and_a_second_run_does_nothing() {
     assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
     let reported = node.reported.lock().unwrap().clone();
     let about = |pod: &str| reported.iter().filter(|line| line.starts_with(pod)).count();
-    assert_eq!(about("default/web: "), 2, "it ran and so is stopped first: {reported:?}");
+    assert_eq!(about("default/web: "), 2, "it ran, so it is stopped first: {reported:?}");
     assert_eq!(about("default/job: "), 1, "it had ended: {reported:?}");
     assert_eq!(node.list("/logs").await, ["somebody-elses"]);
     assert_eq!(node.list("/links").await, [""; 0]);
@@ -174,7 +174,7 @@ async fn container_is_stopped_with_the_grace_period_of_its_pod() {
     node.add("deaf", &["ignore", "TERM"], 7).await;
     let begun = tokio::time::Instant::now();
     assert_eq!(node.clean().await, (2, vec![]));
-    assert_eq!(begun.elapsed(), Duration::from_secs(7), "side by side, and no longer than need be");
+    assert_eq!(begun.elapsed(), Duration::from_secs(7), "in parallel, and no longer than the grace period");
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,10 +222,10 @@ async fn clean_fails_when_directories_contradict_an_empty_runtime_list() {
         node.add("web", &["sleep", "forever"], 1).await;
         node.runtime.inject(Rule::on(method, Fault::error(Code::NotFound)).once());
         let (removed, failed) = node.clean().await;
-        // A sandbox takes its containers with it.
+        // Removing a sandbox removes its containers.
         if method == Method::RemovePodSandbox {
             assert_eq!((removed, failed), (0, vec!["default/web".to_owned()]));
-            assert!(node.reported.lock().unwrap().last().unwrap().contains("still has something"));
+            assert!(node.reported.lock().unwrap().last().unwrap().contains("still lists parts"));
             assert_eq!(node.clean().await, (1, vec![]));
         }
         assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());

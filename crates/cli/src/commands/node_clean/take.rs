@@ -1,4 +1,4 @@
-//! The root directory for oneself: no agent may start pods while they are removed.
+//! Locks the root directory: no agent may start pods while they are removed.
 
 use std::io;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::commands::agent::AgentClient;
 /// How long an agent may take to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Takes the root directory, if an agent ever used it. An agent that holds it is asked to stop if
-/// `force` says so.
+/// Locks the root directory, if an agent ever used it. An agent that holds the lock is stopped if
+/// `force` is set.
 pub(super) async fn take(
     agent: &AgentClient,
     root_dir: &Path,
@@ -44,14 +44,14 @@ pub(super) async fn take(
     }
 }
 
-/// Sends SIGTERM to whoever listens on the agent's socket.
+/// Sends SIGTERM to the process that listens on the agent's socket.
 async fn ask_to_stop(agent: &AgentClient) -> Result<()> {
-    // While it has our connection, the process lives and its number is its own.
+    // While the connection is open, the process exists and its pid is not reused.
     let connection = agent.connect().await?;
-    let peer = connection.peer_cred().context("ask who it is")?;
-    let pid = peer.pid().and_then(Pid::from_raw).context("it is not among our processes")?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).context("find its process")?;
-    pidfd_send_signal(process, Signal::TERM).context("signal its process")?;
+    let peer = connection.peer_cred().context("read the credentials of the agent")?;
+    let pid = peer.pid().and_then(Pid::from_raw).context("the agent is in another PID namespace")?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).context("open the process of the agent")?;
+    pidfd_send_signal(process, Signal::TERM).context("signal the process of the agent")?;
     Ok(())
 }
 
@@ -63,7 +63,7 @@ mod tests {
     async fn root_directory_in_use_is_not_taken() {
         let root = tempfile::tempdir().unwrap();
         let agent = AgentClient::new(root.path());
-        assert!(take(&agent, root.path(), false).await.unwrap().is_none(), "nobody used it");
+        assert!(take(&agent, root.path(), false).await.unwrap().is_none(), "no agent used it");
         let held = hostfs::claim(&root.path().join("ferrolet")).unwrap();
         let error = take(&agent, root.path(), false).await.unwrap_err().to_string();
         assert!(error.starts_with("an agent uses"), "{error}");

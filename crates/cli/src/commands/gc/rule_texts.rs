@@ -1,76 +1,76 @@
-//! Rules and what they were applied to, in plain words.
+//! Texts of rules with their numbers.
 
 use journal::Inputs;
 use podgc::plan::Rule;
 use serde_json::Value;
 
-/// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
+/// How many characters of an id are shown: enough for a query, as in other tools of runtimes.
 const SHORT_ID: usize = 13;
 
-/// What a rule says, with `{name}` for what it was applied to, `{name#thing}` for so many things, and `{name#id}` for the beginning of an
-/// id. Of several lines of one rule the first counts of which everything is known.
+/// The text of each rule. `{name}` stands for an input, `{name#thing}` for a number of things, and `{name#id}` for the beginning of an
+/// id. Of several texts of a rule, the first with all its inputs is used.
 const RULES: &[(&str, &str)] = &[
-    // What goes.
+    // Removals.
     (
         "per-container-cap",
-        "dead instance {position} of {instances} of its container, counted from the newest, and {cap} may stay",
+        "dead instance {position} of {instances} of its container, counted from the newest; {cap} is kept",
     ),
-    ("per-container-cap", "of the dead instances of its container only the newest {cap} may stay"),
+    ("per-container-cap", "only the newest {cap} of the dead instances of its container are kept"),
     (
         "node-cap-share",
-        "the node has {dead#dead container}, instances of {units}, and {cap} may stay; shared evenly, and at least 1 each, that is {share} of each; it is number {position} of its own, counted from the newest",
+        "the node has {dead#dead container}, instances of {units}, and the limit is {cap}: {share} of each, at least 1; it is number {position} of its own, counted from the newest",
     ),
     (
         "node-cap-oldest",
-        "the node has {dead#dead container} and {cap} may stay; it is number {position}, counted from the newest",
+        "the node has {dead#dead container}, and the limit is {cap}; it is number {position}, counted from the newest",
     ),
     ("pod-has-ended", "its pod has ended, but it cannot be removed yet: {error}"),
     ("pod-has-ended", "its pod has ended"),
     ("pod-is-gone", "its pod is gone"),
-    ("pod-was-refused", "its pod was refused, and nothing of it runs"),
+    ("pod-was-refused", "its pod was rejected, and nothing of it runs"),
     ("pod-deleted", "its pod was deleted and has ended"),
     ("pod-evicted", "its pod was evicted"),
-    ("pod-terminated", "its pod has ended and the node needs room"),
+    ("pod-terminated", "its pod has ended, and the node is short of resources"),
     (
         "sandbox-older",
         "sandbox {position} of {instances} of its pod, counted from the newest, and only that one is needed",
     ),
     (
         "log-max-files",
-        "{files#file} of {bytes} since {since}: {maxFiles} files of its log may stay, the live one included",
+        "{files#file} of {bytes} since {since}: the limit is {maxFiles} files of its log, with the live one",
     ),
     (
         "log-max-files",
-        "{maxFiles} files of its log may stay, the live one included; it had {bytes}",
+        "the limit is {maxFiles} files of its log, with the live one; it had {bytes}",
     ),
     (
         "pod-log-limit",
         "{files#file} of {bytes} since {since}: the logs of its pod may take {maxBytesPerPod} bytes",
     ),
     ("pod-log-limit", "the logs of its pod may take {maxBytesPerPod} bytes; it had {bytes}"),
-    ("rotation-leftover", "an agent that was killed while it compressed the log left it"),
-    ("dangling-link", "the log that the link leads to is gone (container: {container})"),
-    ("restart-all-containers", "all containers of its pod start again"),
-    ("never-started", "it was made and never started"),
-    ("does-not-start", "it was made and does not start"),
-    ("name-taken", "it held the name of a container to be made"),
-    ("late-sandbox", "the runtime finished it after its making was given up"),
-    ("older-init-container", "a newer instance of the init container is there"),
+    ("rotation-leftover", "left over by an agent that was killed while it compressed the log"),
+    ("dangling-link", "the log that the link points to is gone (container: {container})"),
+    ("restart-all-containers", "all containers of its pod restart"),
+    ("never-started", "it was created but never started"),
+    ("does-not-start", "it was created but does not start"),
+    ("name-taken", "it had the name of a container to be created"),
+    ("late-sandbox", "the runtime created it after the request had timed out"),
+    ("older-init-container", "a newer instance of the init container exists"),
     (
         "init-container-of-old-sandbox",
-        "its pod gets a new sandbox, in which init containers run again",
+        "its pod gets a new sandbox, where init containers run again",
     ),
-    ("node-clean", "somebody cleaned the node"),
+    ("node-clean", "the node was cleaned (ferrolet node clean)"),
     (
         "disk-over-high-threshold",
-        "with the disk of images {usedPercent}% full, over {highThresholdPercent}%, images go until it is {lowThresholdPercent}% full; not used since {lastUsed}",
+        "the image disk was {usedPercent}% full, over {highThresholdPercent}%: images are removed down to {lowThresholdPercent}%; not used since {lastUsed}",
     ),
     (
         "disk-over-high-threshold",
-        "with the disk of images {usedPercent}% full, over {highThresholdPercent}%, images go until it is {lowThresholdPercent}% full; never used",
+        "the image disk was {usedPercent}% full, over {highThresholdPercent}%: images are removed down to {lowThresholdPercent}%; never used",
     ),
-    ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
-    ("node-short-of-disk", "the node needs room and nobody uses it"),
+    ("unused-longer-than-maximum-age", "unused for {unusedFor}, longer than {maximumAge}"),
+    ("node-short-of-disk", "unused, and the node is short of disk space"),
     // Pods of the API server, which the agent deletes once they have ended.
     (
         "pod-ended",
@@ -80,78 +80,78 @@ const RULES: &[(&str, &str)] = &[
         "pod-ended",
         "it was deleted through the API at {deletionRequested}, and had ended (phase {phase})",
     ),
-    // As an earlier agent recorded it.
+    // As earlier versions recorded it.
     ("pod-ended", "it was deleted through the API, and had ended (phase {phase})"),
     // Pods that the Pod GC controller deleted.
     (
         Rule::OVER_THRESHOLD,
-        "{terminated} terminated pods in the cluster and {allowed} may stay; it was number {position} to go",
+        "{terminated} terminated pods in the cluster, limit {allowed}; it was number {position} to be deleted",
     ),
     (
         Rule::OVER_NAMESPACE_CAP,
-        "{terminated} terminated pods in its namespace and {allowed} may stay; it was number {position} to go",
+        "{terminated} terminated pods in its namespace, limit {allowed}; it was number {position} to be deleted",
     ),
     (
         Rule::OVER_NODE_CAP,
-        "{terminated} terminated pods on node {node} and {allowed} may stay; it was number {position} to go",
+        "{terminated} terminated pods on node {node}, limit {allowed}; it was number {position} to be deleted",
     ),
-    (Rule::OVER_TTL, "it ended {age} before and could stay for {ttl}"),
+    (Rule::OVER_TTL, "it had terminated {age} before, TTL {ttl}"),
     (Rule::NODE_OUT_OF_SERVICE, "its node {node} was out of service and not ready"),
     (Rule::NODE_GONE, "its node {node} no longer existed; it had been missing for {missingFor}"),
     (Rule::NEVER_SCHEDULED, "it was deleted before it got a node"),
-    // What stays.
+    // Kept items.
     ("running", "it runs"),
-    ("pod-came-back", "its pod is there again"),
+    ("pod-came-back", "its pod exists again"),
     ("too-young", "it is younger than {minimumAge}"),
-    ("exit-time-unknown", "when it ended could not be read"),
+    ("exit-time-unknown", "its exit time could not be read"),
     ("internal-error", "internal error of the agent, see its log"),
-    ("source-not-ready", "not every source of pods was heard yet"),
+    ("source-not-ready", "not every source has listed its pods yet"),
     ("may-be-starting", "it may be about to start"),
-    ("may-be-running", "it may run, and the worker of its pod ends it"),
-    ("within-caps", "{perContainer} of each container and {inAll} on the node may stay"),
-    ("within-caps", "{perContainer} of each container may stay"),
-    ("within-caps", "{inAll} on the node may stay"),
-    ("within-caps", "nothing limits how many may stay"),
-    ("pod-state-unknown", "without an agent nobody knows whether its pod still exists"),
+    ("may-be-running", "it may run, and the worker of its pod stops it"),
+    ("within-caps", "the limits are {perContainer} of each container and {inAll} on the node"),
+    ("within-caps", "the limit is {perContainer} of each container"),
+    ("within-caps", "the limit is {inAll} on the node"),
+    ("within-caps", "there is no limit"),
+    ("pod-state-unknown", "whether its pod still exists is unknown without an agent"),
     ("sandbox-ready", "it is ready for its pod"),
-    ("sandbox-in-use", "a container that stays is in it"),
+    ("sandbox-in-use", "a container in it is kept"),
     ("newest-sandbox", "it is the newest of its pod"),
     ("pod-exists", "its pod still exists"),
-    ("pod-runs", "something of its pod still runs"),
-    ("not-a-directory", "it is no directory, and so no pod's"),
+    ("pod-runs", "containers of its pod still run"),
+    ("not-a-directory", "it is not a directory, so it belongs to no pod"),
     ("first-sandbox", "the deadline of its pod counts from it"),
     ("image-in-use", "it is used by {containers#container}, such as {container#id}"),
-    ("image-in-use", "container {mountedBy#id} has it mounted"),
+    ("image-in-use", "container {mountedBy#id} mounts it"),
     ("image-in-use", "sandboxes are made from it"),
-    ("image-pinned", "the runtime asks to keep it"),
-    ("being-pulled", "somebody is about to use it as {claimed}"),
+    ("image-pinned", "the runtime has pinned it"),
+    ("being-pulled", "a pod is about to use it as {claimed}"),
     ("labels-unknown", "its labels could not be read, and one may pin it"),
     ("pinned-by-name", "it is pinned as {pin}"),
     ("pinned-by-label", "it is pinned by {pin}"),
-    ("kept-for-static-pod", "the static pod {pod} names it"),
-    ("kept-for-critical-pod", "the critical pod {pod} names it"),
+    ("kept-for-static-pod", "the static pod {pod} uses it"),
+    ("kept-for-critical-pod", "the critical pod {pod} uses it"),
     ("used-since-the-pass-began", "it was used just now"),
     (
         "image-age-unknown",
-        "the disk of images is {usedPercent}% full, over {highThresholdPercent}%; without an agent nobody knows since when it is there and when it was used",
+        "the image disk is {usedPercent}% full, over {highThresholdPercent}%; its age and last use are unknown without an agent",
     ),
-    ("younger-than-minimum-age", "this agent has known it for {knownFor}, less than {minimumAge}"),
+    ("younger-than-minimum-age", "first detected {knownFor} ago, less than {minimumAge}"),
     (
         "younger-than-minimum-age",
-        "no pass has seen it yet; it stays until {minimumAge} after the first that does",
+        "no pass has detected it yet; it is kept for {minimumAge} after the first that does",
     ),
-    ("enough-space-freed", "enough is free without it: {available}"),
-    ("removals-gain-nothing", "removing images gains nothing: they share what they take"),
-    ("disk-cannot-be-measured", "the disk of images cannot be measured: {error}"),
-    ("disk-cannot-be-measured", "the disk of images cannot be measured any more"),
+    ("enough-space-freed", "enough space is free: {available}"),
+    ("removals-gain-nothing", "removing images frees nothing: they share their layers"),
+    ("disk-cannot-be-measured", "the image disk cannot be measured: {error}"),
+    ("disk-cannot-be-measured", "the image disk cannot be measured any more"),
     ("removal-failed", "it could not be removed: {error}"),
     (
         "below-high-threshold",
-        "the disk of images is {usedPercent}% full, not {highThresholdPercent}%",
+        "the image disk is {usedPercent}% full, not {highThresholdPercent}%",
     ),
 ];
 
-/// Why a rule says what it says.
+/// The reason behind a rule, with the inputs.
 pub fn reason(rule: &str, detail: &Inputs) -> String {
     let mut texts = RULES.iter().filter(|(known, _)| *known == rule).map(|(_, text)| *text);
     let known = texts.find_map(|text| filled(text, detail));
@@ -162,7 +162,7 @@ pub fn reason(rule: &str, detail: &Inputs) -> String {
     })
 }
 
-/// The names of an image besides the first, by which it is told: they go, or stay, with it.
+/// The other names of an image: they are kept or removed with the first.
 fn other_names(detail: &Inputs) -> String {
     let names = detail.get("names").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let others: Vec<&str> = names.iter().skip(1).filter_map(Value::as_str).collect();
@@ -173,7 +173,7 @@ fn other_names(detail: &Inputs) -> String {
     }
 }
 
-/// A text with its holes filled; `None` if something for them is missing.
+/// A text with its inputs; `None` if one is missing.
 fn filled(text: &str, detail: &Inputs) -> Option<String> {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
@@ -192,7 +192,7 @@ fn filled(text: &str, detail: &Inputs) -> Option<String> {
     Some(filled)
 }
 
-/// An input for people: bytes in units that can be read, all else as it is.
+/// An input for people: bytes with units, others as they are.
 fn shown(name: &str, value: &Value) -> String {
     match value.as_u64() {
         Some(bytes) if is_bytes(name) => bytes_text(bytes),
@@ -200,7 +200,7 @@ fn shown(name: &str, value: &Value) -> String {
     }
 }
 
-/// Whether a number of that name counts bytes.
+/// Whether the number of that name is in bytes.
 fn is_bytes(name: &str) -> bool {
     ["bytes", "size", "capacity"].iter().any(|word| name.ends_with(word))
         || name.starts_with("available")
@@ -212,18 +212,18 @@ pub fn inputs(detail: &Inputs) -> String {
     reported.collect::<Vec<_>>().join(", ")
 }
 
-/// An amount of bytes, to three digits, rounded to the nearest.
+/// An amount of bytes, rounded to three digits.
 pub fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // So many of a unit, times `parts`.
+    // A number of units, times `parts`.
     let rounded = |unit: usize, parts: u128| {
         let shift = 10 * (unit + 1);
         (u128::from(bytes) * parts + (1 << (shift - 1))) >> shift
     };
-    // The smallest unit of which there are, rounded, less than a thousand and twenty-four.
+    // The smallest unit with a rounded number below 1024.
     let last = UNITS.len() - 1;
     let unit = (0..last).find(|unit| rounded(*unit, 1) < 1024).unwrap_or(last);
     match rounded(unit, 10) {
@@ -232,13 +232,13 @@ pub fn bytes_text(bytes: u64) -> String {
     }
 }
 
-/// The beginning of an id, enough to ask with; a path as it is.
+/// The beginning of an id, enough for a query; a path unchanged.
 pub fn short_id(id: &str) -> &str {
     let id = id.strip_prefix("sha256:").unwrap_or(id);
     if id.starts_with('/') { id } else { id.get(..SHORT_ID).unwrap_or(id) }
 }
 
-/// So many of something: `1 sandbox`, `2 sandboxes`.
+/// A number of things: `1 sandbox`, `2 sandboxes`.
 pub fn counted(count: u64, kind: &str) -> String {
     let word = match kind {
         "pod-directory" => "pod directory",
@@ -266,19 +266,19 @@ mod tests {
             (
                 "per-container-cap",
                 r#"{"cap":1,"position":3,"instances":3,"age":"2m0s"}"#,
-                "dead instance 3 of 3 of its container, counted from the newest, and 1 may stay",
+                "dead instance 3 of 3 of its container, counted from the newest; 1 is kept",
             ),
             (
                 "per-container-cap",
                 r#"{"cap":1,"age":"2m0s"}"#,
-                "of the dead instances of its container only the newest 1 may stay",
+                "only the newest 1 of the dead instances of its container are kept",
             ),
             (
                 "node-cap-share",
                 r#"{"cap":3,"dead":12,"units":6,"share":1,"position":2,"instances":2}"#,
-                "the node has 12 dead containers, instances of 6, and 3 may stay; shared evenly, and at least 1 each, that is 1 of each; it is number 2 of its own, counted from the newest",
+                "the node has 12 dead containers, instances of 6, and the limit is 3: 1 of each, at least 1; it is number 2 of its own, counted from the newest",
             ),
-            ("within-caps", r#"{"perContainer":1}"#, "1 of each container may stay"),
+            ("within-caps", r#"{"perContainer":1}"#, "the limit is 1 of each container"),
             (
                 "image-in-use",
                 r#"{"containers":1,"container":"c1"}"#,
@@ -292,24 +292,24 @@ mod tests {
             (
                 "image-in-use",
                 r#"{"mountedBy":"4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd"}"#,
-                "container 4f6c0e1d2a3b4 has it mounted",
+                "container 4f6c0e1d2a3b4 mounts it",
             ),
             (
                 "younger-than-minimum-age",
                 r#"{"knownFor":"3s","minimumAge":"2m0s"}"#,
-                "this agent has known it for 3s, less than 2m0s",
+                "first detected 3s ago, less than 2m0s",
             ),
             (
                 "younger-than-minimum-age",
                 r#"{"knownFor":null,"minimumAge":"2m0s"}"#,
-                "no pass has seen it yet; it stays until 2m0s after the first that does",
+                "no pass has detected it yet; it is kept for 2m0s after the first that does",
             ),
             (
                 "disk-over-high-threshold",
                 r#"{"usedPercent":90,"highThresholdPercent":85,"lowThresholdPercent":80,"lastUsed":null}"#,
-                "with the disk of images 90% full, over 85%, images go until it is 80% full; never used",
+                "the image disk was 90% full, over 85%: images are removed down to 80%; never used",
             ),
-            ("within-caps", "{}", "nothing limits how many may stay"),
+            ("within-caps", "{}", "there is no limit"),
             ("too-young", r#"{"minimumAge":"1h0m0s"}"#, "it is younger than 1h0m0s"),
             ("a-rule-of-tomorrow", "{}", "a rule of tomorrow"),
             ("a-rule-of-tomorrow", r#"{"cap":1}"#, "a rule of tomorrow (cap 1)"),
