@@ -1,4 +1,4 @@
-//! Removing instances as soon as newer ones have died.
+//! Removes old instances as soon as newer ones have exited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tracing::debug;
 use super::{ContainerGcParts, act};
 use crate::decide::deletor::{ObservedPod, Which, beyond, item, keep};
 
-/// How many removals wait. When there is no room they are left to the next pass.
+/// The length of the queue. Further removals are left to the next pass.
 const QUEUE: usize = 50;
 
-/// A removal that waits.
+/// A queued removal.
 #[derive(Debug)]
 struct Removal {
     container: Container,
     verdict: Verdict,
 }
 
-/// Takes deaths in. Never waits.
+/// Receives exits. Never blocks.
 #[derive(Debug, Clone)]
 pub struct Deletor {
     keep: usize,
@@ -32,7 +32,7 @@ pub struct Deletor {
     queue: mpsc::Sender<Removal>,
 }
 
-/// Removes what waits, one at a time.
+/// Removes queued containers, one at a time.
 #[derive(Debug)]
 pub struct DeletorTask {
     parts: ContainerGcParts,
@@ -40,15 +40,15 @@ pub struct DeletorTask {
 }
 
 impl Deletor {
-    /// A deletor and its task.
+    /// Creates a deletor and its task.
     pub fn new(parts: ContainerGcParts) -> (DeletorTask, Self) {
         let (sender, queue) = mpsc::channel(QUEUE);
         let keep = keep(parts.policy.per_container);
         (DeletorTask { parts, queue }, Self { keep, queue: sender })
     }
 
-    /// Containers or sandboxes of a pod died: instances of those containers beyond the newest go, or all
-    /// of the pod that ended, with the rule that says so.
+    /// Containers or sandboxes of a pod exited. Queues instances beyond the newest, or all instances of a
+    /// terminated pod, with the rule that requires it.
     pub fn died(
         &self,
         ids: impl Iterator<Item = String>,
@@ -60,7 +60,7 @@ impl Deletor {
         let mut doomed = BTreeMap::new();
         let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
         let died: BTreeSet<String> = ids.collect();
-        // One of each name is enough, and there may be very many.
+        // One instance of each name is enough, and there may be many.
         let mut names = BTreeSet::new();
         let known = status.instances().filter(|one| died.contains(one.id.as_str()));
         let one_each = known.filter(|one| names.insert(one.name));
@@ -78,12 +78,12 @@ impl Deletor {
             left += usize::from(self.queue.try_send(removal).is_err());
         }
         if left > 0 {
-            debug!(uid = %status.uid, left, "removals of dead containers are left to the next pass");
+            debug!(uid = %status.uid, left, "Deletor queue is full, leaving removals to the next pass");
         }
     }
 }
 
-/// An instance as a list would show it.
+/// An instance in the form of a list entry.
 fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Container {
     Container {
         id: instance.id.clone(),
@@ -102,7 +102,7 @@ impl DeletorTask {
     /// Removes queued containers until stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            // Biased: stopping comes once.
+            // Biased: the stop comes first.
             let removal = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

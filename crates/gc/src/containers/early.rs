@@ -1,4 +1,4 @@
-//! What makes passes before their time: remains that went over a cap.
+//! Passes before their time, for containers beyond a cap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,26 +9,26 @@ use model::observed::PodStatus;
 use model::pod_state::{PodState, WorkerState};
 
 use super::{ContainerGc, ContainerGcParts};
-use crate::decide::schedule::{Dead, GATHERING, dead_of, over_cap_since};
+use crate::decide::schedule::{ExitedContainers, GATHERING, dead_of, over_cap_since};
 
-/// What is known of the dead of the node without a look at all of it. Nothing, where no cap asks for it.
+/// The exited containers of the node, counted without a list. Empty if no cap needs them.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Pods that have ended, of which a cap of 0 leaves no container.
+    /// Terminated pods that keep no container because of a cap of 0.
     pods: BTreeSet<PodUid>,
-    /// What is dead of each pod, for the cap of the node.
-    dead: BTreeMap<PodUid, Dead>,
+    /// The exited containers of each pod, for the cap of the node.
+    dead: BTreeMap<PodUid, ExitedContainers>,
 }
 
 impl Early {
-    /// How long until something beyond a cap may go: of single pods, or of the node.
+    /// How long until a container beyond a cap may be removed, of a pod or of the node.
     pub(super) fn due(&self, parts: &ContainerGcParts, now: Timestamp) -> Option<Duration> {
         let of_pods = (!self.pods.is_empty()).then_some(GATHERING);
         let of_node = self.node_due(parts, now);
         [of_pods, of_node].into_iter().flatten().min()
     }
 
-    /// The same of the node alone.
+    /// The same for the cap of the node only.
     pub(super) fn node_due(&self, parts: &ContainerGcParts, now: Timestamp) -> Option<Duration> {
         let oldest = over_cap_since(parts.policy.in_all?, self.dead.values())?;
         let ripe = oldest.checked_add(parts.policy.min_age).ok()?;
@@ -42,8 +42,7 @@ impl Early {
 }
 
 impl ContainerGc {
-    /// Tells what the runtime has of a pod by now, so that what is beyond a cap goes without waiting for the
-    /// next pass.
+    /// Reports the runtime status of a pod, so that containers beyond a cap are removed before the next pass.
     pub fn pod_is_like(&self, uid: &PodUid, status: &PodStatus) {
         let ended = is_over(self.shared.parts.pods.state(uid));
         let dead = dead_of(status, ended);
@@ -77,7 +76,7 @@ impl ContainerGc {
     }
 }
 
-/// Whether nothing of a pod will be started any more.
+/// Whether no container of the pod will start again.
 fn is_over(state: PodState) -> bool {
     matches!(state, PodState::Known(WorkerState { terminated: true, .. }) | PodState::Gone)
 }

@@ -1,4 +1,4 @@
-//! Who removes which container: a pass and the deletor may be after the same one.
+//! Coordinates removals: a pass and the deletor may remove the same container.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::ids::ContainerId;
 use tokio::sync::Notify;
 
-/// The containers that are being removed, each by one. Clones are the same.
+/// The containers that are being removed. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Removals(Arc<Shared>);
 
@@ -21,11 +21,11 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     under_way: BTreeSet<ContainerId>,
-    /// Those that the deletor removed: a pass may have listed them before.
+    /// Containers removed by the deletor: a pass may have listed them before.
     gone: BTreeSet<ContainerId>,
 }
 
-/// Whose turn it is.
+/// Who may remove a container.
 enum Turn {
     Ours,
     Others,
@@ -41,7 +41,7 @@ impl Removals {
     /// Waits for a removal of the container that is in progress; `None` if the deletor has removed it.
     pub(super) async fn begin<'a>(&'a self, id: &'a ContainerId) -> Option<Removal<'a>> {
         loop {
-            // Before the look: what is over after it must not be missed.
+            // Before the check, so that no notification is lost.
             let over = self.0.over.notified();
             match self.turn(id) {
                 Turn::Ours => return Some(Removal { removals: self, id }),
@@ -62,7 +62,7 @@ impl Removals {
         }
     }
 
-    /// A pass is over: the next one lists anew.
+    /// The pass has ended: the next one makes a new list.
     pub(super) fn pass_is_over(&self) {
         self.state().gone.clear();
     }
@@ -76,7 +76,7 @@ pub(super) struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// It is gone, whatever a list says that was made before.
+    /// The container is removed, even if an older list contains it.
     pub(super) fn went(self) {
         self.removals.state().gone.insert(self.id.clone());
     }

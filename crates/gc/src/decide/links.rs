@@ -1,4 +1,4 @@
-//! Links to logs that are not there any more.
+//! Dangling log links.
 
 use std::path::Path;
 
@@ -9,23 +9,23 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use super::PodStates;
 use crate::plan::{Fate, Item};
 
-/// What was found of the container that a dangling link names.
+/// The state of the container that a dangling link names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The name of the link does not say which.
+    /// The name has no container id.
     NoId,
-    /// The runtime has it.
+    /// Its state in the runtime.
     State(ContainerState),
     /// The runtime answered without a status.
     Nothing,
     /// The runtime does not have it.
     NotThere,
-    /// The runtime cannot tell.
+    /// The runtime returned an error.
     Failed,
 }
 
-/// What becomes of a link that leads nowhere. One of a container that may live stays: its log is just
-/// being rotated. Where pod states are unknown, all links stay, as logs do.
+/// The fate of a dangling link. The link of a container that may live stays: its log is being rotated. Where
+/// pod states are unknown, all links stay, as logs do.
 pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> Item {
     let (fate, container) = match found {
         Found::NoId => (Fate::Remove, "not-named"),

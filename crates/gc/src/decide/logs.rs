@@ -1,4 +1,4 @@
-//! Log directories of pods that are not there any more: upstream's `evictPodLogsDirectories`.
+//! Log directories of gone pods: upstream's `evictPodLogsDirectories`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,9 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use super::PodStates;
 use crate::plan::{Fate, Item};
 
-/// What becomes of each entry of the directory of logs, given whether it is a directory itself and the
-/// pods of which something was seen alive. That the node needs room changes nothing: the logs of a pod
-/// that still exists stay. An entry that is not
-/// a directory is not a pod's log and stays; upstream would remove it.
+/// The fate of each entry of the log directory, given whether it is a directory and the pods with live objects.
+/// Disk pressure changes nothing: the logs of an existing pod stay. An entry that is not a directory is not a
+/// pod's log and stays; upstream would remove it.
 pub fn logs(
     root: &Path,
     entries: &[(String, bool)],

@@ -1,4 +1,4 @@
-//! Which of the regular passes asks the runtime for everything, and what waits for which.
+//! Which regular passes list the runtime, and what waits for what.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,32 +7,31 @@ use jiff::Timestamp;
 use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
 use model::pod_state::PodState;
 
-/// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
-/// happens is missed without it, as far as anybody knows.
+/// How many consecutive regular passes may skip the runtime. The full list is only a safety net: every known
+/// change is handled without it.
 const PASSED_OVER_AT_MOST: u32 = 9;
 
-/// How long what is left of pods waits at most for other pods to end.
+/// How long the collection of gone pods waits at most for other pods to end.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-/// Whether what is left of pods, which waits for so long already, waits on: the runtime has enough to do while pods
-/// are being ended, and people wait for those.
+/// Whether the collection of gone pods, which has waited for `waited`, waits on: the runtime is busy with
+/// terminating pods, and users wait for those.
 pub fn is_held(any_ends: bool, waited: Duration) -> bool {
     any_ends && waited < LONGEST_HOLD
 }
 
-/// Who removes what died of a pod.
+/// Who removes the exited containers of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovedBy {
     /// Not yet: a source that reports late may have the pod.
     NotYet,
-    /// The deletor, at once: what is beyond the cap of each container, or all of them, by the rule that says
-    /// so.
+    /// The deletor, at once: containers beyond the cap of each container, or all of them by this rule.
     Deletor(Option<&'static str>),
     /// The pass that removes all that is left of the pod, once the pods that are being terminated have ended.
     HeldPass,
 }
 
-/// Who removes what died of a pod in this state.
+/// Who removes the exited containers of a pod in this state.
 pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> RemovedBy {
     match state.content_removable().filter(|_| sources_ready) {
         _ if state == PodState::SourcesNotReady => RemovedBy::NotYet,
@@ -41,7 +40,7 @@ pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> Remov
     }
 }
 
-/// Whether nothing is left of a pod that a pass could remove: it has one sandbox, and all of it lives.
+/// Whether a pod has nothing to collect: it has one sandbox, and all of its objects live.
 pub fn is_whole(status: &PodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
@@ -49,38 +48,38 @@ pub fn is_whole(status: &PodStatus) -> bool {
         && status.instances().all(|one| one.state == ContainerState::Running)
 }
 
-/// How long what went over a cap waits for more of its kind, so that many deaths cost one look.
+/// How long an exceeded cap waits for more exits, so that many exits cause one check.
 pub const GATHERING: Duration = Duration::from_secs(1);
 
-/// How long after a whole pass another one is made before its time at the earliest. A container that fails
-/// again and again waits that long for its second start: what a small cap takes makes it forget to.
+/// The minimum time between a full pass and another early one. A crashing container waits that long for its
+/// second start: if a small cap removes its instances, the back-off is lost.
 pub const WHOLE_PASSES_APART: Duration = Duration::from_secs(10);
 
-/// How long until a pass is made for what will be old enough after `left`: never so soon after the last one that
-/// containers that end one after the other make a pass each.
+/// How long until a pass for containers that reach the minimum age after `left`. Passes keep a distance, so
+/// that consecutive exits do not cause one pass each.
 pub fn ripens_in(left: Duration, since_last: Option<Duration>) -> Duration {
     let apart = since_last.map(|since| WHOLE_PASSES_APART.saturating_sub(since));
     left.max(GATHERING).max(apart.unwrap_or_default())
 }
 
-/// What is dead of a pod.
+/// The exited containers of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dead {
+pub struct ExitedContainers {
     /// The number of exited containers.
     pub count: usize,
     /// The number of them that are not needed. The last instance is needed to compute the back-off of a restart, or
     /// to prevent one.
     pub spare: usize,
-    /// When the oldest of all was made.
+    /// When the oldest of all was created.
     pub oldest: Option<Timestamp>,
 }
 
-/// What is dead of a pod, of which nothing will be started any more if it has ended.
-pub fn dead_of(status: &PodStatus, ended: bool) -> Dead {
+/// The exited containers of a pod. With `ended`, none of its containers will start again.
+pub fn dead_of(status: &PodStatus, ended: bool) -> ExitedContainers {
     let mut names = BTreeSet::new();
-    let mut dead = Dead::default();
+    let mut dead = ExitedContainers::default();
     for one in status.instances() {
-        // The newest of each name comes first.
+        // The newest instance of each name comes first.
         let is_newest = names.insert(one.name);
         if one.state == ContainerState::Exited {
             dead.count += 1;
@@ -91,10 +90,13 @@ pub fn dead_of(status: &PodStatus, ended: bool) -> Dead {
     dead
 }
 
-/// When the oldest was made of what is dead on the node, if that is more than its cap and something of it can
-/// be spared.
-pub fn over_cap_since<'a>(cap: usize, pods: impl Iterator<Item = &'a Dead>) -> Option<Timestamp> {
-    let mut all = Dead::default();
+/// The creation time of the oldest exited container, if the node has more than its cap and some of them are
+/// spare.
+pub fn over_cap_since<'a>(
+    cap: usize,
+    pods: impl Iterator<Item = &'a ExitedContainers>,
+) -> Option<Timestamp> {
+    let mut all = ExitedContainers::default();
     for pod in pods {
         all.count += pod.count;
         all.spare += pod.spare;
@@ -103,26 +105,24 @@ pub fn over_cap_since<'a>(cap: usize, pods: impl Iterator<Item = &'a Dead>) -> O
     all.oldest.filter(|_| all.count > cap && all.spare > 0)
 }
 
-/// What is remembered from one regular pass to the next.
+/// The state between regular passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastPass {
-    /// Whether it was made and left nothing to do: nothing failed, and nothing will go by the passing
-    /// of time alone.
+    /// Whether the last pass left nothing to do: nothing failed, and no container waits for the minimum age.
     pub settled: bool,
-    /// How many have passed over the runtime since it was asked.
+    /// How many passes have skipped the runtime since the last list.
     pub passed_over: u32,
 }
 
-/// Whether a regular pass asks the runtime for everything: when what it may remove changed since the last
-/// one, not of a few pods alone; or that one left something to do; or it was long ago.
+/// Whether a regular pass lists the runtime: after changes that concern more than a few pods, after a pass that
+/// left something to do, or after enough skipped passes.
 pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
-/// Whether a regular pass that does not call the runtime lists logs and links: when a pod changed or a plan found
-/// something to remove; or another version of their directories is there than at the last look,
-/// if that left nothing to do. A link whose log went from a directory that stays is found by the next pass that asks for
-/// everything, or by a plan.
+/// Whether a regular pass that does not list the runtime lists logs and links: when a pod changed or a plan
+/// found something to remove; or when the directories changed since a survey that found nothing. A dangling
+/// link whose log directory stays is found by the next full pass, or by a plan.
 pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
     pods_changed || last != Some(now)
 }
@@ -142,7 +142,7 @@ mod tests {
         use RemovedBy::{Deletor, HeldPass, NotYet};
         let evicted = PodState::Known(WorkerState { evicted: true, ..WorkerState::default() });
         let active = PodState::Known(WorkerState::default());
-        // The pod, whether all sources are ready, and whether other pods are being ended.
+        // The pod state, whether all sources are ready, and whether other pods are terminating.
         let rows = [
             (PodState::Gone, true, false, Deletor(Some("pod-is-gone"))),
             (PodState::Gone, true, true, HeldPass),
@@ -258,7 +258,8 @@ mod tests {
             let dead = dead_of(&observed::pod_status(&ready, containers), ended);
             assert_eq!((dead.count, dead.spare), (count, spare), "{containers:?} {ended}");
         }
-        let dead = |count, spare, oldest| Dead { count, spare, oldest: Some(seconds(oldest)) };
+        let dead =
+            |count, spare, oldest| ExitedContainers { count, spare, oldest: Some(seconds(oldest)) };
         let rows = [
             (vec![], 0, None),
             (vec![dead(2, 2, 5)], 2, None),

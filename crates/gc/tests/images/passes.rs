@@ -91,10 +91,10 @@ async fn first_failed_measurement_removes_nothing_and_records_no_event() {
     harness.disk.fail(None);
     harness.runtime.inject(Rule::on(Method::ImageFsInfo, Fault::error(Code::Unavailable)).once());
     let report = running.gc.run_now().await;
-    assert!(error(&report).starts_with("ask for the image filesystem"), "{}", error(&report));
+    assert!(error(&report).starts_with("request the image filesystem"), "{}", error(&report));
     harness.runtime.set_image_directories(Vec::new());
     let report = running.gc.run_now().await;
-    assert_eq!(error(&report), "the runtime tells no image filesystem");
+    assert_eq!(error(&report), "the runtime reports no image filesystem");
     assert_eq!((harness.left().len(), harness.reasons().len()), (1, 0));
 }
 
@@ -158,7 +158,7 @@ async fn first_image_filesystem_counts() {
     assert!(running.gc.run_now().await.error.is_none());
     assert_eq!(harness.left(), [""; 0]);
     assert!(running.gc.run_now().await.error.is_none());
-    assert_eq!(logged.warnings_of("images lie on several file systems"), 1);
+    assert_eq!(logged.warnings_of("Several image filesystems"), 1);
 }
 
 // behaviour: IMG-23, IMG-25

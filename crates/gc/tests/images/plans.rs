@@ -70,7 +70,7 @@ async fn plan_without_a_measurement_removes_by_age_only() {
     harness.runtime.set_image_directories(Vec::new());
     let planned = running.gc.plan().await;
     assert_eq!(fates(&planned.plan), ["a disk-cannot-be-measured"]);
-    assert_eq!(error(&planned), "the runtime tells no image filesystem");
+    assert_eq!(error(&planned), "the runtime reports no image filesystem");
     let code = model::ports::runtime::Code::Unavailable;
     harness.runtime.inject(Rule::on(Method::ListImages, Fault::error(code)).once());
     let planned = running.gc.plan().await;

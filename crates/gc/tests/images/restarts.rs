@@ -55,7 +55,11 @@ async fn damaged_records_file_is_ignored() {
         let running = harness.start();
         tokio::time::sleep(Duration::from_secs(130)).await;
         let report = running.gc.run_now().await;
-        assert_eq!(logged.warnings_of("use times of images are lost; starting over"), 1, "{text}");
+        assert_eq!(
+            logged.warnings_of("Image records are unusable, starting with new ones"),
+            1,
+            "{text}"
+        );
         assert_eq!(fates(&report.plan), ["a below-high-threshold"], "{text}");
         running.stop().await;
     }
@@ -63,7 +67,7 @@ async fn damaged_records_file_is_ignored() {
     let running = harness.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(running.gc.run_now().await.error.is_none());
-    assert_eq!(logged.warnings_of("use times of images are lost; starting over"), 1);
+    assert_eq!(logged.warnings_of("Image records are unusable, starting with new ones"), 1);
     running.stop().await;
 }
 

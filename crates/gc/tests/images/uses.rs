@@ -36,7 +36,7 @@ async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
     let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::Internal));
     harness.runtime.inject(rule);
     let report = running.gc.delete_unused().await;
-    assert!(error(&report).starts_with("look at the mounts of a container"), "{report:?}");
+    assert!(error(&report).starts_with("inspect the mounts of a container"), "{report:?}");
 }
 
 // behaviour: IMG-28
@@ -247,7 +247,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
     for method in [Method::ListPodSandbox, Method::PodSandboxStatus] {
         harness.runtime.inject(Rule::on(method, unavailable).once());
         let report = running.gc.delete_unused().await;
-        assert!(error(&report).starts_with("look at the image of sandboxes"), "{report:?}");
+        assert!(error(&report).starts_with("inspect sandboxes for their image"), "{report:?}");
         assert_eq!(harness.left(), ["pause", "run", "unused"]);
     }
     // A sandbox that went meanwhile is no error, and tells nothing.
@@ -286,7 +286,7 @@ async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
     harness.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)));
     let running = harness.started(30).await;
     let report = running.gc.delete_unused().await;
-    assert!(error(&report).starts_with("look at the image of sandboxes"), "{report:?}");
+    assert!(error(&report).starts_with("inspect sandboxes for their image"), "{report:?}");
     assert_eq!(harness.left(), ["pause", "run", "unused"]);
 }
 

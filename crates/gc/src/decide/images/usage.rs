@@ -1,20 +1,20 @@
-//! How full a disk is.
+//! Disk usage.
 
 use model::ports::disk::DiskSpace;
 
 use crate::decide::images::Policy;
 
-/// The use of a disk that has room at all.
+/// The usage of a disk with a capacity above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What was measured; never more available than there is.
+    /// The measurement; available space is capped at the capacity.
     pub space: DiskSpace,
-    /// How much is used, in per cent, rounded up.
+    /// The used space in percent, rounded up.
     pub percent: u32,
 }
 
 impl Usage {
-    /// The use of a disk; none when it has no room at all, so that nothing can be said.
+    /// The usage of a disk; `None` if its capacity is 0.
     pub fn of(space: DiskSpace) -> Option<Self> {
         if space.capacity == 0 {
             return None;
@@ -26,19 +26,19 @@ impl Usage {
         Some(Self { space, percent })
     }
 
-    /// The same with this much more available.
+    /// The usage with this much more space available.
     #[must_use]
     pub fn with(self, bytes: u64) -> Self {
         let available = self.space.available.saturating_add(bytes);
         Self::of(DiskSpace { available, ..self.space }).unwrap_or(self)
     }
 
-    /// Whether images must go.
+    /// Whether images must be removed.
     pub fn is_too_much(&self, policy: &Policy) -> bool {
         self.percent >= policy.high_threshold
     }
 
-    /// How much must be available for enough images to have gone.
+    /// The available space at which removals end.
     pub fn target(&self, policy: &Policy) -> u64 {
         share(self.space.capacity, u64::from(100 - policy.low_threshold.min(100)), 100)
     }
@@ -50,7 +50,7 @@ fn share(amount: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
-/// A size as people read it.
+/// A size for people.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

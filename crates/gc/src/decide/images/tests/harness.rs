@@ -81,7 +81,7 @@ impl Harness {
     pub(super) fn plan(&self, seconds: u64, space: DiskSpace) -> Vec<Item> {
         let detected = detect(&self.records, &self.listing, at(seconds), at(seconds));
         let labels = BTreeMap::new();
-        let situation = Situation {
+        let facts = ImageFacts {
             detected: &detected,
             policy: &self.policy,
             pins: &self.pins,
@@ -92,8 +92,8 @@ impl Harness {
             began: self.began,
             observed: Observed::Yes,
         };
-        let Sorted { candidates, kept } = sort(&situation);
-        let ages = by_age(&situation, candidates);
+        let Sorted { candidates, kept } = sort(&facts);
+        let ages = by_age(&facts, candidates);
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let usage = Usage::of(space).expect("the test's disk has room");
         if usage.is_too_much(&self.policy) {

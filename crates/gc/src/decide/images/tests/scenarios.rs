@@ -372,7 +372,7 @@ fn sweep_ends_after_three_removals_without_gain() {
     let candidates = {
         let detected = harness.detect(60);
         let labels = std::collections::BTreeMap::new();
-        let situation = Situation {
+        let facts = ImageFacts {
             detected: &detected,
             policy: &harness.policy,
             pins: &harness.pins,
@@ -383,7 +383,7 @@ fn sweep_ends_after_three_removals_without_gain() {
             began: BEGAN,
             observed: Observed::Yes,
         };
-        sort(&situation).candidates
+        sort(&facts).candidates
     };
     let usage = Usage::of(disk(1000, 0)).unwrap();
     let goal = Goal::Room { usage, target: 200, estimated: false };

@@ -1,4 +1,4 @@
-//! Looking at images, at who uses them, and at the disk that they lie on. Changes nothing.
+//! Lists images and their uses, and measures their disk. Changes nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ use tracing::{debug, warn};
 
 use super::error::panicked;
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
-use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
+use crate::decide::images::{Detected, ImageFacts, KeptImage, Listing, Observed, Records, detect};
 
 /// How many sandboxes are inspected in a pass until one reports its image.
 const SANDBOXES_INSPECTED: usize = 4;
 
-/// What all passes and plans share. Records are written by the task alone.
+/// State shared by all passes and plans. Only the task writes records.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub(crate) parts: ImageGcParts,
@@ -33,39 +33,39 @@ pub(crate) struct Collector {
 #[derive(Debug, Default)]
 struct State {
     records: Records,
-    /// When the agent began, on a clock that may have been set back since.
+    /// The start of the agent, on a clock that may have been set back since.
     began: Timestamp,
     /// Labels of images by id: an id stands for its content.
     labels: BTreeMap<String, BTreeMap<String, String>>,
-    /// The newest sandbox whose image was asked for, and its image.
+    /// The newest sandbox whose image was requested, and its image.
     sandbox: Option<(SandboxId, Option<String>)>,
-    /// Whether it was said that there are several file systems.
+    /// Whether several image file systems were logged.
     several: bool,
 }
 
-/// What a look gave.
+/// A snapshot of images and their uses.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct Snapshot {
     pub(crate) detected: Detected,
     labels: BTreeMap<String, BTreeMap<String, String>>,
     of_pods: Option<Vec<KeptImage>>,
     claimed: BTreeSet<String>,
-    /// What was used since the last look, as far as it is known.
+    /// Images used since the last snapshot, as far as known.
     pub(crate) made_since: BTreeMap<String, Timestamp>,
-    /// When it began.
+    /// Its start.
     pub(crate) now: Timestamp,
-    /// When the agent began, never later than that: a clock that was set back must not keep images for as
-    /// long as it was ahead.
+    /// The start of the agent, capped at `now`: a clock that was set back must not keep images until it has
+    /// caught up.
     pub(crate) began: Timestamp,
 }
 
-impl Looked {
-    pub(crate) fn situation<'a>(
+impl Snapshot {
+    pub(crate) fn facts<'a>(
         &'a self,
         collector: &'a Collector,
         observed: Observed,
-    ) -> Situation<'a> {
-        Situation {
+    ) -> ImageFacts<'a> {
+        ImageFacts {
             detected: &self.detected,
             policy: &collector.settings.policy,
             pins: &collector.settings.pins,
@@ -97,20 +97,20 @@ impl Collector {
         self.state().records = records;
     }
 
-    /// Remembers what was seen.
-    pub(crate) fn remember_look(&self, looked: &Looked) {
+    /// Records the snapshot.
+    pub(crate) fn remember_snapshot(&self, snapshot: &Snapshot) {
         let mut state = self.state();
-        state.records = looked.detected.records.clone();
-        state.began = looked.began;
+        state.records = snapshot.detected.records.clone();
+        state.began = snapshot.began;
     }
 
-    /// Forgets an image that was removed, for whichever handlers it was pulled.
+    /// Drops the records of a removed image, for all handlers.
     pub(crate) fn forget(&self, id: &str) {
         self.state().records.images.retain(|key, _| key.id != id);
     }
 
-    /// Looks at all images. Who calls this watches the claims from before on.
-    pub(crate) async fn look(&self) -> Result<Looked, ImageGcError> {
+    /// Takes a snapshot. The caller watches claims from before this call.
+    pub(crate) async fn look(&self) -> Result<Snapshot, ImageGcError> {
         let now = self.parts.clock.now();
         let made_since = self.parts.claims.uses();
         let images =
@@ -131,11 +131,10 @@ impl Collector {
             if self.settings.keep_pods { self.parts.pods.named() } else { Some(Vec::new()) };
         let claimed = self.parts.claims.names();
         let began = self.state().began.min(now);
-        Ok(Looked { detected, labels, of_pods, claimed, made_since, now, began })
+        Ok(Snapshot { detected, labels, of_pods, claimed, made_since, now, began })
     }
 
-    /// The images that containers have mounted. What a container mounts never changes, so what was
-    /// once seen of it will do.
+    /// The images that containers mount. The mounts of a container never change, so they are read once.
     async fn mounted(&self, uses: &[ImageUse]) -> Result<Vec<(ContainerId, String)>, ImageGcError> {
         let mut mounted = Vec::new();
         for ImageUse { container, pod_uid, .. } in uses {
@@ -144,7 +143,7 @@ impl Collector {
                 Some(images) => images,
                 None => match self.container_status(container).await {
                     Ok(status) => super::mounted_images(&status),
-                    // It went after it was listed, and its mounts with it.
+                    // The container was removed after the list, and its mounts with it.
                     Err(error) if error.is_not_found() => continue,
                     Err(error) => return Err(ImageGcError::Mounts(error)),
                 },
@@ -161,23 +160,23 @@ impl Collector {
         status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
 
-    /// The image that sandboxes are made from, where the runtime tells: that of the newest. Runtimes pin
-    /// it as well; old ones forget to, and a node without it starts no pod.
+    /// The image of sandboxes, if the runtime reports it: that of the newest sandbox. Runtimes pin it too, but
+    /// old versions do not, and a node without it starts no pod.
     async fn sandbox_image(&self) -> Result<Option<String>, ImageGcError> {
         let known = self.state().sandbox.clone();
         match (self.newest_sandbox_image(known.as_ref()).await, known) {
             (Ok(image), _) => Ok(image),
             // The image of an earlier sandbox is used instead.
             (Err(error), Some((_, image))) => {
-                debug!(%error, "cannot tell the image of a sandbox");
+                debug!(%error, "Cannot read the image of a sandbox");
                 Ok(image)
             }
-            // Any image may be it.
+            // Any image may be the sandbox image.
             (Err(error), None) => Err(ImageGcError::Sandboxes(error)),
         }
     }
 
-    /// The image of the newest sandbox; of one that cannot be inspected, that of the next newest.
+    /// The image of the newest sandbox that can be inspected.
     async fn newest_sandbox_image(
         &self,
         known: Option<&(SandboxId, Option<String>)>,
@@ -196,9 +195,9 @@ impl Collector {
                     self.state().sandbox = Some((sandbox.id, image.clone()));
                     return Ok(image);
                 }
-                // It went after it was listed.
+                // The sandbox was removed after the list.
                 Err(error) if error.is_not_found() => {}
-                // So would all others.
+                // The other calls would fail too.
                 Err(error) if error.is_unavailable() => return Err(error),
                 Err(error) => {
                     warn!(sandbox = %sandbox.id, %error, "Cannot inspect sandbox for its image");
@@ -209,7 +208,7 @@ impl Collector {
         failed.map_or_else(|| Ok(known_image()), Err)
     }
 
-    /// The labels of images, if somebody wants to know. Each is asked for once.
+    /// The labels of images, if patterns need them. Each is requested once.
     async fn labels(&self, images: &[Image]) -> BTreeMap<String, BTreeMap<String, String>> {
         if !self.settings.pins.look_at_labels() {
             return BTreeMap::new();
@@ -222,14 +221,14 @@ impl Collector {
             }
             match self.parts.runtime.images.image_labels(&image.id).await {
                 Ok(labels) => drop(known.insert(image.id.clone(), labels)),
-                Err(error) => debug!(%error, "cannot tell the labels of an image"),
+                Err(error) => debug!(%error, "Cannot read the labels of an image"),
             }
         }
         self.state().labels.clone_from(&known);
         known
     }
 
-    /// Where images lie: the first of the runtime's file systems.
+    /// The directory of images: the first of the runtime's file systems.
     pub(crate) async fn directory(&self) -> Result<PathBuf, ImageGcError> {
         let found =
             self.parts.runtime.images.image_fs_info().await.map_err(ImageGcError::Filesystem)?;
@@ -238,14 +237,14 @@ impl Collector {
                 found.iter().map(|one| one.mount_point.display().to_string()).collect();
             warn!(
                 filesystems = all.join(", "),
-                "images lie on several file systems; only the first is looked after"
+                "Several image filesystems, collecting only the first"
             );
         }
         let first = found.into_iter().next().ok_or(ImageGcError::NoFilesystem)?;
         Ok(first.mount_point)
     }
 
-    /// The room on the disk. One that is not known here has none, as upstream has it.
+    /// The space on the disk. An unknown disk has no capacity, as upstream.
     pub(crate) async fn space(
         &self,
         directory: &std::path::Path,
