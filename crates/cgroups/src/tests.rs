@@ -13,7 +13,7 @@ use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::Removed;
 use model::verdict::Subject;
 use testkit::contract::assert_kept;
-use testkit::contract::cgroups::{World, play_all};
+use testkit::contract::cgroups::{Harness, play_all};
 use testkit::wanted::removal;
 
 use crate::write::writes;
@@ -70,7 +70,7 @@ impl Drop for Below {
 }
 
 #[async_trait]
-impl World for Below {
+impl Harness for Below {
     fn cgroups(&self) -> &dyn Cgroups {
         &self.cgroups
     }

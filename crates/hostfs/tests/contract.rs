@@ -16,7 +16,7 @@ use model::ports::files::HostFiles;
 use model::ports::log_files::LogFiles;
 use model::ports::volumes::VolumeHost;
 use tempfile::TempDir;
-use testkit::contract::files::World;
+use testkit::contract::files::Harness;
 use testkit::contract::{self, assert_kept};
 
 /// A directory of the host, removed after its case.
@@ -26,7 +26,7 @@ struct Directory {
     files: Arc<Host>,
 }
 
-impl World for Directory {
+impl Harness for Directory {
     fn files(&self) -> Arc<dyn HostFiles> {
         Arc::clone(&self.files) as _
     }
@@ -95,7 +95,7 @@ impl Drop for Volumes {
     }
 }
 
-impl contract::volumes::World for Volumes {
+impl contract::volumes::Harness for Volumes {
     fn volumes(&self) -> Arc<dyn VolumeHost> {
         Arc::new(self.host.volumes())
     }
@@ -163,7 +163,7 @@ struct Logs {
     host: Arc<Host>,
 }
 
-impl contract::log_files::World for Logs {
+impl contract::log_files::Harness for Logs {
     fn files(&self) -> Arc<dyn LogFiles> {
         Arc::new(self.host.logs())
     }

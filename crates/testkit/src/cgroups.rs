@@ -287,10 +287,10 @@ mod tests {
 
     use super::*;
     use crate::contract::assert_kept;
-    use crate::contract::cgroups::{World, play_all};
+    use crate::contract::cgroups::{Harness, play_all};
 
     #[async_trait]
-    impl World for MemoryCgroups {
+    impl Harness for MemoryCgroups {
         fn cgroups(&self) -> &dyn Cgroups {
             self
         }

@@ -71,7 +71,7 @@ pub async fn delayed<F: Future>(by: Duration, calls: F) -> F::Output {
 pub struct MemoryRuntime {
     clock: Arc<dyn WallClock>,
     /// Read and written by every call and every open stream, never held across an await.
-    world: Arc<Mutex<World>>,
+    inner: Arc<Mutex<Inner>>,
     director: Arc<Director>,
     /// An additional delay before its calls take effect.
     slower_by: Duration,
@@ -79,7 +79,7 @@ pub struct MemoryRuntime {
 }
 
 /// The event streams, which end with the runtime.
-struct Streams(Arc<Mutex<World>>);
+struct Streams(Arc<Mutex<Inner>>);
 
 impl Drop for Streams {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ impl Drop for Streams {
 
 /// The state of the runtime.
 #[derive(Debug)]
-struct World {
+struct Inner {
     store: Store,
     images: Images,
     calls: Calls,
@@ -110,7 +110,7 @@ struct World {
 impl MemoryRuntime {
     /// A runtime without objects. Its processes behave as the workload program.
     pub fn new(clock: Arc<dyn WallClock>) -> Self {
-        let world = Arc::new(Mutex::new(World {
+        let inner = Arc::new(Mutex::new(Inner {
             store: Store::default(),
             images: Images::default(),
             calls: Calls::default(),
@@ -130,8 +130,8 @@ impl MemoryRuntime {
         }));
         Self {
             clock,
-            streams: Arc::new(Streams(Arc::clone(&world))),
-            world,
+            streams: Arc::new(Streams(Arc::clone(&inner))),
+            inner,
             director: Arc::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
             }),
@@ -145,7 +145,7 @@ impl MemoryRuntime {
     pub fn slower(&self, by: Duration) -> Self {
         Self {
             clock: Arc::clone(&self.clock),
-            world: Arc::clone(&self.world),
+            inner: Arc::clone(&self.inner),
             director: Arc::clone(&self.director),
             slower_by: by,
             streams: Arc::clone(&self.streams),
@@ -170,23 +170,23 @@ impl MemoryRuntime {
     /// The same runtime, counting calls but not recording them: one that runs for days must not grow.
     #[must_use]
     pub fn keeping_no_calls(self) -> Self {
-        self.world().calls = Calls::only_counted();
+        self.inner().calls = Calls::only_counted();
         self
     }
 
     /// Adds an image to the registry, from where it can be pulled.
     pub fn publish(&self, image: RemoteImage) {
-        self.world().images.publish(image);
+        self.inner().images.publish(image);
     }
 
     /// Removes an image from the registry. The runtime keeps its copy.
     pub fn unpublish(&self, name: &str) {
-        self.world().images.unpublish(name);
+        self.inner().images.unpublish(name);
     }
 
     /// Adds an image to the runtime without a pull, hence without a digest, and returns its id.
     pub fn add_image(&self, image: &RemoteImage) -> String {
-        self.world().images.import(image)
+        self.inner().images.import(image)
     }
 
     /// Ends the process of a container now. Returns false if it does not run.
@@ -208,136 +208,136 @@ impl MemoryRuntime {
     /// was not ready.
     pub fn kill_sandbox(&self, id: &SandboxId) -> bool {
         let now = self.clock.now();
-        self.world().store.kill_sandbox(id, now)
+        self.inner().store.kill_sandbox(id, now)
     }
 
     /// Sets the condition `RuntimeReady`.
     pub fn set_runtime_ready(&self, ready: bool) {
-        self.world().runtime = condition(ready);
+        self.inner().runtime = condition(ready);
     }
 
     /// Sets the condition `NetworkReady`: without it, only host-network pods start.
     pub fn set_network_ready(&self, ready: bool) {
-        self.world().network = condition(ready);
+        self.inner().network = condition(ready);
     }
 
     /// Sets the runtime handlers.
     pub fn set_handlers(&self, handlers: Vec<RuntimeHandler>) {
-        self.world().handlers = handlers;
+        self.inner().handlers = handlers;
     }
 
     /// Sets the image file systems.
     pub fn set_image_directories(&self, directories: Vec<PathBuf>) {
-        self.world().image_directories = directories;
+        self.inner().image_directories = directories;
     }
 
     /// Sets the sandbox image.
     pub fn set_sandbox_image(&self, image: &str) {
-        self.world().sandbox_image = Some(image.to_owned());
+        self.inner().sandbox_image = Some(image.to_owned());
     }
 
     /// Adds an image to lists only.
     pub fn list_besides(&self, image: Image) {
-        self.world().listed_besides.push(image);
+        self.inner().listed_besides.push(image);
     }
 
     /// Limits the sandboxes or containers in one response: longer lists fail, as those that exceed the message
     /// limit of a runtime.
     pub fn set_longest_list(&self, entries: usize) {
-        self.world().longest_list = entries;
+        self.inner().longest_list = entries;
     }
 
     /// Sets the URL that the runtime returns for streams into containers.
     pub fn set_streaming_url(&self, url: impl Into<String>) {
-        self.world().streaming_url = url.into();
+        self.inner().streaming_url = url.into();
     }
 
     /// Bytes of all images, with shared layers counted once.
     pub fn image_bytes(&self) -> u64 {
-        self.world().images.bytes()
+        self.inner().images.bytes()
     }
 
     /// Removes an image without a call.
     pub fn drop_image(&self, id: &str) {
-        self.world().images.remove(id);
+        self.inner().images.remove(id);
     }
 
     /// Adds a fault of calls.
     pub fn inject(&self, rule: Rule) {
-        self.world().faults.add(rule);
+        self.inner().faults.add(rule);
     }
 
     /// Adds a fault of events, on all streams.
     pub fn inject_on_events(&self, rule: EventRule) {
-        self.world().store.feed.faults.add(rule);
+        self.inner().store.feed.faults.add(rule);
     }
 
     /// Clears all faults of calls and events. Hung calls stay hung, and delayed events stay delayed.
     pub fn clear_faults(&self) {
-        let mut world = self.world();
-        world.faults.clear();
-        world.store.feed.faults.clear();
+        let mut inner = self.inner();
+        inner.faults.clear();
+        inner.store.feed.faults.clear();
     }
 
     /// Ends every open event stream, with an error or without. Earlier events are still delivered.
     pub fn end_event_streams(&self, code: Option<Code>) {
-        self.world().store.feed.end(code);
+        self.inner().store.feed.end(code);
     }
 
     /// Drops the events that are kept for the next stream.
     pub fn forget_events(&self) {
         let now = self.clock.now();
-        let mut world = self.world();
-        world.store.advance(now);
-        world.store.feed.forget();
+        let mut inner = self.inner();
+        inner.store.advance(now);
+        inner.store.feed.forget();
     }
 
     /// The calls so far, in the order of their arrival.
     pub fn calls(&self) -> Vec<Call> {
-        self.world().calls.log().to_vec()
+        self.inner().calls.log().to_vec()
     }
 
     /// The number of calls of a method.
     pub fn count(&self, method: Method) -> usize {
-        self.world().calls.count(method)
+        self.inner().calls.count(method)
     }
 
     /// Clears the recorded calls.
     pub fn forget_calls(&self) {
-        self.world().calls.forget();
+        self.inner().calls.forget();
     }
 
     /// Every sandbox, without a call: it is not counted and no fault applies.
     pub fn sandboxes(&self) -> Vec<Sandbox> {
-        self.world().store.sandboxes(&SandboxFilter::default())
+        self.inner().store.sandboxes(&SandboxFilter::default())
     }
 
     /// Every container, without a call.
     pub fn containers(&self) -> Vec<Container> {
         let now = self.clock.now();
-        self.world().store.containers(&ContainerFilter::default(), now)
+        self.inner().store.containers(&ContainerFilter::default(), now)
     }
 
     /// The configuration of a container, without a call.
     pub fn container_config(&self, id: &ContainerId) -> Option<ContainerConfig> {
         let now = self.clock.now();
-        self.world().store.container(id, now).map(|record| record.config.clone())
+        self.inner().store.container(id, now).map(|record| record.config.clone())
     }
 
     /// The configuration of a sandbox, without a call.
     pub fn sandbox_config(&self, id: &SandboxId) -> Option<SandboxConfig> {
-        self.world().store.sandbox(id).map(|record| record.config.clone())
+        self.inner().store.sandbox(id).map(|record| record.config.clone())
     }
 
     /// Every image, without a call.
     pub fn images(&self) -> Vec<Image> {
-        self.world().images.list()
+        self.inner().images.list()
     }
 
     /// Changes a running container.
     fn strike(&self, id: &ContainerId, blow: impl FnOnce(&mut ContainerRecord, Timestamp)) -> bool {
         let now = self.clock.now();
-        let struck = self.world().store.change(id, now, |record| {
+        let struck = self.inner().store.change(id, now, |record| {
             let running = record.is_running();
             if running {
                 blow(record, now);
@@ -349,12 +349,12 @@ impl MemoryRuntime {
 
     /// Opens an event stream.
     pub(crate) fn listen(&self) -> Listening {
-        Listening::new(&self.world, Arc::clone(&self.clock))
+        Listening::new(&self.inner, Arc::clone(&self.clock))
     }
 
     /// The panic message of another test thread must not be hidden by a poisoned lock.
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -182,8 +182,10 @@ async fn skipped_contract_case_is_noticed() {
         reports.push(case.run(&Poor).await);
     }
     let skipped = assert_kept(&reports);
-    let expected =
-        [("pulled_image_is_present", "pull images"), ("removed_image_is_gone", "spare an image")];
+    let expected = [
+        ("pulled_image_is_present", "pull images"),
+        ("removed_image_is_gone", "provide a disposable image"),
+    ];
     assert_eq!(skipped, expected);
 }
 

@@ -17,7 +17,7 @@ use model::ports::runtime::{
 };
 use tempfile::TempDir;
 use testkit::contract::assert_kept;
-use testkit::contract::runtime::{CASES, World};
+use testkit::contract::runtime::{CASES, Harness};
 use testkit::hollow::{Count, Failure, Hollow, Population, Settings, serve};
 use testkit::runtime::RemoteImage;
 use testkit::socket::bind;
@@ -70,7 +70,7 @@ fn sending(send_limit: Option<usize>) -> Served {
 }
 
 #[async_trait]
-impl World for Served {
+impl Harness for Served {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.client))
     }

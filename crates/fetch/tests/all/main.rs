@@ -23,7 +23,7 @@ struct Harness {
     fetcher: Arc<Fetcher>,
 }
 
-impl contract::http::World for Harness {
+impl contract::http::Harness for Harness {
     fn http(&self) -> Arc<dyn HttpGet> {
         Arc::clone(&self.fetcher) as _
     }

@@ -201,10 +201,10 @@ mod tests {
     use super::*;
     use crate::cluster::{node, pod};
     use crate::contract::assert_kept;
-    use crate::contract::cluster::{World, play_all};
+    use crate::contract::cluster::{Harness, play_all};
 
     #[async_trait]
-    impl World for MemoryCluster {
+    impl Harness for MemoryCluster {
         fn pods(&self) -> &dyn PodWrites {
             self
         }

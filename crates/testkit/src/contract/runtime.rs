@@ -1,6 +1,6 @@
 //! The contract of the runtime port.
 //!
-//! Containers run the test workload (`/workload`), in an image whose entry point it is.
+//! Containers run the test workload (`/workload`), the entry point of their image.
 
 mod bench;
 mod containers;
@@ -28,46 +28,46 @@ use tokio::time::timeout;
 use super::{Play, Report};
 use bench::Bench;
 
-/// How long a case may take. A real runtime needs about a second for a sandbox.
+/// The timeout of a case. A real runtime needs about a second for a sandbox.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a case needs beside the port.
+/// The environment of a case.
 #[async_trait]
-pub trait World: Debug + Send + Sync {
-    /// The runtime to look at.
+pub trait Harness: Debug + Send + Sync {
+    /// The runtime under test.
     fn runtime(&self) -> Runtime;
 
-    /// Name of an image that the runtime has, with the workload as its entry point.
+    /// The name of a present image with the workload as its entry point.
     fn image(&self) -> String;
 
-    /// Name of an image that neither the runtime nor any registry has. Its registry should refuse at
-    /// once; one that is not reached at all costs a real runtime most of a minute.
+    /// The name of an image that neither the runtime nor any registry has. Its registry should refuse at once;
+    /// an unreachable one costs a real runtime most of a minute.
     fn absent_image(&self) -> String;
 
-    /// Name and uid of a pod that nobody used before.
+    /// Name and UID of a new pod.
     fn unused_pod(&self) -> (PodName, PodUid);
 
-    /// Changes a sandbox to what this world needs: its log directory, the parent of its cgroups.
+    /// Adapts a sandbox to this environment: its log directory, its cgroup parent.
     fn adapt(&self, _config: &mut SandboxConfig) {}
 
-    /// Waits until the log of a container contains a text. The workload says when it is ready for
-    /// signals; a world without logs is always ready.
+    /// Waits until the log of a container contains a text. The workload logs when it is ready for signals;
+    /// without logs this returns at once.
     async fn await_output(&self, _log_path: &str, _text: &str) -> Result<()> {
         Ok(())
     }
 
-    /// Kills the process of a container, or that which holds a sandbox open, behind the runtime's
-    /// back. False if this world cannot.
+    /// Kills the process of a container, or the pause process of a sandbox, without a call to the runtime.
+    /// Returns false if this is not supported.
     async fn kill(&self, _id: &ObjectId) -> bool {
         false
     }
 
-    /// Name of an image that can be pulled, if there is a registry.
+    /// The name of an image that can be pulled, if there is a registry.
     fn pullable_image(&self) -> Option<String> {
         None
     }
 
-    /// Gives the runtime an image that a case may remove, and its name, if this world can.
+    /// Adds an image that a case may remove, and returns its name, if supported.
     async fn disposable_image(&self) -> Option<String> {
         None
     }
@@ -76,15 +76,15 @@ pub trait World: Debug + Send + Sync {
 /// A case of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it says, in a sentence.
+    /// Its name.
     pub name: &'static str,
     play: for<'a> fn(&'a Bench<'a>) -> Play<'a>,
 }
 
 impl Case {
-    /// Plays the case in a world and removes what it made there, however it ended.
-    pub async fn run(&self, world: &dyn World) -> Report {
-        let bench = Bench::new(world);
+    /// Runs the case in a harness and removes its objects, whatever the result.
+    pub async fn run(&self, harness: &dyn Harness) -> Report {
+        let bench = Bench::new(harness);
         let late = || format!("not done after {PATIENCE:?}");
         let played = timeout(PATIENCE, (self.play)(&bench)).await.with_context(late);
         let cleared = timeout(PATIENCE, bench.clear()).await.with_context(late);
@@ -95,11 +95,11 @@ impl Case {
     }
 }
 
-/// Runs all cases in a world, one after the other.
-pub async fn run(world: &dyn World) -> Vec<Report> {
+/// Runs all cases in one harness, one after another.
+pub async fn run(harness: &dyn Harness) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        reports.push(case.run(world).await);
+        reports.push(case.run(harness).await);
     }
     reports
 }
@@ -188,7 +188,7 @@ cases! {
         container_list_has_the_image_id
         image_file_system_is_reported
         image_is_found_by_name_and_by_id
-        missing_image_has_no_status
+        missing_image_is_not_found
         missing_image_cannot_be_pulled
         pulled_image_is_present
         removed_image_is_gone;

@@ -23,7 +23,7 @@ use super::container::EXIT_KILLED;
 use super::faults::Outcome;
 use super::script::Script;
 use super::store::{Name, NewContainer, Refusal, Store, sandbox_name};
-use super::{MemoryRuntime, World};
+use super::{Inner, MemoryRuntime};
 use crate::clock::until;
 
 impl MemoryRuntime {
@@ -63,10 +63,10 @@ impl MemoryRuntime {
     ) -> Result<T, RuntimeError> {
         let fault = {
             let at = self.clock.now();
-            let mut world = self.world();
+            let mut inner = self.inner();
             let object = object.clone();
-            let fault = world.faults.take(method, &object);
-            world.calls.record(Call { method, object, at });
+            let fault = inner.faults.take(method, &object);
+            inner.calls.record(Call { method, object, at });
             fault
         };
         let injected = |code| Err(Refusal::new(code, "a test asked for this"));
@@ -110,10 +110,10 @@ impl MemoryRuntime {
     #[expect(clippy::unused_async, reason = "it happens when it is awaited, not when it is made")]
     pub(super) async fn at_once<T>(
         &self,
-        effect: impl FnOnce(&mut World, Timestamp) -> Result<T, Refusal> + Send,
+        effect: impl FnOnce(&mut Inner, Timestamp) -> Result<T, Refusal> + Send,
     ) -> Result<T, Refusal> {
         let now = self.clock.now();
-        effect(&mut self.world(), now)
+        effect(&mut self.inner(), now)
     }
 
     /// Sends the stop signal to a container and waits for its exit; kills it after the grace period. If the
@@ -123,7 +123,7 @@ impl MemoryRuntime {
         let deadline = begun.checked_add(grace).unwrap_or(Timestamp::MAX);
         loop {
             let now = self.clock.now();
-            let waiting = self.world().store.change(id, now, |record| {
+            let waiting = self.inner().store.change(id, now, |record| {
                 match record.state() {
                     ContainerState::Created | ContainerState::Exited => return None,
                     ContainerState::Running if now < deadline => record.terminate(now),
@@ -156,7 +156,7 @@ impl MemoryRuntime {
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, Refusal> {
         let begun = self.clock.now();
-        if self.world().store.container(id, begun).is_none() {
+        if self.inner().store.container(id, begun).is_none() {
             return Err(Refusal::not_found("container", id.as_str()));
         }
         let Script::Runs { end, .. } = Script::of(command) else {
@@ -168,7 +168,7 @@ impl MemoryRuntime {
         let mut has_begun = false;
         loop {
             let now = self.clock.now();
-            let waiting = self.world().store.change(id, now, |record| {
+            let waiting = self.inner().store.change(id, now, |record| {
                 let is_running = record.state() == ContainerState::Running;
                 if (has_begun || is_running) && now >= ends {
                     return Ok(ControlFlow::Break(code));
@@ -210,19 +210,19 @@ impl MemoryRuntime {
         &self,
         name: impl FnOnce(&Store) -> Result<Name, Refusal>,
     ) -> Result<Held<'_>, Refusal> {
-        let mut world = self.world();
-        let name = name(&world.store)?;
-        world.store.reserve(&name)?;
+        let mut inner = self.inner();
+        let name = name(&inner.store)?;
+        inner.store.reserve(&name)?;
         Ok(Held { runtime: self, name })
     }
 
     /// The image of a container and the script of its process.
     fn process(
         &self,
-        world: &World,
+        inner: &Inner,
         config: &ContainerConfig,
     ) -> Result<(String, Script), Refusal> {
-        let (image_id, image) = world
+        let (image_id, image) = inner
             .images
             .resolve(&config.image_ref)
             .ok_or_else(|| Refusal::not_found("image", &config.image_ref))?;
@@ -238,7 +238,7 @@ impl MemoryRuntime {
     }
 }
 
-impl World {
+impl Inner {
     /// A list, if it fits into one response.
     pub(super) fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
         if list.len() <= self.longest_list {
@@ -256,7 +256,7 @@ struct Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.runtime.world().store.release(&self.name);
+        self.runtime.inner().store.release(&self.name);
     }
 }
 
@@ -264,27 +264,27 @@ impl Drop for Held<'_> {
 impl SandboxService for MemoryRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let held = self.hold(|_| Ok(Name::Sandbox(sandbox_name(config))));
-        let effect = self.at_once(|world, now| {
-            if !world.network.ready && config.network != NamespaceMode::Node {
+        let effect = self.at_once(|inner, now| {
+            if !inner.network.ready && config.network != NamespaceMode::Node {
                 return Err(Refusal::new(Code::Unknown, "the network of pods is not ready"));
             }
-            Ok(world.store.run_sandbox(config, now))
+            Ok(inner.store.run_sandbox(config, now))
         });
         self.make(Method::RunPodSandbox, config.pod.to_string(), held, effect).await
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            world.store.stop_sandbox(id, now);
+        let effect = self.at_once(|inner, now| {
+            inner.store.stop_sandbox(id, now);
             Ok(())
         });
         self.call(Method::StopPodSandbox, id.to_string(), effect).await
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| match &verdict.subject {
+        let effect = self.at_once(|inner, now| match &verdict.subject {
             Subject::Sandbox(id) => {
-                world.store.remove_sandbox(id, now);
+                inner.store.remove_sandbox(id, now);
                 Ok(())
             }
             _ => Err(wrong_subject(verdict)),
@@ -296,13 +296,13 @@ impl SandboxService for MemoryRuntime {
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
-        let effect = self.at_once(|world, _| world.sendable(world.store.sandboxes(filter)));
+        let effect = self.at_once(|inner, _| inner.sendable(inner.store.sandboxes(filter)));
         let object = [asked(filter.pod_uid.as_ref()), asked(filter.id.as_ref())].concat();
         self.call(Method::ListPodSandbox, object, effect).await
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
-        let effect = self.at_once(|world, _| world.store.sandbox_status(id));
+        let effect = self.at_once(|inner, _| inner.store.sandbox_status(id));
         self.call(Method::PodSandboxStatus, id.to_string(), effect).await
     }
 
@@ -312,13 +312,13 @@ impl SandboxService for MemoryRuntime {
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, _| world.store.limit_sandbox(id, overhead, resources));
+        let effect = self.at_once(|inner, _| inner.store.limit_sandbox(id, overhead, resources));
         self.call(Method::UpdatePodSandboxResources, id.to_string(), effect).await
     }
 
     async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
+        let effect = self.at_once(|inner, _| {
+            let known = inner.store.sandbox(id).map(|_| inner.sandbox_image.clone());
             known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
         });
         self.call(Method::PodSandboxStatus, id.to_string(), effect).await
@@ -336,8 +336,8 @@ impl ContainerService for MemoryRuntime {
         let object = format!("{} of {}", config.name, sandbox_config.pod);
         // The runtime checks the sandbox and the name first, then the image.
         let held = self.hold(|store| store.admit_container(sandbox, config));
-        let effect = self.at_once(|world, now| {
-            let (image_id, script) = self.process(world, config)?;
+        let effect = self.at_once(|inner, now| {
+            let (image_id, script) = self.process(inner, config)?;
             let new = NewContainer {
                 sandbox: sandbox.clone(),
                 config: config.clone(),
@@ -345,13 +345,13 @@ impl ContainerService for MemoryRuntime {
                 image_id,
                 script,
             };
-            world.store.create_container(new, now)
+            inner.store.create_container(new, now)
         });
         self.make(Method::CreateContainer, object, held, effect).await
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| world.store.start_container(id, now));
+        let effect = self.at_once(|inner, now| inner.store.start_container(id, now));
         self.call(Method::StartContainer, id.to_string(), effect).await
     }
 
@@ -364,17 +364,17 @@ impl ContainerService for MemoryRuntime {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let limited = world.store.change(id, now, |record| record.limit(resources));
+        let effect = self.at_once(|inner, now| {
+            let limited = inner.store.change(id, now, |record| record.limit(resources));
             limited.ok_or_else(|| Refusal::not_found("container", id.as_str()))
         });
         self.call(Method::UpdateContainerResources, id.to_string(), effect).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| match &verdict.subject {
+        let effect = self.at_once(|inner, now| match &verdict.subject {
             Subject::Container(id) => {
-                world.store.remove_container(id, now);
+                inner.store.remove_container(id, now);
                 Ok(())
             }
             _ => Err(wrong_subject(verdict)),
@@ -386,9 +386,9 @@ impl ContainerService for MemoryRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let listed = world.store.containers(filter, now);
-            world.sendable(listed)
+        let effect = self.at_once(|inner, now| {
+            let listed = inner.store.containers(filter, now);
+            inner.sendable(listed)
         });
         let object = [
             asked(filter.pod_uid.as_ref()),
@@ -399,8 +399,8 @@ impl ContainerService for MemoryRuntime {
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let World { store, images, .. } = world;
+        let effect = self.at_once(|inner, now| {
+            let Inner { store, images, .. } = inner;
             let record = store
                 .container(id, now)
                 .ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
@@ -411,8 +411,8 @@ impl ContainerService for MemoryRuntime {
     }
 
     async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let found = world.store.container(id, now);
+        let effect = self.at_once(|inner, now| {
+            let found = inner.store.container(id, now);
             let record = found.ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
             if record.state() == ContainerState::Running {
                 return Ok(());
@@ -445,11 +445,11 @@ impl RuntimeInfo for MemoryRuntime {
     }
 
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let effect = self.at_once(|world, _| {
+        let effect = self.at_once(|inner, _| {
             Ok(RuntimeStatus {
-                runtime: Some(world.runtime.clone()),
-                network: Some(world.network.clone()),
-                handlers: world.handlers.clone(),
+                runtime: Some(inner.runtime.clone()),
+                network: Some(inner.network.clone()),
+                handlers: inner.handlers.clone(),
                 features: RuntimeFeatures {
                     supplemental_groups_policy: true,
                     user_namespaces_host_network: false,

@@ -1,4 +1,4 @@
-//! Streams of events: what is told when, and how they are disturbed.
+//! Event streams: the times of events, and injected faults.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn next(events: &mut ContainerEvents) -> ContainerEvent {
     timeout(60 * SECOND, events.next()).await.unwrap().unwrap().unwrap()
 }
 
-/// What is there to be read now.
+/// The items that can be read without waiting.
 fn so_far(events: &mut ContainerEvents) -> Vec<(ObjectId, ContainerEventKind)> {
     let ready = std::iter::from_fn(|| events.next().now_or_never().flatten());
     ready.map(|event| event.unwrap()).map(|event| (event.object, event.kind)).collect()
@@ -39,7 +39,7 @@ fn sandbox(id: &SandboxId) -> ObjectId {
     ObjectId::Sandbox(id.clone())
 }
 
-/// Listens, starts a container of the pod `web` and hears of it.
+/// Opens a stream, starts a container of the pod `web` and reads its events.
 async fn listen_to_web(
     runtime: &MemoryRuntime,
     args: &[&str],
@@ -68,7 +68,7 @@ async fn exit_event_is_sent_on_time_without_any_call() {
     assert_eq!(event, expected);
 }
 
-/// Reads a stream in a task of its own, which nothing but the stream wakes, up to an end.
+/// Reads a stream in its own task, which only the stream wakes, until an exit event.
 fn await_end(mut events: ContainerEvents) -> JoinSet<(ObjectId, Instant)> {
     let mut listening = JoinSet::new();
     listening.spawn(async move {
@@ -202,7 +202,7 @@ async fn unread_events_are_kept_five_minutes_for_the_next_stream() {
     let mut first = runtime.container_events().await.unwrap();
     let mut second = runtime.container_events().await.unwrap();
     assert_eq!(so_far(&mut first), [(sandbox(&box_id), Stopped)]);
-    assert_eq!(so_far(&mut second), [], "the first has heard it");
+    assert_eq!(so_far(&mut second), [], "the first stream received it");
     drop((first, second));
     runtime.remove_pod_sandbox(&removal(Subject::Sandbox(box_id))).await.unwrap();
     runtime.forget_events();
@@ -243,15 +243,18 @@ async fn test_can_end_a_stream_with_or_without_an_error() {
     for code in [None, Some(Code::Unavailable)] {
         let mut events = runtime.container_events().await.unwrap();
         let box_id = runtime.run_pod_sandbox(&pod(&format!("{code:?}"))).await.unwrap();
-        let (heard, ()) = tokio::join!(events.by_ref().collect::<Vec<_>>(), async {
+        let (items, ()) = tokio::join!(events.by_ref().collect::<Vec<_>>(), async {
             tokio::time::sleep(SECOND).await;
             runtime.end_event_streams(code);
         });
-        let (told, rest) = heard.split_at(2);
-        assert!(told.iter().flatten().all(|event| event.object == sandbox(&box_id)), "{told:?}");
+        let (before, rest) = items.split_at(2);
+        assert!(
+            before.iter().flatten().all(|event| event.object == sandbox(&box_id)),
+            "{before:?}"
+        );
         let codes: Vec<_> = rest.iter().map(|end| end.as_ref().unwrap_err().code).collect();
         assert_eq!(codes, Vec::from_iter(code));
-        assert!(events.next().await.is_none(), "it stays over");
+        assert!(events.next().await.is_none(), "the stream stays ended");
     }
     assert_eq!(runtime.count(Method::GetContainerEvents), 2);
 }

@@ -1,4 +1,4 @@
-//! Faults on request, and the record of calls.
+//! Injected faults, and recorded calls.
 
 use std::time::Duration;
 
@@ -52,13 +52,13 @@ async fn hang_fault_may_take_effect_or_not() {
     assert_eq!(runtime.sandboxes().len(), 1);
 }
 
-/// What becomes of a call, and how much it has made when nobody waits for it any more.
+/// The result of a call, and the number of created objects after it was cancelled.
 fn under_way() -> [(Fault, usize); 3] {
     let four = Duration::from_secs(4);
     [(Fault::delay(four), 1), (Fault::hang(), 0), (Fault::error(Code::Internal).after(four), 0)]
 }
 
-/// What another call says while one is under way.
+/// The error of another call while one is in progress.
 async fn meanwhile<T, F>(call: impl Fn() -> F) -> RuntimeError
 where
     F: Future<Output = Result<T, RuntimeError>>,

@@ -13,7 +13,7 @@ struct Memory {
     files: Arc<MemoryFiles>,
 }
 
-impl contract::files::World for Memory {
+impl contract::files::Harness for Memory {
     fn files(&self) -> Arc<dyn HostFiles> {
         Arc::clone(&self.files) as _
     }

@@ -1,4 +1,4 @@
-//! The web in memory.
+//! HTTP servers in memory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ struct Memory {
     web: Arc<MemoryWeb>,
 }
 
-impl contract::http::World for Memory {
+impl contract::http::Harness for Memory {
     fn http(&self) -> Arc<dyn HttpGet> {
         Arc::clone(&self.web) as _
     }

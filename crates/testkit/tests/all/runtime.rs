@@ -1,4 +1,4 @@
-//! The runtime in memory keeps the contract of the port.
+//! The runtime in memory passes the contract of the port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ struct Memory {
 }
 
 #[async_trait]
-impl contract::runtime::World for Memory {
+impl contract::runtime::Harness for Memory {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.runtime))
     }

@@ -26,7 +26,7 @@ impl Default for Memory {
     }
 }
 
-impl contract::volumes::World for Memory {
+impl contract::volumes::Harness for Memory {
     fn volumes(&self) -> Arc<dyn VolumeHost> {
         Arc::clone(&self.volumes) as _
     }

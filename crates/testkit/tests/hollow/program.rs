@@ -1,4 +1,4 @@
-//! The program: how it is started, asked and ended.
+//! The program: its start, control socket and end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use tonic::transport::{Channel, Uri};
 use tower::service_fn;
 
-/// Longer than anything here takes on a busy machine.
+/// The longest wait on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// `hollow`, running. It is killed when this goes.
+/// A running `hollow`, which is killed on drop.
 pub(crate) struct Program {
     child: Child,
     directory: TempDir,
@@ -26,7 +26,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it with these options besides its sockets, and waits until it is ready.
+    /// Starts it with its sockets and these options, and waits until it is ready.
     pub(crate) fn start(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_hollow"))
@@ -39,7 +39,7 @@ impl Program {
             .spawn()
             .unwrap();
         let mut ready = String::new();
-        // Ends with the program too, if that does not get so far.
+        // Closed when the program ends before it is ready.
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         assert!(ready.ends_with('\n'), "it did not get ready: {ready:?}");
         Self { child, directory, ready }
@@ -70,7 +70,7 @@ impl Program {
         ImageServiceClient::new(self.channel())
     }
 
-    /// What it answers to a line on the second socket.
+    /// The response to a line on the control socket.
     pub(crate) fn ask(&self, line: &str) -> Value {
         let mut stream = UnixStream::connect(self.directory().join("counters.sock")).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -80,7 +80,7 @@ impl Program {
         serde_json::from_str(&answer).unwrap()
     }
 
-    /// Sends it a signal and waits for its end.
+    /// Sends a signal and waits for its end.
     pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
@@ -90,7 +90,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "it did not end by {signal}");
+            assert!(Instant::now() < deadline, "still running after {signal}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -98,7 +98,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; then both fail, and that is as good.
+        // It may have ended already; then both calls fail, which is fine.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,4 +1,4 @@
-//! What a node agent asks of the services beyond what the port of the runtime has.
+//! Calls of a node agent that the port of the runtime does not have.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ fn spec(image: &str) -> cri::ImageSpec {
     cri::ImageSpec { image: image.into(), ..Default::default() }
 }
 
-/// Pulls an image and runs a container of it as a kubelet would; gives both ids.
+/// Pulls an image and runs a container of it as a kubelet would; returns both ids.
 async fn run(program: &Program, image: &str, command: &[&str]) -> (String, String) {
     let pull = cri::PullImageRequest { image: Some(spec(image)), ..Default::default() };
     let image = program.images().pull_image(pull).await.unwrap().into_inner().image_ref;
@@ -91,7 +91,7 @@ async fn container_status_returns_the_created_image_and_command() {
     assert_eq!(status.annotations, map(&[("note", "b")]));
     let logs = program.directory().join("logs");
     assert_eq!(status.log_path, logs.join("main/2.log").display().to_string());
-    assert!(!logs.exists(), "logs are written on request only");
+    assert!(!logs.exists(), "logs are not written by default");
 
     let request = cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox, verbose: false };
     let answer = program.runtime().pod_sandbox_status(request).await.unwrap().into_inner();

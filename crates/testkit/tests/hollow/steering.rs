@@ -1,4 +1,4 @@
-//! Counters, faults and deaths through the second socket.
+//! Counters, faults and container deaths through the control socket.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn version() -> cri::VersionRequest {
 #[tokio::test]
 async fn calls_are_counted_by_method_until_they_are_reset() {
     let program = Program::start(&["--pods", "2"]);
-    assert_eq!(program.ask("counters"), json!({}), "the population was not called for");
+    assert_eq!(program.ask("counters"), json!({}), "creating the population is not counted");
     let mut client = program.runtime();
     client.version(version()).await.unwrap();
     let filter = cri::PodSandboxFilter { id: "nothing".into(), ..Default::default() };
@@ -60,7 +60,7 @@ async fn name_is_reserved_while_its_call_is_delayed() {
     let config = cri::PodSandboxConfig { metadata: Some(metadata), ..Default::default() };
     let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
     let (mut first, mut second) = (program.runtime(), program.runtime());
-    // Whichever comes later is not let wait.
+    // The later of the two calls is not delayed.
     let refused = async {
         tokio::select! {
             answer = first.run_pod_sandbox(request.clone()) => answer,
@@ -96,7 +96,7 @@ async fn killed_container_sends_an_event_and_has_its_exit_code() {
     assert!(program.ask(&line)["error"].as_str().unwrap().contains("runs"), "it is dead");
 
     let event = timeout(LONG, events.message()).await.unwrap().unwrap().unwrap();
-    assert_eq!(event.container_id, container.id, "the population itself was not told");
+    assert_eq!(event.container_id, container.id, "the population sent no events");
     assert_eq!(event.container_event_type(), cri::ContainerEventType::ContainerStoppedEvent);
     let sandbox = event.pod_sandbox_status.unwrap();
     assert_eq!(sandbox.id, container.pod_sandbox_id);

@@ -1,4 +1,4 @@
-//! Each kind of fault: what the agent sees, and what the runtime does.
+//! Each kind of fault: what the agent receives, and what the runtime does.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tonic::{Code, Request};
 
 use crate::pair::{LONG, Pair, sandbox, version};
 
-/// As long as an agent waits here before it gives up.
+/// The agent's deadline.
 const BRIEFLY: Duration = Duration::from_millis(300);
 
 async fn sandboxes(pair: &Pair) -> usize {
@@ -32,7 +32,7 @@ async fn refused_call_has_its_code_and_is_not_forwarded() {
             assert_eq!(failed.code(), code, "{failed}");
             assert_eq!(failed.message(), "cri-proxy injected a failure of Version");
         }
-        assert_eq!(pair.heard("Version"), 1, "{kind}");
+        assert_eq!(pair.runtime_calls("Version"), 1, "{kind}");
         client.version(version()).await.unwrap();
         assert_eq!(pair.proxy.script().counts()["Version"].spoilt, 2);
     }
@@ -57,28 +57,28 @@ async fn hung_call_delays_no_other_and_is_forwarded_when_faults_are_cleared() {
         let both = |pair: &Pair| pair.proxy.script().counts()["RunPodSandbox"].spoilt == 2;
         pair.until("both hang", both).await;
         client.version(version()).await.unwrap();
-        assert_eq!(pair.heard("RunPodSandbox"), 0);
+        assert_eq!(pair.runtime_calls("RunPodSandbox"), 0);
         pair.proxy.script().clear();
     };
     let (answer, ()) = timeout(LONG, async { tokio::join!(waiting, clearing) }).await.unwrap();
     answer.unwrap();
-    assert_eq!(sandboxes(&pair).await, 1, "the one that was given up was never passed on");
-    assert_eq!(pair.heard("RunPodSandbox"), 1);
+    assert_eq!(sandboxes(&pair).await, 1, "the cancelled call was never forwarded");
+    assert_eq!(pair.runtime_calls("RunPodSandbox"), 1);
 }
 
 #[tokio::test]
 async fn late_call_is_forwarded_although_its_caller_is_gone() {
     let pair = Pair::start(&["RunPodSandbox=late"]);
-    // Longer than the agent waits, and than it says that it waits.
+    // Longer than the agent waits, and than its deadline.
     pair.hollow.gate().delay(&testkit::hollow::Delay::parse("RunPodSandbox=1s").unwrap());
     {
         let mut client = pair.client();
         let mut request = Request::new(sandbox("web"));
         request.set_timeout(BRIEFLY);
         client.run_pod_sandbox(request).await.unwrap_err();
-        pair.until("it is passed on", |pair| pair.heard("RunPodSandbox") == 1).await;
+        pair.until("it is forwarded", |pair| pair.runtime_calls("RunPodSandbox") == 1).await;
         assert_eq!(pair.proxy.script().late(), 1);
-        // Its connection goes with it.
+        // Its connection is closed with it.
     }
     pair.until("the late call is done", |pair| pair.proxy.script().late() == 0).await;
     assert_eq!(sandboxes(&pair).await, 1);
@@ -93,7 +93,7 @@ async fn late_call_is_answered_when_faults_are_cleared() {
     let waiting = client.run_pod_sandbox(sandbox("web"));
     let clearing = async {
         let asked = |pair: &Pair| pair.proxy.script().late() == 1;
-        pair.until("it came", asked).await;
+        pair.until("it arrived", asked).await;
         pair.until("it is done", |pair| pair.proxy.script().late() == 0).await;
         pair.proxy.script().clear();
     };

@@ -1,4 +1,4 @@
-//! What is not spoilt passes as if nobody stood in between.
+//! Calls without a fault pass unchanged.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn answers_and_failures_are_forwarded_and_counted() {
     let counts = pair.proxy.script().counts();
     assert_eq!(counts.len(), 3);
     let count = counts["Version"];
-    // A message of gRPC has five bytes before it.
+    // A gRPC message has a prefix of five bytes.
     assert_eq!((count.calls, count.spoilt, count.request_bytes), (1, 0, 9));
     let length = u64::try_from(prost::Message::encoded_len(&answer)).unwrap();
     assert_eq!(count.answer_bytes, 5 + length);
@@ -37,7 +37,7 @@ async fn answers_and_failures_are_forwarded_and_counted() {
     let (came, went) = (script.arrivals("Version"), script.done("Version"));
     assert_eq!((came.len(), went.len(), count.done), (1, 1, 1));
     assert!(came[0] <= went[0]);
-    // The runtime refused these, each in its own way.
+    // The runtime refused these, each with its own error.
     assert_eq!((counts["Attach"].done, counts["ContainerStatus"].done), (0, 0));
 }
 
@@ -67,7 +67,7 @@ async fn cancelled_call_is_cancelled_at_the_runtime() {
     let mut client = pair.client();
     let call = client.run_pod_sandbox(sandbox("web"));
     timeout(Duration::from_millis(300), call).await.unwrap_err();
-    pair.until("the call is there", |pair| pair.heard("RunPodSandbox") == 1).await;
+    pair.until("the call is there", |pair| pair.runtime_calls("RunPodSandbox") == 1).await;
     // By then the first would long have been done.
     client.version(version()).await.unwrap();
     let list = client.list_pod_sandbox(cri::ListPodSandboxRequest::default()).await.unwrap();
@@ -80,11 +80,11 @@ async fn connection_breaks_without_a_runtime_and_fails_without_a_proxy() {
     pair.client().version(version()).await.unwrap();
     let lonely = tempfile::tempdir().unwrap();
     let socket = lonely.path().join("proxy.sock");
-    let proxy = Proxy::new(lonely.path().join("nobody.sock"));
+    let proxy = Proxy::new(lonely.path().join("missing.sock"));
     let mut serving = JoinSet::new();
     serving.spawn(serve(proxy, bind(&socket).unwrap()));
     let failed = client(&socket).version(version()).await.unwrap_err();
-    assert!(failed.source().is_some(), "nobody answered that: {failed}");
+    assert!(failed.source().is_some(), "no server sent this: {failed}");
     pair.stop_proxy().await;
     let failed = pair.client().version(version()).await.unwrap_err();
     assert_eq!(failed.code(), Code::Unavailable, "{failed}");

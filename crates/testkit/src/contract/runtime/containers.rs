@@ -1,4 +1,4 @@
-//! The life of a container.
+//! The lifecycle of a container.
 
 use anyhow::{Context, Result, ensure};
 use model::ids::{ContainerId, ObjectId, SandboxId};
@@ -9,7 +9,7 @@ use super::bench::{Bench, not_found, unknown_id};
 
 pub(super) async fn container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
-    // Long enough to be seen running, and for a runtime that notes the start after the fact.
+    // Long enough to be observed running, and for a runtime that records the start late.
     let config = bench.container_config(&pod, &["crash-after", "2s", "3"]);
     let id = bench.create(&pod, &config).await?;
     let created = bench.runtime.containers.container_status(&id).await?;
@@ -67,7 +67,7 @@ pub(super) async fn container_status_returns_its_config(bench: &Bench<'_>) -> Re
 
 pub(super) async fn container_status_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
     let image =
-        bench.runtime.images.image_status(&bench.world.image()).await?.context("no image")?;
+        bench.runtime.images.image_status(&bench.harness.image()).await?.context("no image")?;
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.image_ref.clone_from(&image.id);
@@ -118,7 +118,7 @@ pub(super) async fn resources_are_updated_in_a_running_container(bench: &Bench<'
         memory_limit: Some(64 << 20),
     };
     ensure!(before.resources == Some(expected), "{before:?}");
-    // What is not told stays.
+    // Unset values are kept.
     let change =
         LinuxResources { cpu_shares: 204, memory_limit: 128 << 20, ..LinuxResources::default() };
     for _ in 0..2 {
@@ -127,7 +127,7 @@ pub(super) async fn resources_are_updated_in_a_running_container(bench: &Bench<'
             .containers
             .update_container_resources(&id, &change)
             .await
-            .context("once and again")?;
+            .context("updated twice")?;
         let after = bench.runtime.containers.container_status(&id).await?;
         let expected =
             ReportedResources { cpu_request: Some(200), memory_limit: Some(128 << 20), ..expected };

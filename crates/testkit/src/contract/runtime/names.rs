@@ -1,4 +1,4 @@
-//! Names that only one may have at a time.
+//! Unique names.
 
 use std::fmt::Debug;
 
@@ -20,7 +20,7 @@ pub(super) async fn sandbox_name_is_reserved_until_it_is_removed(bench: &Bench<'
     let removal = wanted::removal(Subject::Sandbox(pod.sandbox.clone()));
     bench.runtime.sandboxes.remove_pod_sandbox(&removal).await?;
     let next = bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await?;
-    ensure!(next != pod.sandbox, "an id came back: {next}");
+    ensure!(next != pod.sandbox, "id was reused: {next}");
     Ok(())
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn one_of_two_concurrent_creations_of_a_name_succeeds(
     Ok(())
 }
 
-/// What one call made while another was refused.
+/// The result of the call that succeeded while the other was refused.
 fn one_of<T: Debug>(answers: (Made<T>, Made<T>)) -> Result<T> {
     let (made, refused) = match answers {
         (Ok(made), refused) | (refused, Ok(made)) => (made, refused),
@@ -82,7 +82,7 @@ pub(super) async fn container_name_is_reserved_until_it_is_removed(
         .remove_container(&wanted::removal(Subject::Container(first.clone())))
         .await?;
     let next = bench.create(&pod, &config).await?;
-    ensure!(next != first, "an id came back: {next}");
+    ensure!(next != first, "id was reused: {next}");
     Ok(())
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn failed_creation_releases_the_name(bench: &Bench<'_>) -> Resu
     let pod = bench.pod().await?;
     let good = bench.container_config(&pod, &["sleep", "forever"]);
     let mut bad = good.clone();
-    bad.image_ref = bench.world.absent_image();
+    bad.image_ref = bench.harness.absent_image();
     not_found(bench.runtime.containers.create_container(&pod.sandbox, &bad, &pod.config).await)?;
     bench.create(&pod, &good).await?;
     Ok(())

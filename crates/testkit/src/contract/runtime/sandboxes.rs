@@ -1,4 +1,4 @@
-//! The life of a sandbox.
+//! The lifecycle of a sandbox.
 
 use anyhow::{Result, ensure};
 use model::ids::{ObjectId, SandboxId};
@@ -94,7 +94,7 @@ pub(super) async fn stopping_a_sandbox_stops_its_containers(bench: &Bench<'_>) -
     let status = bench.exited(&running).await?;
     ensure!([137, 143].contains(&status.exit_code), "{status:?}");
     let status = bench.runtime.containers.container_status(&waiting).await?;
-    ensure!(status.state == ContainerState::Created, "one that never ran: {status:?}");
+    ensure!(status.state == ContainerState::Created, "never started: {status:?}");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Making and starting containers, and what stands in the way.
+//! Creating and starting containers, and failures of that.
 
 use anyhow::{Result, ensure};
 use model::ids::ContainerId;
@@ -45,7 +45,7 @@ pub(super) async fn container_with_a_missing_program_does_not_start(
     has_start_error(bench, &id).await
 }
 
-/// A container whose start failed has exited without ever having run, and says why.
+/// A container whose start failed is exited without having run, and has the error.
 async fn has_start_error(bench: &Bench<'_>, id: &ContainerId) -> Result<()> {
     let status = bench.exited(id).await?;
     ensure!(status.started_at.is_none() && status.finished_at.is_some(), "{status:?}");
@@ -79,6 +79,6 @@ pub(super) async fn create_container_fails_in_a_sandbox_that_is_not_ready(
 pub(super) async fn create_container_fails_without_its_image(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
-    config.image_ref = bench.world.absent_image();
+    config.image_ref = bench.harness.absent_image();
     not_found(bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config).await)
 }

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::bench::{Bench, done_or_gone, unknown_id};
 
-/// A grace that no case waits for to its end.
+/// A grace period that no case waits for.
 const LONG: Duration = Duration::from_secs(40);
-/// A time that a stop which need not wait stays below.
+/// The limit for a stop that need not wait.
 const QUICK: Duration = Duration::from_secs(20);
 
-/// Stops a container and gives the time that took. It has exited when the call returns.
+/// Stops a container and returns the duration. It has exited when the call returns.
 async fn stop(bench: &Bench<'_>, id: &ContainerId, grace: Duration, code: i32) -> Result<Duration> {
     let begun = Instant::now();
     bench.runtime.containers.stop_container(id, grace).await?;

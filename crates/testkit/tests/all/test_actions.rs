@@ -1,4 +1,4 @@
-//! What a test does to the runtime in memory from outside.
+//! Actions of tests on the runtime in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
