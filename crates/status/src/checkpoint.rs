@@ -63,12 +63,12 @@ impl StatusCheckpoint {
         Ok(saved)
     }
 
-    /// The saved statuses are in the store: from now on changes are written.
+    /// Called when the saved statuses are in the store: from now on changes are written.
     pub(crate) fn set_loaded(&self, saved: Saved) {
         self.loaded.send_replace(Some(saved));
     }
 
-    /// Writes changes until it is stopped, the last ones then.
+    /// Writes changes until `stop` is cancelled, and then the last ones.
     pub(crate) async fn run(&self, statuses: &StatusReader, stop: CancellationToken) {
         stop.run_until_cancelled(self.loaded()).await;
         let mut written = self.loaded.borrow().clone();

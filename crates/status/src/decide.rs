@@ -1,4 +1,4 @@
-//! What the status of a pod is. Pure.
+//! Computes the status of a pod. Pure.
 
 mod addresses;
 mod conditions;

@@ -39,7 +39,7 @@ impl Harness {
         self.entry(pod)?.status?.phase.clone()
     }
 
-    /// Publishes what a worker sees that has started nothing.
+    /// Publishes an observation of a worker that has started nothing.
     fn observe(&self, pod: &Arc<Pod>, overrides: &StatusOverrides) -> Published {
         self.manager.observed(pod, &Observed::empty(view::uid(pod)), overrides)
     }

@@ -1,4 +1,4 @@
-//! What a refusal of the API server means for what is written next.
+//! Decides what an error of the API server means for the next write.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use model::ports::cluster::ApiError;
 
 use crate::decide::queue::Wrote;
 
-/// How a write went that ended with an error.
+/// The outcome of a write that ended with an error.
 pub fn outcome(error: &ApiError) -> Wrote {
     match error {
-        // The feed tells what is there instead.
+        // The watch delivers the current object.
         ApiError::NotFound => Wrote::Well,
         ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
         error if error.is_away() => Wrote::Away(Duration::ZERO),
-        // A token that was changed, a store that is in trouble.
+        // An expired token or a failing storage backend.
         ApiError::Refused { code: 401 | 500.., .. } | ApiError::Unreadable(_) => Wrote::Failed,
         _ => Wrote::Refused,
     }
@@ -25,7 +25,7 @@ mod tests {
 
     // behaviour: STW-32, STW-33, STW-34, STW-39
     #[test]
-    fn an_error_is_of_the_pod_or_of_the_server() {
+    fn error_concerns_the_pod_or_the_server() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let second = Duration::from_secs(1);
         let rows = [

@@ -1,4 +1,4 @@
-//! Which pod is written about next. Times are counted from any one beginning.
+//! Decides which pod is written next. Times are relative to a fixed origin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,47 +8,47 @@ use model::ids::PodUid;
 
 use crate::decide::conditions::{READY, TRUE, status_of};
 
-/// How many pods are written about at a time.
+/// The maximum number of concurrent writes.
 const AT_A_TIME: usize = 8;
-/// How long a pod waits that could not be written, at first and at most: as upstream, which tries all of
+/// The first and the maximum wait of a pod whose write failed: like upstream, which retries all of
 /// them every 10 s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long all wait while the API server is away, at first and at most, unless it says how long.
+/// The first and the maximum pause of all while the API server is unreachable, unless it sends a retry-after.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a write went.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
-    /// As it should.
+    /// The write succeeded.
     Well,
-    /// Not at all: it has so much time.
+    /// Nothing was written yet: the write may wait this long.
     Later(Duration),
-    /// It was refused.
+    /// The write was rejected.
     Refused,
-    /// The API server could not do it, or did not know who asked: it may fare better once others do.
+    /// The API server failed, or could not authenticate the agent: the write may succeed once others do.
     Failed,
-    /// The API server is away, or has too much to do and wants to be left alone for a while.
+    /// The API server is unreachable or overloaded, and possibly sent a retry-after.
     Away(Duration),
-    /// The work for this pod panicked, which says nothing of the API server.
+    /// The work for this pod panicked, independent of the API server.
     Panicked,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    /// The number of its last change: the newest goes first.
+    /// The number of its last change: the newest is written first.
     change: u64,
     not_before: Option<Duration>,
-    /// Whether it waits no longer once another one is written.
+    /// Whether the wait ends once another pod is written.
     for_server: bool,
 }
 
-/// How long a pod waits that was not written.
+/// The wait of a pod that was not written.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     time: Duration,
-    /// How many had been written by then.
+    /// How many writes had succeeded by then.
     wells: u64,
 }
 
@@ -56,29 +56,29 @@ struct Wait {
 struct Pause {
     until: Duration,
     next: Duration,
-    /// The pod that was tried last: another one is tried next, since it may be that pod's own fault.
+    /// The pod that was tried last: another one is tried next, because the problem may be that pod.
     tried: PodUid,
 }
 
-/// Pods that are to be written about, and those that are being. Each is there once, however often it
-/// changed.
+/// Pods that must be written, and pods being written. Each is contained once, regardless of its number of
+/// changes.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: BTreeMap<PodUid, Waiting>,
     /// Pods whose readiness has changed: they are written before all others.
     prioritized: BTreeSet<PodUid>,
-    /// Being written, with the last change that came meanwhile.
+    /// Pods being written, with the last change that arrived meanwhile.
     busy: BTreeMap<PodUid, Option<u64>>,
-    /// How long each waits that was not written.
+    /// The wait of each pod that was not written.
     waits: BTreeMap<PodUid, Wait>,
-    /// How many were written.
+    /// How many writes have succeeded.
     wells: u64,
-    /// While the API server is away: one is tried now and then, the others wait for it.
+    /// Set while the API server is unreachable: one pod is tried periodically, the others wait for it.
     pause: Option<Pause>,
 }
 
 impl Queue {
-    /// A pod changed. What it says now may be taken, although what it said before was not.
+    /// Records a change of a pod. Its new status may be accepted, although the previous one was rejected.
     pub fn mark(&mut self, uid: &PodUid, change: u64) {
         if let Some(meanwhile) = self.busy.get_mut(uid) {
             *meanwhile = Some(change);
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// The pod that is to be written about now, if any.
+    /// Takes the pod to write now, if any.
     pub fn take(&mut self, now: Duration) -> Option<PodUid> {
         let limit = if self.pause.is_some() { 1 } else { AT_A_TIME };
         let pause = self.pause.as_ref();
@@ -119,7 +119,7 @@ impl Queue {
         Some(uid)
     }
 
-    /// When [`Queue::take`] may give a pod that it does not give now, if only time must pass.
+    /// When [`Queue::take`] may return a pod that it does not return now, without any other event.
     pub fn next_at(&self) -> Option<Duration> {
         if self.waiting.is_empty() || (self.pause.is_some() && !self.busy.is_empty()) {
             return None;
@@ -134,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// A write ended.
+    /// Records the end of a write.
     pub fn done(&mut self, uid: &PodUid, wrote: Wrote, change: u64, now: Duration) {
         let meanwhile = self.busy.remove(uid).flatten();
         match wrote {
@@ -164,7 +164,7 @@ impl Queue {
             Wrote::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
             Wrote::Away(least) => {
                 let (until, next) = match &self.pause {
-                    // It was under way when another one failed: that counts once.
+                    // It was in progress when another one failed: that counts once.
                     Some(pause) if pause.until > now => (pause.until, pause.next),
                     pause => {
                         let wait = pause.as_ref().map_or(FIRST_PAUSE, |pause| pause.next);
@@ -178,8 +178,8 @@ impl Queue {
         }
     }
 
-    /// A pod was not written, for its own sake or for the server's. It is the pod's own if others were
-    /// written between this try and the one before.
+    /// Makes a pod wait that was not written. The failure counts as the pod's own if others were
+    /// written between this attempt and the one before.
     fn wait(&mut self, uid: &PodUid, change: u64, has_failed: bool, now: Duration) {
         let last = self.waits.get(uid);
         let time = last.map_or(FIRST_WAIT, |last| (last.time * 2).min(LONGEST_WAIT));
@@ -189,12 +189,12 @@ impl Queue {
         self.waiting.insert(uid.clone(), waiting);
     }
 
-    /// Whether a pod is to be written about that is not being.
+    /// Whether a pod waits to be written and is not being written.
     pub fn is_waiting(&self, uid: &PodUid) -> bool {
         self.waiting.contains_key(uid)
     }
 
-    /// Nothing more is to be written about a pod.
+    /// Drops a pod.
     pub fn forget(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);
         self.waits.remove(uid);
@@ -202,7 +202,7 @@ impl Queue {
     }
 }
 
-/// Whether a pod became ready, or is not ready any more, since the API server got its status: services send traffic by it.
+/// Whether a pod's readiness differs from its status in the API server: services route traffic by it.
 pub fn changes_readiness(api: Option<&PodStatus>, ours: &PodStatus) -> bool {
     let is_ready = |status: Option<&PodStatus>| status_of(status, READY) == Some(TRUE);
     is_ready(api) != is_ready(Some(ours))
@@ -220,7 +220,7 @@ mod tests {
 
     // behaviour: STW-30
     #[test]
-    fn the_newest_goes_first_and_each_pod_once() {
+    fn newest_is_first_and_each_pod_is_queued_once() {
         let now = START;
         let mut queue = Queue::default();
         for (name, change) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_makes_a_pod_wait_and_says_nothing_of_the_server() {
+    fn panic_backs_off_the_pod_and_does_not_pause_the_queue() {
         let (mut queue, now) = (Queue::default(), START);
         queue.mark(&uid("a"), 1);
         queue.take(now).unwrap();
@@ -300,7 +300,7 @@ mod tests {
 
     // behaviour: STW-31
     #[test]
-    fn several_are_written_at_a_time_and_no_more() {
+    fn concurrent_writes_are_limited() {
         let now = START;
         let mut queue = Queue::default();
         for number in 0..20 {
@@ -311,7 +311,7 @@ mod tests {
 
     // behaviour: STW-32
     #[test]
-    fn one_that_is_refused_waits_ever_longer_and_holds_up_nobody() {
+    fn rejected_pod_backs_off_and_does_not_block_others() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 1);
@@ -331,7 +331,7 @@ mod tests {
 
     // behaviour: STW-32
     #[test]
-    fn one_that_was_refused_does_not_wait_with_something_newer() {
+    fn rejected_pod_with_a_new_change_does_not_wait() {
         let now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);
@@ -345,7 +345,7 @@ mod tests {
 
     // behaviour: STW-44
     #[test]
-    fn one_that_has_time_goes_when_it_is_over_or_with_something_newer() {
+    fn deferred_pod_is_written_after_its_delay_or_with_a_new_change() {
         let (now, time) = (START, Duration::from_millis(300));
         let mut queue = Queue::default();
         for newer in [None, Some(2), Some(3)] {
@@ -370,7 +370,7 @@ mod tests {
 
     // behaviour: STW-39
     #[test]
-    fn those_that_the_server_failed_are_tried_again_when_one_gets_through() {
+    fn failed_pods_are_retried_when_a_write_succeeds() {
         let mut now = START;
         let mut queue = Queue::default();
         let all = ["a", "b", "c"].map(uid);
@@ -395,7 +395,7 @@ mod tests {
 
     // behaviour: STW-39
     #[test]
-    fn one_that_fails_while_others_do_not_waits_for_its_own_sake() {
+    fn pod_that_fails_alone_backs_off() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 1);
@@ -416,7 +416,7 @@ mod tests {
 
     // behaviour: STW-33
     #[test]
-    fn while_the_api_server_is_away_one_is_tried_now_and_then_and_the_newest_first() {
+    fn unreachable_server_is_probed_with_the_newest_pod() {
         let mut now = START;
         let mut queue = Queue::default();
         for number in 0..5 {
@@ -451,7 +451,7 @@ mod tests {
 
     // behaviour: STW-33
     #[test]
-    fn one_pod_that_always_fails_does_not_keep_the_others_from_being_tried() {
+    fn always_failing_pod_does_not_block_others() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 9);
@@ -467,7 +467,7 @@ mod tests {
 
     // behaviour: STW-34
     #[test]
-    fn a_server_that_wants_to_be_left_alone_is() {
+    fn retry_after_of_the_server_is_respected() {
         let now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);

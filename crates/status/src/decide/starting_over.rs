@@ -1,4 +1,4 @@
-//! What is told of containers that go so that all of their pod start over, because of how one of them ended.
+//! The statuses of containers that are removed for a restart of all containers of their pod.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStateWaiting};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -9,17 +9,17 @@ use crate::decide::conditions::is_restarting_all;
 use crate::decide::container_status::UNSEEN_EXIT_CODE;
 use crate::decide::input::StatusInput;
 
-/// Why a container that is to run again has ended, and waits.
+/// The reason of a container's termination and wait during a restart of all containers.
 pub(super) const REASON: &str = "RestartingAllContainers";
 const MESSAGE: &str = "The container is removed because RestartAllContainers in place";
 
-/// Whether an exit asks for it, or it is under way.
+/// Whether an exit requires a restart of all containers, or one is in progress.
 pub(super) fn starts_over(input: &StatusInput<'_>) -> bool {
     let under_way = || input.base().is_some_and(is_restarting_all);
-    restart::may_restart_all(input.pod) && (is_asked_for(input.pod, input.observed) || under_way())
+    restart::may_restart_all(input.pod) && (is_required(input.pod, input.observed) || under_way())
 }
 
-fn is_asked_for(pod: &Pod, observed: &observed::PodStatus) -> bool {
+fn is_required(pod: &Pod, observed: &observed::PodStatus) -> bool {
     let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
     containers.any(|one| {
         observed.latest(&one.name).is_some_and(|latest| {
@@ -29,8 +29,8 @@ fn is_asked_for(pod: &Pod, observed: &observed::PodStatus) -> bool {
     })
 }
 
-/// Whether this was told of a container, and it has not been made again.
-fn is_told(old: &ContainerStatus) -> bool {
+/// Whether the status shows the removal of a container that was not created again.
+fn is_removed(old: &ContainerStatus) -> bool {
     waiting(old).is_some_and(|waiting| waiting.reason.as_deref() == Some(REASON))
 }
 
@@ -38,14 +38,14 @@ fn waiting(status: &ContainerStatus) -> Option<&ContainerStateWaiting> {
     status.state.as_ref()?.waiting.as_ref()
 }
 
-/// Whether a container that is not there has gone so that all start over.
-pub(super) fn has_gone(input: &StatusInput<'_>, old: &ContainerStatus) -> bool {
-    is_told(old) || starts_over(input)
+/// Whether a missing container was removed for the restart of all.
+pub(super) fn is_removed_for_restart(input: &StatusInput<'_>, old: &ContainerStatus) -> bool {
+    is_removed(old) || starts_over(input)
 }
 
-/// What is told of it: this, if it waited before.
+/// The status of a removed container; the reason is kept if it waited before.
 pub(super) fn gone(status: ContainerStatus, old: &ContainerStatus) -> ContainerStatus {
-    if is_told(old) {
+    if is_removed(old) {
         return ContainerStatus { state: old.state.clone(), ..status };
     }
     if waiting(old).is_some() {
@@ -76,9 +76,9 @@ mod tests {
 
     use super::*;
     use crate::decide::Waiting;
-    use crate::decide::test_pods::{World, container, instance, pod, with_init};
+    use crate::decide::test_pods::{Harness, container, instance, pod, with_init};
 
-    /// A pod that starts over when `a` ends with 7, and else is over with its containers.
+    /// A pod that restarts all containers when `a` exits with 7, and otherwise terminates with its containers.
     fn ruled() -> Pod {
         let mut pod = with_init(pod("Never", &["a", "b"]), vec![container("first")]);
         let a = &mut pod.spec.as_mut().unwrap().containers[0];
@@ -93,8 +93,8 @@ mod tests {
         pod
     }
 
-    /// Each container: whether it waits and why, how it ended before, and its number.
-    fn told(status: &PodStatus) -> Vec<String> {
+    /// The containers: state, last state and restart count.
+    fn lines(status: &PodStatus) -> Vec<String> {
         let all = status.init_container_statuses.iter().chain(&status.container_statuses);
         let one = |one: &ContainerStatus| {
             let state = one.state.clone().unwrap_or_default();
@@ -118,20 +118,20 @@ mod tests {
 
     // behaviour: ACT-143
     #[test]
-    fn what_goes_so_that_all_start_over_waits_and_its_end_ends_no_pod() {
+    fn container_removed_for_restart_of_all_waits_and_pod_continues() {
         let (first, a) = (instance("first-0", Exited, 0), instance("a-0", Exited, 7));
         let all = vec![first, instance("a-0", Running, 0), instance("b-0", Running, 0)];
-        let mut world = World::new(ruled(), all);
+        let mut harness = Harness::new(ruled(), all);
         let mut look = |instances: Option<Vec<observed::ContainerStatus>>| {
             if let Some(instances) = instances {
-                world.observed.containers = instances;
+                harness.observed.containers = instances;
             }
-            let status = world.status();
-            world.previous = Some(status.clone());
-            (phase(&status).to_owned(), told(&status))
+            let status = harness.status();
+            harness.previous = Some(status.clone());
+            (phase(&status).to_owned(), lines(&status))
         };
         look(None);
-        // What is not the cause goes first, the init container before it.
+        // Other containers are removed first, the init container before them.
         let (phase, each) = look(Some(vec![a]));
         assert_eq!(phase, "Running");
         let gone = "waits RestartingAllContainers, before 137 RestartingAllContainers";
@@ -142,7 +142,7 @@ mod tests {
         let (phase, each) = look(Some(vec![]));
         assert_eq!(phase, "Running");
         assert_eq!(each, ["first", "a", "b"].map(|name| format!("{name} #1 {gone}")));
-        // Told once, however often it is looked.
+        // Counted once, however often it is observed.
         let before = "before 137 RestartingAllContainers";
         let (_, each) =
             look(Some(vec![instance("first-1", Exited, 0), instance("a-1", Exited, 0)]));
@@ -158,14 +158,14 @@ mod tests {
 
     // behaviour: ACT-143
     #[test]
-    fn an_init_container_that_asks_goes_last_and_what_never_ran_waits_as_before() {
+    fn init_container_that_restarts_all_is_removed_last() {
         let mut pod = ruled();
         let spec = pod.spec.as_mut().unwrap();
         let asks = Container { name: "asks".to_owned(), ..spec.containers[0].clone() };
         spec.init_containers.get_or_insert_default().push(asks);
         let first = |id: &str| instance(id, Exited, 0);
-        let mut world = World::new(pod, vec![first("first-0"), instance("asks-0", Running, 0)]);
-        world.previous = Some(world.status());
+        let mut harness = Harness::new(pod, vec![first("first-0"), instance("asks-0", Running, 0)]);
+        harness.previous = Some(harness.status());
         let gone = "waits RestartingAllContainers, before 137 RestartingAllContainers";
         let before = "before 137 RestartingAllContainers";
         let rows = [
@@ -181,46 +181,46 @@ mod tests {
         ];
         let never_ran = ["a", "b"].map(|name| format!("{name} #0 waits PodInitializing"));
         for (instances, expected) in rows {
-            world.observed.containers = instances;
-            let status = world.status();
-            assert_eq!(told(&status), [&expected[..], &never_ran[..]].concat());
+            harness.observed.containers = instances;
+            let status = harness.status();
+            assert_eq!(lines(&status), [&expected[..], &never_ran[..]].concat());
             assert_eq!(phase(&status), "Pending");
-            world.previous = Some(status);
+            harness.previous = Some(status);
         }
     }
 
     // behaviour: ACT-143
     #[test]
-    fn what_is_guessed_of_an_init_container_of_which_nothing_was_told_stays() {
-        let mut world = World::new(ruled(), vec![instance("a-0", Exited, 7)]);
+    fn inferred_init_container_status_is_kept() {
+        let mut harness = Harness::new(ruled(), vec![instance("a-0", Exited, 7)]);
         for _ in 0..2 {
-            let status = world.status();
-            assert_eq!(told(&status)[0], "first #0 ended 0");
-            world.previous = Some(status);
+            let status = harness.status();
+            assert_eq!(lines(&status)[0], "first #0 ended 0");
+            harness.previous = Some(status);
         }
     }
 
     // behaviour: ACT-143
     #[test]
-    fn a_pod_is_not_over_as_long_as_one_that_went_has_not_run_again() {
-        let mut world = World::new(ruled(), vec![instance("a-0", Exited, 7)]);
+    fn pod_is_not_terminal_until_removed_containers_ran_again() {
+        let mut harness = Harness::new(ruled(), vec![instance("a-0", Exited, 7)]);
         let mut before =
-            World::new(ruled(), vec![instance("a-0", Running, 0), instance("b-0", Running, 0)])
+            Harness::new(ruled(), vec![instance("a-0", Running, 0), instance("b-0", Running, 0)])
                 .status();
         for _ in 0..2 {
-            world.previous = Some(before);
-            before = world.status();
-            world.observed.containers.clear();
+            harness.previous = Some(before);
+            before = harness.status();
+            harness.observed.containers.clear();
         }
-        // One of them runs to its end, the other cannot be made yet.
+        // One of them completes, the other cannot be created yet.
         let failure = Waiting { reason: "ErrImagePull", message: String::new() };
-        world.start_failures.insert("b".to_owned(), failure);
-        world.observed.containers =
+        harness.start_failures.insert("b".to_owned(), failure);
+        harness.observed.containers =
             vec![instance("first-1", Exited, 0), instance("a-1", Exited, 0)];
-        world.previous = Some(before);
-        assert_eq!(phase(&world.status()), "Running");
-        world.start_failures.clear();
-        world.observed.containers.push(instance("b-1", Exited, 0));
-        assert_eq!(phase(&world.status()), "Succeeded");
+        harness.previous = Some(before);
+        assert_eq!(phase(&harness.status()), "Running");
+        harness.start_failures.clear();
+        harness.observed.containers.push(instance("b-1", Exited, 0));
+        assert_eq!(phase(&harness.status()), "Succeeded");
     }
 }
