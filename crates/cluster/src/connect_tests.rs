@@ -30,7 +30,7 @@ fn watches_behind_silent_name_servers_share_one_thread() {
         let mut watches = JoinSet::new();
         for secret in 0..200 {
             let connection = connection.clone();
-            watches.spawn(async move { connection.send(watch(secret), Way::Watch).await });
+            watches.spawn(async move { connection.send(watch(secret), CallKind::Watch).await });
         }
         // Until the name is looked up, and each of them had its turns.
         let mut turns = 0;

@@ -27,13 +27,13 @@ impl ClusterEvents for Cluster {
     }
 }
 
-/// Where events about something are.
+/// The namespace of events about an object.
 fn namespace(about: &About) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
-/// As upstream's recorder names them: unique by their time. What is too long for that, or no name for
-/// an event, is named by the uid instead.
+/// A name as upstream's recorder makes it: unique by its time. If that is too long, or no valid name, the uid
+/// replaces it.
 fn name(event: &ClusterEvent) -> String {
     let time = event.first.as_nanosecond();
     let name = format!("{}.{time:x}", event.about.name);
@@ -62,7 +62,7 @@ fn written(event: &ClusterEvent, source: &Source) -> Value {
     })
 }
 
-/// What changes of an event that was again.
+/// The changed fields of a repeated event.
 fn counted(event: &ClusterEvent) -> Value {
     json!({
         "count": event.count,
@@ -71,7 +71,7 @@ fn counted(event: &ClusterEvent) -> Value {
     })
 }
 
-/// What an event is about; what is not known is not there.
+/// The object of an event; unknown fields are absent.
 fn involved(about: &About) -> Value {
     let fields = [
         ("kind", about.kind.to_owned()),

@@ -101,14 +101,14 @@ async fn relist_delay_grows_while_versions_expire_immediately() {
     let expired = format!("{EXPIRED}\n");
     let asked = timeout(Duration::from_secs(30), asked::<300>(3 * watches, &expired)).await;
     assert_eq!(asked.unwrap(), ["list", "version", "watch"].repeat(watches));
-    // Rests of 1, 2, 4 and so on to 64 ms at least lie between them.
+    // RelistBackoff of 1, 2, 4 and so on to 64 ms at least lie between them.
     assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
 }
 
 // behaviour: PGC-123
 #[test]
 fn relist_delay_is_capped_and_reset_by_a_long_watch() {
-    let mut rests = Rests::new(Duration::from_secs(1));
+    let mut rests = RelistBackoff::new(Duration::from_secs(1));
     let grown: Vec<u64> = (0..7).map(|_| rests.take().as_secs()).collect();
     assert_eq!(grown, [1, 2, 4, 8, 16, 30, 30]);
     rests.lasted(LONGEST_WAIT.saturating_sub(Duration::from_secs(1)));

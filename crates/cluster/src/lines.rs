@@ -1,4 +1,4 @@
-//! A body that is read as it comes, line by line.
+//! Reads a streaming body line by line.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use model::ports::cluster::ApiError;
 use tokio::time::timeout;
 use tower::BoxError;
 
-/// No object is longer: the store behind the server takes a few megabytes at most.
+/// The longest line: the store behind the server limits objects to a few megabytes.
 const LONGEST_LINE: usize = 32 << 20;
-/// How much room is kept for the next line.
+/// The buffer size that is kept for the next line.
 const KEPT: usize = 64 << 10;
 
 /// The lines of a body.
 #[derive(Debug)]
 pub(crate) struct Lines<B = Body> {
     body: B,
-    /// How long nothing may come.
+    /// The timeout without data.
     patience: Duration,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The start of the next line.
     start: usize,
-    /// Up to where there is no end of a line.
+    /// Up to here there is no line end.
     searched: usize,
 }
 
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of which nothing more comes, and which does not end.
+    /// A body without data and without an end.
     struct Silent;
 
     impl hyper::body::Body for Silent {

@@ -1,5 +1,5 @@
-//! The node's own objects: itself, its lease and its CSI node. These calls keep the node alive, so they do not wait for
-//! the rate of others.
+//! The node's own objects: node, lease and CSI node. These calls keep the node alive, so they are not rate
+//! limited.
 
 use std::borrow::Cow;
 

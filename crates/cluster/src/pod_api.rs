@@ -1,4 +1,4 @@
-//! The pods of one node, whole.
+//! The complete pods of one node.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -67,7 +67,7 @@ fn watch_with_expired_resource_version_lists_again() -> Result<()> {
     cut_off(&cluster, "--delete")?;
 
     cluster.wait_ready(&comes)?;
-    cluster.node().wait_for_log(&[of_pods, "the server has forgotten where we were"])?;
+    cluster.node().wait_for_log(&[of_pods, "Resource version is expired, listing again"])?;
     cluster.node().explained(wait::until("what was deleted has ended", PATIENCE, || {
         let left = cluster.containers("goes")?;
         let has_ended = left.iter().all(|one| !one.is_alive());

@@ -1,25 +1,25 @@
-//! Whether the server answers. Who waits to try again is woken when anybody gets an answer: else each feed
-//! would find out by itself, up to a minute after the server is back.
+//! Whether the server is reachable. Feeds that wait for a retry are woken by any successful call; otherwise
+//! each feed would find out by itself, up to a minute after the server is back.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Whether calls get through.
+/// Whether calls succeed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     is_away: bool,
-    /// How often it was away and came back.
+    /// How often the server came back.
     returns: u64,
 }
 
-/// Hears of every call whether it was answered.
+/// Records for every call whether the server answered.
 #[derive(Debug, Default)]
-pub(crate) struct Reach(watch::Sender<State>);
+pub(crate) struct Reachability(watch::Sender<State>);
 
-impl Reach {
-    /// A call was answered, or was not.
+impl Reachability {
+    /// Records a call.
     pub(crate) fn note(&self, answered: bool) {
         self.0.send_if_modified(|state| {
             let is_back = state.is_away && answered;
@@ -29,18 +29,18 @@ impl Reach {
         });
     }
 
-    /// For who is about to try something, and may have to wait.
-    pub(crate) fn follow(&self) -> Back {
-        Back(self.0.subscribe())
+    /// Starts observing before an attempt that may have to wait.
+    pub(crate) fn follow(&self) -> RecoveryWaiter {
+        RecoveryWaiter(self.0.subscribe())
     }
 }
 
-/// Hears that the server is back, from the moment on in which it was made.
+/// Detects a recovery since its creation.
 #[derive(Debug)]
-pub(crate) struct Back(watch::Receiver<State>);
+pub(crate) struct RecoveryWaiter(watch::Receiver<State>);
 
-impl Back {
-    /// Waits for so long; if the server is back, no longer than a short while. Whether it is.
+impl RecoveryWaiter {
+    /// Waits for `long`, or only for `short` if the server is back. Returns whether it is.
     pub(crate) async fn wait(mut self, long: Duration, short: Duration) -> bool {
         let is_back = async {
             sleep(short).await;
@@ -49,7 +49,7 @@ impl Back {
                 std::future::pending::<()>().await;
             }
         };
-        // Biased: both end the same wait, and the first of them says more.
+        // Biased: both end the wait, and the first has more information.
         tokio::select! {
             biased;
             () = is_back => true,
@@ -70,7 +70,7 @@ mod tests {
     // behaviour: API-30
     #[tokio::test(start_paused = true)]
     async fn waiters_wake_when_the_server_is_reachable_again() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         let rows: [(&str, &[bool], bool); 5] = [
             ("no calls", &[], false),
             ("it was never away", &[true, true], false),

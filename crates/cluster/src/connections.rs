@@ -1,9 +1,9 @@
-//! The connections to one server, and by which of them a call goes.
+//! The connections to one server, and the choice of a connection for each call.
 //!
-//! By HTTP/2 all calls share one connection, but no more than the server lets: a hundred at a time, as an API server
-//! is by default. One beyond that waits until another ends, and a watch does not. So watches are spread over as
-//! many connections as they need, and calls that keep a node alive leave one that gets full for another that is
-//! theirs alone.
+//! With HTTP/2 all calls share one connection, up to the server's limit of streams: 100 by default in an API
+//! server. A call beyond the limit waits until another ends, and watches do not end. So watches are spread over
+//! as many connections as they need, and calls that keep a node alive move from a crowded connection to one of
+//! their own.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,92 +21,94 @@ use tower::Service;
 
 use crate::proxy::Dialer;
 
-/// How many watches share a connection, so that there is room for calls beside them.
+/// Watches per connection; the rest is for calls.
 const WATCHES: usize = 60;
-/// With how many others, watches and calls, one that cannot wait shares a connection.
+/// An urgent call uses a connection with up to this many other streams.
 const CROWD: usize = 80;
-/// How often a connection that waits for answers is tested, and how long the answer may take.
+/// How often a connection with open calls is tested, and the timeout of the test.
 pub(crate) const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
-/// How much the server may send ahead, on a stream and on the whole connection. Small: a list of all
-/// pods is read as it comes.
+/// The receive window of a stream and of the connection. Small: a list of all pods is decoded while it is
+/// received.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
-/// By which connection a call goes.
+/// The kind of call, for the choice of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Way {
-    /// Beside others: it ends before long.
+pub(crate) enum CallKind {
+    /// A call that ends soon.
     #[default]
     Shared,
-    /// Beside not too many others: it goes on.
+    /// A watch, which stays open.
     Watch,
-    /// Beside others as long as they leave it room, else beside those alone that cannot wait either.
+    /// A call that shares the connection only while there is room, and otherwise uses the urgent connection.
     Urgent,
 }
 
 pub(crate) type Connector = HttpsConnector<Dialer>;
 type Http = legacy::Client<Connector, Body>;
-/// Counts who uses a connection: each has one more of it than the connection itself.
-type Place = Arc<()>;
+/// Counts the users of a connection: its reference count is the number of users plus one.
+type Slot = Arc<()>;
 
-fn others(place: &Place) -> usize {
+fn others(place: &Slot) -> usize {
     Arc::strong_count(place) - 1
 }
 
 /// The connections.
 #[derive(Clone)]
-pub(crate) struct Ways {
+pub(crate) struct ConnectionPool {
     /// Never held across an await.
     users: Arc<Mutex<Users>>,
 }
 
-/// Who uses which connection.
+/// The users of each connection.
 struct Users {
     connector: Connector,
     urgent: Http,
     shared: Http,
-    /// The calls on the shared one that are no watches.
-    calls: Place,
+    /// The calls on the shared connection, without watches.
+    calls: Slot,
     /// Each connection with its watches; the first is the shared one.
-    watches: Vec<(Http, Place)>,
+    watches: Vec<(Http, Slot)>,
 }
 
 impl Users {
     fn new(connector: Connector) -> Self {
         let (urgent, shared) = (http(connector.clone()), http(connector.clone()));
-        let watches = vec![(shared.clone(), Place::default())];
-        Self { connector, urgent, shared, calls: Place::default(), watches }
+        let watches = vec![(shared.clone(), Slot::default())];
+        Self { connector, urgent, shared, calls: Slot::default(), watches }
     }
 
-    /// How many use the shared connection.
+    /// The number of streams on the shared connection.
     fn on_shared(&self) -> usize {
         others(&self.calls) + others(&self.watches[0].1)
     }
 }
 
-impl Ways {
-    /// Connections by that connector; none is made before it is needed.
+impl ConnectionPool {
+    /// Connections are created when they are needed.
     pub(crate) fn new(connector: Connector) -> Self {
         Self { users: Arc::new(Mutex::new(Users::new(connector))) }
     }
 
-    /// Calls that come use connections by this connector. Those that are under way end as they began.
+    /// New calls use connections of this connector. Calls in progress keep theirs.
     pub(crate) fn renew(&self, connector: Connector) {
         *self.users.lock().unwrap_or_else(PoisonError::into_inner) = Users::new(connector);
     }
 
-    /// The connection of a call, and its place there.
-    fn choose(&self, way: Way) -> (Http, Option<Place>) {
+    /// The connection of a call, and its slot there.
+    fn choose(&self, way: CallKind) -> (Http, Option<Slot>) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         match way {
-            Way::Urgent if users.on_shared() >= CROWD => (users.urgent.clone(), None),
-            Way::Shared | Way::Urgent => (users.shared.clone(), Some(Arc::clone(&users.calls))),
-            Way::Watch => {
+            CallKind::Urgent if users.on_shared() >= CROWD => (users.urgent.clone(), None),
+            CallKind::Shared | CallKind::Urgent => {
+                (users.shared.clone(), Some(Arc::clone(&users.calls)))
+            }
+            CallKind::Watch => {
                 let Users { connector, watches: all, .. } = &mut *users;
                 let taken: Vec<usize> = all.iter().map(|(_, place)| others(place)).collect();
                 let index = with_room(&taken).unwrap_or_else(|| {
-                    all.push((http(connector.clone()), Place::default()));
+                    all.push((http(connector.clone()), Slot::default()));
                     all.len() - 1
                 });
                 let (http, place) = &all[index];
@@ -116,7 +118,7 @@ impl Ways {
     }
 }
 
-/// The first connection that takes one more watch, by how many each has.
+/// The first connection with room for a watch, given the watches of each.
 fn with_room(taken: &[usize]) -> Option<usize> {
     taken.iter().position(|count| *count < WATCHES)
 }
@@ -132,7 +134,7 @@ fn http(connector: Connector) -> Http {
         .build(connector)
 }
 
-impl Service<Request<Body>> for Ways {
+impl Service<Request<Body>> for ConnectionPool {
     type Response = Response<Held>;
     type Error = legacy::Error;
     type Future = BoxFuture<'static, Result<Response<Held>, legacy::Error>>;
@@ -142,18 +144,18 @@ impl Service<Request<Body>> for Ways {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let way = request.extensions().get::<Way>().copied().unwrap_or_default();
+        let way = request.extensions().get::<CallKind>().copied().unwrap_or_default();
         let (http, place) = self.choose(way);
         let answer = http.request(request);
         Box::pin(async move { Ok(answer.await?.map(|body| Held { body, _place: place })) })
     }
 }
 
-/// The body of an answer, which has its place as long as it is read.
+/// The body of a response, which holds its slot while it is read.
 #[derive(Debug)]
 pub(crate) struct Held {
     body: Incoming,
-    _place: Option<Place>,
+    _place: Option<Slot>,
 }
 
 impl hyper::body::Body for Held {
