@@ -63,7 +63,7 @@ mod tests {
     use super::huge_page_size;
 
     #[test]
-    fn sizes_of_huge_pages_are_named_as_the_kernel_names_them() {
+    fn huge_page_sizes_have_the_names_of_the_kernel() {
         let rows = [(64 << 10, "64KB"), (2 << 20, "2MB"), (1 << 30, "1GB"), (512, "512B")];
         for (bytes, expected) in rows {
             assert_eq!(huge_page_size(bytes), expected);

@@ -101,7 +101,7 @@ mod tests {
 
     // behaviour: ACT-152
     #[test]
-    fn what_cannot_stand_in_a_request_is_escaped_as_go_does() {
+    fn invalid_url_characters_are_escaped_as_in_go() {
         let rows = [
             ("", "/"),
             ("/", "/"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_their_shortest_names() {
+    fn paths_are_cleaned_as_in_go() {
         let rows = [
             ("tmp/x", "/tmp/x"),
             ("/tmp/x/", "/tmp/x"),

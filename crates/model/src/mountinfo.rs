@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octal_numbers_stand_for_bytes_and_everything_else_for_itself() {
+    fn octal_escapes_are_decoded() {
         let cases: [(&[u8], &[u8]); 6] = [
             (b"/a/b", b"/a/b"),
             (b"/a\\040b\\011c\\012", b"/a b\tc\n"),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_labels_of_their_own() {
+    fn panic_steps_have_distinct_labels() {
         let labels: std::collections::BTreeSet<_> =
             PanicStep::ALL.iter().map(|step| step.label()).collect();
         assert_eq!(labels.len(), PanicStep::ALL.len());

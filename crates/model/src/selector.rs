@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_means_what_kubernetes_means_by_it() {
+    fn selector_matches_as_in_kubernetes() {
         let labels = |key: &str| match key {
             "app" => Some("web"),
             "example.com/keep" => Some(""),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selector_is_rejected() {
         for text in ["a b", "=x", "app in web", "a(b", "app in (a", "ü"] {
             assert!(text.parse::<Selector>().is_err(), "{text}");
         }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_belongs_to_a_namespace_or_to_the_host() {
+    fn sysctl_belongs_to_a_namespace_or_the_host() {
         for (name, namespace) in [
             ("kernel.shm_rmid_forced", Some(Namespace::Ipc)),
             ("kernel.msg", Some(Namespace::Ipc)),

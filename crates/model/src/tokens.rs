@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_fit_and_then_as_they_come() {
+    fn token_bucket_allows_a_burst_then_the_rate() {
         let at = |second: i64| Timestamp::constant(second, 0);
         let mut tokens = Tokens::new(2, Duration::from_secs(10), at(0));
         assert!(tokens.take(at(0)) && tokens.take(at(0)) && !tokens.take(at(9)));

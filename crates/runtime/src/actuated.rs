@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_containers_were_given_outlives_the_agent_and_goes_with_them() {
+    async fn actuated_resources_survive_a_restart_until_the_container_is_removed() {
         let files = Arc::new(MemoryFiles::new());
         let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, other) = (PodUid::from("pod"), PodUid::from("other"));
@@ -245,25 +245,25 @@ mod tests {
                 .map(|(id, has)| (id.to_string(), has.size.memory_limit))
                 .collect::<Vec<_>>()
         };
-        let told = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
+        let owned = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
             rows.iter().map(|(id, size)| ((*id).to_owned(), *size)).collect()
         };
-        assert_eq!(ids(&next).await, told(&[("a", 4), ("b", 2), ("c", 3)]));
+        assert_eq!(ids(&next).await, owned(&[("a", 4), ("b", 2), ("c", 3)]));
         next.keep_only(&pod, &["b".into()].into()).await;
-        assert_eq!(ids(&new()).await, told(&[("b", 2), ("c", 3)]));
+        assert_eq!(ids(&new()).await, owned(&[("b", 2), ("c", 3)]));
         next.keep_only_of(&[other].into()).await;
-        assert_eq!(ids(&new()).await, told(&[("c", 3)]));
+        assert_eq!(ids(&new()).await, owned(&[("c", 3)]));
     }
 
     // behaviour: RSZ-15
     #[tokio::test]
-    async fn what_is_about_to_change_is_on_disk_and_nobody_is_sure_of_it() {
+    async fn pending_change_is_on_disk_and_its_outcome_is_unknown() {
         let files = Arc::new(MemoryFiles::new());
         let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (first, pod) = (new(), PodUid::from("pod"));
         first.begin(&pod, &[change("a", 1, 2), change("b", 3, 4)]).await.unwrap();
         first.done(&pod, &"a".into(), size(2));
-        // The agent dies here. Both are told again what they should have, whatever that is by then.
+        // The agent dies here. Both are owned again what they should have, whatever that is by then.
         let next = new().sizes().await;
         let unsure = |from, to| Actual { size: size(from), unsure: Some(size(to)) };
         assert_eq!(next.values().copied().collect::<Vec<_>>(), [unsure(1, 2), unsure(3, 4)]);
@@ -274,7 +274,7 @@ mod tests {
 
     // behaviour: RSZ-15
     #[tokio::test]
-    async fn a_record_that_could_not_be_written_is_written_later() {
+    async fn failed_write_of_the_record_is_retried() {
         let files = Arc::new(MemoryFiles::new());
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, changes) = (PodUid::from("pod"), [change("a", 1, 2)]);
@@ -291,7 +291,7 @@ mod tests {
 
     // behaviour: RSZ-29
     #[tokio::test(start_paused = true)]
-    async fn a_record_that_cannot_be_read_is_waited_for_and_never_overwritten() {
+    async fn unreadable_record_is_retried_and_never_overwritten() {
         let files = Arc::new(MemoryFiles::new());
         let path = format!("/kubelet/{FILE}");
         let first = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
@@ -310,7 +310,7 @@ mod tests {
 
     // behaviour: RSZ-29
     #[tokio::test]
-    async fn a_damaged_record_is_none_and_kept_aside() {
+    async fn damaged_record_is_moved_aside() {
         let files = Arc::new(MemoryFiles::new());
         let damaged = "{\"version\":1,\"checksum\":\"0\"}\n{}";
         files.write(format!("/kubelet/{FILE}"), damaged);

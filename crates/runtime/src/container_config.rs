@@ -177,7 +177,7 @@ mod tests {
 
     // behaviour: CON-9
     #[test]
-    fn command_arguments_and_environment_are_expanded() {
+    fn command_args_and_environment_are_expanded() {
         let config = made(&Container {
             name: "main".to_owned(),
             image: Some("image:1".to_owned()),
@@ -199,7 +199,7 @@ mod tests {
 
     // behaviour: CON-10
     #[test]
-    fn labels_and_annotations_are_upstreams_but_for_the_size() {
+    fn labels_and_annotations_match_upstream_except_for_the_size() {
         let config = made(&Container {
             name: "test_container".to_owned(),
             image: Some("foo/image:v1".to_owned()),
@@ -236,7 +236,7 @@ mod tests {
 
     // behaviour: CON-10
     #[test]
-    fn what_its_end_needs_is_written_on_a_container() {
+    fn container_annotations_have_the_data_for_its_termination() {
         let mut pod = Pod::default();
         pod.metadata.deletion_grace_period_seconds = Some(5);
         let command = Some(vec!["/bin/bye".to_owned(), "a b".to_owned()]);

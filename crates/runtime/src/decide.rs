@@ -116,8 +116,8 @@ pub use pull_reminder::next_reminder;
 pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, PodEnd, StartReason};
 pub use resize::{
-    ContainerResize, MemoryUse, below_usage, is_resizing, raised, smaller_memory_limit,
-    told_to_sandbox,
+    ContainerResize, MemoryUse, below_usage, is_resizing, raised, resized_sandbox_resources,
+    smaller_memory_limit,
 };
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};

@@ -199,7 +199,7 @@ impl StartError {
 
     /// What the event says that tells of it. Instances have no ids there: so the same failure of the
     /// next one is the same event.
-    pub fn told(&self) -> String {
+    pub fn event_message(&self) -> String {
         match self {
             Self::Config(_)
             | Self::Files(_)
@@ -242,7 +242,7 @@ impl StartError {
     }
 
     /// Whether nothing is wrong with the container: its pod ends, or it runs after all.
-    pub(crate) fn is_nobodys_business(&self) -> bool {
+    pub(crate) fn is_pod_ending_or_started(&self) -> bool {
         matches!(self, Self::PodEnds | Self::RemoveUnused(RemoveUnused::Started))
     }
 
@@ -280,7 +280,7 @@ pub enum SandboxConfigError {
 
 impl SandboxConfigError {
     /// What people are told, in upstream's words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn event_message(&self) -> String {
         match self {
             Self::ResolvConf(error) => go_text::file_error(error),
             Self::ResolvConfContent(error) => {
@@ -400,7 +400,7 @@ pub enum ResizeError {
 
 impl ResizeError {
     /// What the event and the pod's status say of it, in upstream's words where the runtime is to blame.
-    pub fn told(&self) -> String {
+    pub fn event_message(&self) -> String {
         match self {
             Self::Sandbox { id, resource, source } => format!(
                 "failed to notify runtime for UpdatePodSandboxResources (resource={resource}); \
@@ -452,7 +452,7 @@ fn several(failed: &[SyncError]) -> String {
 
 impl SyncError {
     /// What the event says that tells of a pod that could not be killed.
-    pub fn kill_told(&self, pod: &PodUid) -> String {
+    pub fn kill_event_message(&self, pod: &PodUid) -> String {
         let failed = match self {
             Self::KillPod(failed) => failed.as_slice(),
             one => std::slice::from_ref(one),

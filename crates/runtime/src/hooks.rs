@@ -74,7 +74,7 @@ pub enum HookFailure {
 
 impl HookFailure {
     /// What a container says that waits because of it.
-    pub(crate) fn told(&self, handler: &LifecycleHandler, hooked: &Hooked<'_>) -> String {
+    pub(crate) fn event_message(&self, handler: &LifecycleHandler, hooked: &Hooked<'_>) -> String {
         let pod = described(hooked.pod);
         let whose = HookedContainer { container: &hooked.container.name, pod: &pod };
         let command = handler.exec.as_ref().and_then(|exec| exec.command.as_deref());

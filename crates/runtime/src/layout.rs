@@ -32,7 +32,7 @@ mod tests {
 
     // behaviour: ACT-300
     #[test]
-    fn the_next_log_comes_after_the_highest_that_is_there() {
+    fn next_log_number_follows_the_highest() {
         let rows: [(&[&str], u32); 5] = [
             (&[], 0),
             (&["0.log"], 1),

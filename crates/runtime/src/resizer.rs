@@ -20,7 +20,7 @@ use crate::actuated::Actuated;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     ContainerResize, MemoryUse, NodeSettings, Sizes, actual, below_usage, container_resources,
-    is_resizing, overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
+    is_resizing, overhead_resources, raised, resized_sandbox_resources, smaller_memory_limit,
 };
 use crate::error::ResizeError;
 use crate::metrics::Metrics;
@@ -191,8 +191,8 @@ impl PodResizer {
         let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         if let Some(id) = sandbox {
             let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
-            let told = self.tell_sandbox(pod, id, &has).await;
-            told.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
+            let result = self.tell_sandbox(pod, id, &has).await;
+            result.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
         }
         let written = cgroups.write(pod, values, has).await;
         if written.is_err()
@@ -212,16 +212,16 @@ impl PodResizer {
     ) -> Result<(), RuntimeError> {
         let node = &self.node;
         let overhead = overhead_resources(pod, &node.limits, &node.machine);
-        let resources = told_to_sandbox(pod, values);
-        let told =
+        let resources = resized_sandbox_resources(pod, values);
+        let result =
             self.sandboxes.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
-        match told {
+        match result {
             // It sizes nothing by it then.
             Err(error) if error.is_unimplemented() => {
                 debug!(%sandbox, "the runtime does not want to know how much a sandbox may use");
                 Ok(())
             }
-            told => told,
+            result => result,
         }
     }
 

@@ -126,7 +126,7 @@ mod tests {
 
     // behaviour: CON-11
     #[test]
-    fn the_agents_labels_win_over_the_pods_own() {
+    fn agent_labels_override_pod_labels() {
         let mut pod = pod("web", PodSpec::default());
         pod.metadata.labels = Some(BTreeMap::from([
             ("app".to_owned(), "web".to_owned()),
@@ -141,7 +141,7 @@ mod tests {
 
     // behaviour: RSZ-30
     #[test]
-    fn a_sandbox_bears_what_its_pod_was_given() {
+    fn sandbox_annotation_has_the_allocated_resources() {
         let mut pod = pod("web", PodSpec::default());
         pod.metadata.annotations = Some(BTreeMap::from([
             ("note".to_owned(), "own".to_owned()),
@@ -155,7 +155,7 @@ mod tests {
 
     // behaviour: CON-15
     #[test]
-    fn namespaces_follow_the_specification() {
+    fn namespaces_follow_the_spec() {
         let rows = [
             (PodSpec::default(), NamespaceMode::Pod, NamespaceMode::Container),
             (

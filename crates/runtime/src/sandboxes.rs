@@ -145,7 +145,7 @@ impl Sandboxes {
                     _ if cancel.is_cancelled() => None,
                     SyncError::LogDirectory(error) => Some(go_text::file_error(error)),
                     SyncError::CreateSandbox(source) => Some(source.rpc_text()),
-                    SyncError::SandboxConfig(error) => Some(error.told()),
+                    SyncError::SandboxConfig(error) => Some(error.event_message()),
                     _ => None,
                 };
                 if let Some(why) = why {

@@ -145,8 +145,8 @@ impl ContainerStarter {
             }
             // Said already, when the container was killed for it.
             StartError::PostStart { .. } => {}
-            error if error.is_nobodys_business() => {}
-            error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
+            error if error.is_pod_ending_or_started() => {}
+            error => report.event(Warning, "Failed", format!("Error: {}", error.event_message())),
         }
     }
 
@@ -160,7 +160,7 @@ impl ContainerStarter {
         metrics.container_starts(starting.role);
         let started = self.start(starting, early).await;
         if let Err(error) = &started
-            && !error.is_nobodys_business()
+            && !error.is_pod_ending_or_started()
         {
             metrics.container_did_not_start(starting.role, error.label());
         }
@@ -312,7 +312,7 @@ impl ContainerStarter {
         let message = "PostStartHook failed".to_owned();
         self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
         self.killer.after_post_start(&hooked).await;
-        let message = failure.told(handler, &hooked);
+        let message = failure.event_message(handler, &hooked);
         Err(StartError::PostStart { message, source: failure })
     }
 

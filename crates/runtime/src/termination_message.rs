@@ -11,8 +11,8 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::observed::ContainerStatus;
 use model::ports::files::{FileError, HostFiles};
-use model::ports::termination_message::TerminationMessageReader;
 use model::ports::logs::{ContainerLogs, LogRequest};
+use model::ports::termination_message::TerminationMessageReader;
 use model::wanted::Mount;
 use tracing::warn;
 

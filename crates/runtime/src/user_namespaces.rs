@@ -202,7 +202,7 @@ mod tests {
 
     // behaviour: CON-82
     #[tokio::test]
-    async fn a_range_is_written_down_as_upstream_does_and_known_to_the_next_agent() {
+    async fn id_range_is_stored_in_the_format_of_upstream_and_restored() {
         let (files, a, b) = (MemoryFiles::new(), PodUid::from("a"), PodUid::from("b"));
         let first = node();
         assert_eq!(first.get(&a, &files).await.unwrap(), None);
@@ -221,7 +221,7 @@ mod tests {
 
     // behaviour: CON-83
     #[tokio::test]
-    async fn what_cannot_be_written_down_is_not_taken() {
+    async fn id_range_is_not_used_when_it_cannot_be_stored() {
         let (files, a) = (MemoryFiles::new(), PodUid::from("a"));
         let node = node();
         files.fail("/var/lib/kubelet/pods/a/userns", std::io::ErrorKind::StorageFull);
@@ -233,7 +233,7 @@ mod tests {
 
     // behaviour: CON-84
     #[tokio::test]
-    async fn a_file_that_makes_no_sense_keeps_ranges_from_being_given() {
+    async fn invalid_range_file_prevents_new_ranges() {
         let one = r#"{"hostId":65536,"containerId":0,"length":65536}"#;
         let rows = [
             ("half of somethi".to_owned(), "invalid user namespace mappings file"),

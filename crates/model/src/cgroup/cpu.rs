@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousandths_become_shares_and_weights() {
+    fn millicores_become_shares_and_weights() {
         let rows = [
             (0, 2, 1),
             (1, 2, 1),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn thousandths_become_a_quota_of_a_period() {
+    fn millicores_become_a_quota_of_a_period() {
         let rows = [
             (0, 100_000, 0),
             (1, 100_000, 1000),
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_asks_for_more_gets_no_less(a in 0_i64..400_000, b in 0_i64..400_000) {
+        fn shares_grow_with_the_request(a in 0_i64..400_000, b in 0_i64..400_000) {
             let (less, more) = (a.min(b), a.max(b));
             prop_assert!(shares(less) <= shares(more));
             prop_assert!(weight(shares(less)) <= weight(shares(more)));
@@ -120,12 +120,12 @@ mod tests {
         }
 
         #[test]
-        fn a_weight_stands_for_shares_that_have_it(weight in 1..=MOST_WEIGHT) {
+        fn weight_converts_back_to_shares_with_that_weight(weight in 1..=MOST_WEIGHT) {
             prop_assert_eq!(super::weight(shares_of_weight(weight)), weight);
         }
 
         #[test]
-        fn shares_and_quotas_stand_for_what_they_were_made_of(milli in 10_i64..256_000) {
+        fn shares_and_quotas_convert_back_to_millicores(milli in 10_i64..256_000) {
             prop_assert_eq!(milli_of_shares(shares(milli).cast_signed()), milli);
             prop_assert_eq!(milli_of_quota(quota(milli, 100_000), 100_000), milli);
         }

@@ -16,7 +16,7 @@ fn sha256(content: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn the_generated_code_carries_the_digest_of_the_definitions() -> Result<()> {
+fn generated_code_has_the_digest_of_the_definitions() -> Result<()> {
     for protocol in parse::ALL {
         // What `sha256sum *.proto | sha256sum` prints in the folder.
         let mut sums = String::new();

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pod_is_one_at_a_time_and_others_do_not_wait() {
+    fn turns_are_exclusive_per_pod() {
         let turns = Turns::default();
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let first = assert_ready!(task::spawn(turns.take(&a)).poll());

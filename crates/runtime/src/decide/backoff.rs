@@ -138,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_from_ten_seconds_to_the_maximum() {
+    fn back_off_doubles_from_ten_seconds_to_the_maximum() {
         let limits = BackoffLimits::up_to(Duration::from_mins(5));
         assert_eq!(delays(limits, 7), [10, 20, 40, 80, 160, 300, 300]);
     }
 
     #[test]
-    fn a_maximum_below_the_base_is_also_the_base() {
+    fn maximum_below_the_base_is_also_the_base() {
         assert_eq!(delays(BackoffLimits::up_to(Duration::from_secs(3)), 3), [3, 3, 3]);
     }
 
     #[test]
-    fn the_delay_counts_from_the_end_of_the_failed_attempt() {
+    fn delay_counts_from_the_end_of_the_failed_attempt() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         // It ran for a minute and then failed.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_without_a_failure_start_over() {
+    fn back_off_resets_after_ten_minutes_without_a_failure() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         assert_eq!(backoff.turn(&"c", at(10), at(20)), Turn::Now);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_costs_one_delay_at_most() {
+    fn clock_set_back_costs_at_most_one_delay() {
         let laid = || {
             let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
             assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_delayed() {
+    fn other_keys_are_not_delayed() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"a", at(0), at(0)), Turn::Now);
         assert_eq!(backoff.turn(&"b", at(0), at(0)), Turn::Now);
     }
 
     #[test]
-    fn old_entries_are_forgotten() {
+    fn old_entries_are_dropped() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         backoff.expire(at(600));
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_turn_never_lies_further_away_than_the_maximum(
+        fn next_attempt_is_never_further_away_than_the_maximum(
             steps in proptest::collection::vec((0i64..700, 0i64..400), 1..40),
         ) {
             let limits = BackoffLimits::up_to(Duration::from_mins(5));

@@ -92,7 +92,7 @@ mod tests {
 
     // behaviour: CGR-4
     #[test]
-    fn only_a_running_pod_without_its_cgroup_runs_outside_of_it() {
+    fn pod_runs_outside_its_cgroup_only_if_running_without_it() {
         let missing = CgroupFacts::NotEnsured { exists: false };
         let ensured = CgroupFacts::Ensured { values_match: false, share_matches: false };
         let rows = [

@@ -195,7 +195,7 @@ mod tests {
 
     // behaviour: CON-90
     #[test]
-    fn values_stand_in_single_quotes() {
+    fn env_file_values_are_single_quoted() {
         let long = format!("KEY='{}'", "x".repeat(LONGEST_LINE - 6));
         let rows = [
             ("KEY='v'", Some("v")),
@@ -219,7 +219,7 @@ mod tests {
 
     // behaviour: CON-90
     #[test]
-    fn malformed_lines_are_refused() {
+    fn malformed_env_file_lines_are_rejected() {
         let long = format!("KEY='{}'", "x".repeat(LONGEST_LINE));
         let at = |line: usize, problem: &str| {
             format!("invalid environment variable format at line {line}: {problem}")

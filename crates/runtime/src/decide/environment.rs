@@ -200,7 +200,7 @@ mod tests {
 
     // behaviour: CON-1
     #[test]
-    fn references_are_resolved_and_what_cannot_be_stays() {
+    fn variable_references_are_expanded_and_unknown_ones_stay() {
         let values =
             BTreeMap::from([("A".to_owned(), "a".to_owned()), ("EMPTY".to_owned(), String::new())]);
         let rows = [
@@ -239,7 +239,7 @@ mod tests {
 
     // behaviour: CON-2
     #[test]
-    fn values_refer_to_variables_above_and_a_later_one_wins() {
+    fn values_refer_to_earlier_variables_and_later_duplicates_win() {
         let env = made(&container(&[
             ("LATER", "$(EARLIER)"),
             ("EARLIER", "1"),
@@ -253,7 +253,7 @@ mod tests {
 
     // behaviour: CON-3
     #[test]
-    fn a_value_from_elsewhere_is_not_expanded_but_can_be_referred_to() {
+    fn value_from_a_source_is_not_expanded_but_can_be_referenced() {
         let mut container = container(&[("NAME", ""), ("GREETING", "hello $(NAME)")]);
         container.env.as_mut().unwrap()[0].value_from = Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
@@ -270,7 +270,7 @@ mod tests {
 
     // behaviour: CON-4
     #[test]
-    fn objects_of_an_api_that_is_not_there_are_named() {
+    fn missing_api_is_an_error_that_names_the_object() {
         let mut of_secret = container(&[("A", "")]);
         of_secret.env.as_mut().unwrap()[0].value_from = Some(EnvVarSource {
             secret_key_ref: Some(SecretKeySelector {
@@ -299,12 +299,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_without_a_dollar_is_left_alone(text in "[^$]*") {
+        fn text_without_a_dollar_is_unchanged(text in "[^$]*") {
             prop_assert_eq!(expand(&text, &BTreeMap::new()), text);
         }
 
         #[test]
-        fn doubled_dollars_are_undone(text in ".*") {
+        fn double_dollars_are_unescaped(text in ".*") {
             let doubled = text.replace('$', "$$");
             prop_assert_eq!(expand(&doubled, &BTreeMap::new()), text);
         }

@@ -84,7 +84,7 @@ mod tests {
 
     // behaviour: CON-5
     #[test]
-    fn a_pod_is_told_its_names_labels_and_addresses() {
+    fn field_refs_resolve_names_labels_and_addresses() {
         let pod = pods::pod("web").namespace("shop").on_node("node-1");
         let pod = pod.spec(|spec| spec.service_account_name = Some("builder".to_owned()));
         let pod =
@@ -124,7 +124,7 @@ mod tests {
 
     // behaviour: CON-6
     #[test]
-    fn what_cannot_be_told_is_named() {
+    fn unsupported_field_ref_is_an_error_that_names_it() {
         let pod = pods::pod("web").build();
         let rows = [
             ("status.hostIP", "host IP unknown; known addresses: []"),

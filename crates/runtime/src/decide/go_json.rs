@@ -121,7 +121,7 @@ mod tests {
 
     // behaviour: CON-12
     #[test]
-    fn ports_and_hooks_are_written_in_gos_order() {
+    fn ports_and_hooks_are_serialized_in_the_order_of_go() {
         let ports = r#"[{"containerPort":80,"hostIP":"::1","hostPort":8080,"name":"web","protocol":"TCP"},{"containerPort":9}]"#;
         let ports: Vec<ContainerPort> = serde_json::from_str(ports).unwrap();
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_back(text in ".*") {
+        fn any_text_round_trips(text in ".*") {
             prop_assert_eq!(serde_json::from_str::<String>(&quoted(&text)).unwrap(), text);
         }
     }

@@ -77,7 +77,7 @@ mod tests {
 
     // behaviour: ACT-60, WRK-25
     #[test]
-    fn the_closest_wish_counts_and_the_runtime_is_told_two_seconds_at_least() {
+    fn most_specific_grace_counts_and_the_runtime_gets_at_least_two_seconds() {
         let rows = [
             (None, None, None, 2),
             (None, None, Some(30), 30),
@@ -90,14 +90,14 @@ mod tests {
         for (asked, deletion, specified, expected) in rows {
             let pod = with(deletion, specified);
             let grace = stop_grace(&pod, None, None, asked.map(Duration::from_secs));
-            let told = GraceBudget::new(grace).for_runtime();
-            assert_eq!(told, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
+            let sent = GraceBudget::new(grace).for_runtime();
+            assert_eq!(sent, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
         }
     }
 
     // behaviour: ACT-61
     #[test]
-    fn the_probe_that_kills_brings_its_own_grace() {
+    fn failed_probe_has_its_own_grace_period() {
         let probe =
             |seconds| Probe { termination_grace_period_seconds: Some(seconds), ..Probe::default() };
         let container = Container {
@@ -121,7 +121,7 @@ mod tests {
 
     // behaviour: ACT-62
     #[test]
-    fn what_hooks_and_waiting_took_is_taken_out_in_whole_seconds() {
+    fn hooks_and_waits_reduce_the_grace_by_whole_seconds() {
         let mut budget = GraceBudget::new(Duration::from_secs(10));
         budget.spend(Duration::from_millis(2900));
         assert_eq!(budget.left(), Duration::from_secs(8));
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_budget_only_shrinks(grace in 0u64..100, spent in proptest::collection::vec(0u64..20_000, 0..9)) {
+        fn grace_budget_only_shrinks(grace in 0u64..100, spent in proptest::collection::vec(0u64..20_000, 0..9)) {
             let mut budget = GraceBudget::new(Duration::from_secs(grace));
             for took in spent {
                 let before = budget.left();

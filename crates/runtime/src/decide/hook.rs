@@ -186,7 +186,7 @@ mod tests {
 
     // behaviour: ACT-80
     #[test]
-    fn a_hook_is_a_command_a_request_or_a_pause() {
+    fn hook_is_exec_http_or_sleep() {
         let container = Container::default();
         let exec = LifecycleHandler {
             exec: Some(ExecAction { command: Some(vec!["a".to_owned(), "b".to_owned()]) }),
@@ -198,7 +198,7 @@ mod tests {
             ..LifecycleHandler::default()
         };
         assert_eq!(hook(&sleep, &container, None), Ok(Hook::Sleep(Duration::from_secs(3))));
-        let told = |host: Option<&str>, port| {
+        let error = |host: Option<&str>, port| {
             let action = TCPSocketAction { host: host.map(ToOwned::to_owned), port };
             let socket =
                 LifecycleHandler { tcp_socket: Some(action), ..LifecycleHandler::default() };
@@ -211,16 +211,16 @@ mod tests {
             )
         };
         let numbered = of("&TCPSocketAction{Port:{0 80 },Host:,}");
-        assert_eq!(told(None, IntOrString::Int(80)), numbered);
+        assert_eq!(error(None, IntOrString::Int(80)), numbered);
         let named = of("&TCPSocketAction{Port:{1 0 web},Host:x,}");
-        assert_eq!(told(Some("x"), IntOrString::String("web".to_owned())), named);
+        assert_eq!(error(Some("x"), IntOrString::String("web".to_owned())), named);
         let nothing = hook(&LifecycleHandler::default(), &container, None).unwrap_err();
         assert_eq!(nothing.to_string(), of("nil"));
     }
 
     // behaviour: ACT-81
     #[test]
-    fn a_request_goes_to_the_pod_unless_a_host_is_named() {
+    fn http_hook_goes_to_the_pod_unless_a_host_is_set() {
         let to = |port: IntOrString| HTTPGetAction { port, ..HTTPGetAction::default() };
         let port = || IntOrString::Int(80);
         let named = |name: &str| IntOrString::String(name.to_owned());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_the_hooks_with_ours_where_it_says_nothing() {
+    fn http_hook_headers_override_the_defaults() {
         let header =
             |name: &str, value: &str| HTTPHeader { name: name.into(), value: value.into() };
         let given = vec![header("X-A", "1"), header("x-a", "2"), header("accept", "")];

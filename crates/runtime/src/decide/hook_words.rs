@@ -45,7 +45,7 @@ mod tests {
 
     // behaviour: ACT-126
     #[test]
-    fn what_is_said_of_a_failed_hook_is_what_upstream_says() {
+    fn hook_failure_messages_match_upstream() {
         let whose = HookedContainer { container: "main", pod: "web_default(uid)" };
         let command = ["/bin/sh", "-c", "exit 3"].map(ToOwned::to_owned);
         let rows = [

@@ -78,7 +78,7 @@ mod tests {
 
     // behaviour: CON-20, CON-21, CON-22
     #[test]
-    fn a_pod_is_called_as_it_asks_or_by_its_own_name() {
+    fn hostname_is_the_one_of_the_spec_or_the_pod_name() {
         let long = format!("{}-{}", "a".repeat(62), "b".repeat(20));
         let cut = "a".repeat(62);
         let rows = [
@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: CON-23
     #[test]
-    fn a_full_name_that_the_kernel_would_not_take_is_an_error() {
+    fn fqdn_too_long_for_the_kernel_is_an_error() {
         let spec = PodSpec {
             subdomain: Some("sub".to_owned()),
             set_hostname_as_fqdn: Some(true),
@@ -147,8 +147,8 @@ mod tests {
         // The domain has 26 characters and the dot one.
         for (length, fits) in [(37, true), (38, false)] {
             let pod = pod(&"a".repeat(length), spec.clone());
-            let told = kernel_hostname(&pod, pod_hostname(&pod, &node()));
-            assert_eq!(told.is_ok(), fits, "{told:?}");
+            let kernel = kernel_hostname(&pod, pod_hostname(&pod, &node()));
+            assert_eq!(kernel.is_ok(), fits, "{kernel:?}");
         }
         let pod = pod(&"a".repeat(38), spec);
         let error = kernel_hostname(&pod, pod_hostname(&pod, &node())).unwrap_err();

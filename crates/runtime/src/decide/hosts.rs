@@ -82,7 +82,7 @@ mod tests {
 
     // behaviour: CON-30, CON-31
     #[test]
-    fn a_pod_finds_itself_and_its_aliases() {
+    fn hosts_file_has_the_pod_and_its_aliases() {
         let ips: Vec<IpAddr> = vec!["10.1.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
         let name = PodHostname { hostname: "web".into(), domain: "sub.shop.svc.local".into() };
         let expected = "# Kubernetes-managed hosts file.\n\
@@ -106,7 +106,7 @@ mod tests {
 
     // behaviour: CON-32
     #[test]
-    fn on_the_hosts_network_the_hosts_own_file_is_the_base() {
+    fn hosts_file_extends_the_hosts_on_the_host_network() {
         let content = host_network_hosts(b"127.0.0.1 localhost\n", &aliases()[1..]);
         let expected = "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n\n\
                         # Entries added by HostAliases.\n10.0.0.2\ttwo\n";
@@ -115,7 +115,7 @@ mod tests {
 
     // behaviour: CON-33
     #[test]
-    fn a_container_that_brings_a_hosts_file_or_has_no_address_gets_none() {
+    fn container_with_own_hosts_file_or_without_ip_gets_none() {
         let pod = pods::pod("web").build();
         let host = pods::pod("web").host_network().build();
         let plain = Container::default();

@@ -90,7 +90,7 @@ mod tests {
 
     // behaviour: ACT-101
     #[test]
-    fn a_taken_container_name_is_adopted_freed_or_passed_over() {
+    fn taken_container_name_is_adopted_freed_or_skipped() {
         let wanted = container("a");
         let made = |state| Some(instance("c", "a", state, 0));
         let other_hash = |state| {
@@ -123,7 +123,7 @@ mod tests {
 
     // behaviour: ACT-100
     #[test]
-    fn only_what_was_made_as_wanted_and_never_started_is_started() {
+    fn late_container_starts_only_if_matching_and_never_started() {
         let wanted = container("a");
         for (state, starts) in [(Created, true), (Running, false), (Exited, false)] {
             let latest = instance("c", "a", state, 0);
@@ -136,7 +136,7 @@ mod tests {
 
     // behaviour: ACT-103
     #[test]
-    fn a_taken_sandbox_name_is_adopted_freed_or_passed_over() {
+    fn taken_sandbox_name_is_adopted_freed_or_skipped() {
         let sandbox = |attempt, state| Sandbox {
             id: format!("s{attempt}").into(),
             pod_uid: "uid".into(),

@@ -15,7 +15,7 @@ mod tests {
 
     // behaviour: ACT-96
     #[test]
-    fn only_directories_of_unknown_pods_are_orphans() {
+    fn directories_of_unknown_pods_are_orphaned() {
         let known = BTreeSet::from(["a".into(), "b".into()]);
         let found = ["a", "gone"].map(PodUid::from).into();
         assert_eq!(orphaned_directories(found, &known), [PodUid::from("gone")]);

@@ -68,7 +68,7 @@ mod tests {
 
     // behaviour: CON-25
     #[test]
-    fn ports_of_all_containers_are_told_once() {
+    fn port_mappings_of_all_containers_are_unique() {
         let one = vec![
             port("", "TCP", 80, 8080, ""),
             port("", "TCP", 80, 8080, ""),
@@ -81,8 +81,8 @@ mod tests {
         let mut pod = pods::pod("web").build();
         pod.spec.as_mut().unwrap().containers =
             [one, two].map(|ports| Container { ports: Some(ports), ..Container::default() }).into();
-        let told = port_mappings(&pod);
-        let told: Vec<_> = told
+        let published = port_mappings(&pod);
+        let published: Vec<_> = published
             .iter()
             .map(|m| (m.protocol, m.container_port, m.host_port, m.host_ip.as_str()))
             .collect();
@@ -93,12 +93,12 @@ mod tests {
             (Protocol::Tcp, 80, 8080, "::1"),
             (Protocol::Sctp, 9, 0, ""),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(published, expected);
     }
 
     // behaviour: CON-25
     #[test]
-    fn ports_of_init_containers_and_sidecars_are_not_told() {
+    fn init_containers_and_sidecars_have_no_port_mappings() {
         let with = |container: &mut Container, number| {
             container.ports = Some(vec![port("", "TCP", number, number, "")]);
         };
@@ -113,7 +113,8 @@ mod tests {
         with(&mut inits[1], 82);
         assert_eq!(port_mappings(&pod), []);
         with(&mut pod.spec.as_mut().unwrap().containers[0], 80);
-        let told: Vec<_> = port_mappings(&pod).iter().map(|port| port.container_port).collect();
-        assert_eq!(told, [80]);
+        let published: Vec<_> =
+            port_mappings(&pod).iter().map(|port| port.container_port).collect();
+        assert_eq!(published, [80]);
     }
 }

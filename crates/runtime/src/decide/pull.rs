@@ -79,7 +79,7 @@ mod tests {
 
     // behaviour: PULL-1
     #[test]
-    fn policy_and_presence_decide() {
+    fn pull_policy_and_presence_decide() {
         use ImageDecision::{Forbidden, Pull, UsePresent};
         let rows = [
             (Some("Always"), Presence::NotLookedUp, Pull(PullCause::Always)),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_is_the_tag_of_names_without_tag_and_digest() {
+    fn latest_is_the_default_tag() {
         let rows = [
             ("busybox", "busybox:latest"),
             ("busybox:1", "busybox:1"),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_that_is_set_back_costs_one_delay_at_most() {
+    fn clock_set_back_costs_at_most_one_pull_delay() {
         let mut backoff = PullBackoff::default();
         backoff.failed("a", why(), at(0));
         assert!(backoff.wait(&"a", at(-10)).is_some());

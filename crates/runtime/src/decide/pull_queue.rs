@@ -166,7 +166,7 @@ mod tests {
 
     // behaviour: PULL-4
     #[test]
-    fn parallel_pulls_have_so_many_slots_and_none_besides() {
+    fn parallel_pulls_are_limited_to_their_slots() {
         let (mut queue, tickets) = queue(parallel(2), 4);
         queue.set_present(tickets[3]);
         assert_eq!(started(&mut queue), [0, 1]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn pull_that_is_given_up_while_it_waits_is_left_out() {
+    fn cancelled_waiting_pull_is_skipped() {
         let (mut queue, tickets) = queue(PullSlots::Serial, 3);
         assert_eq!(started(&mut queue), [0]);
         queue.leave(tickets[1]);

@@ -31,7 +31,7 @@ mod tests {
 
     // behaviour: ACT-122
     #[test]
-    fn an_image_is_in_the_class_that_upstream_puts_it_in() {
+    fn image_size_class_matches_upstream() {
         let rows = [
             (0, "N/A"),
             (1, "0-10MB"),

@@ -120,7 +120,7 @@ mod tests {
 
     // behaviour: ACT-120
     #[test]
-    fn texts_about_images_are_upstreams() {
+    fn image_messages_match_upstream() {
         let gone = error(Code::NotFound, "no such manifest");
         let rows = [
             (

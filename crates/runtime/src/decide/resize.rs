@@ -140,7 +140,7 @@ pub fn below_usage(all: &[MemoryUse]) -> Option<String> {
 
 /// What a runtime is told of a pod whose cgroup has these values: those without what the pod takes
 /// besides its containers.
-pub fn told_to_sandbox(pod: &Pod, values: &CgroupValues) -> LinuxResources {
+pub fn resized_sandbox_resources(pod: &Pod, values: &CgroupValues) -> LinuxResources {
     let overhead = resources::overhead(pod);
     let cpu = overhead.get(CPU).map_or(0, Quantity::milli_value);
     let memory = overhead.get(MEMORY).map_or(0, Quantity::value);

@@ -1,4 +1,4 @@
-//! How requests and limits become what the kernel is told.
+//! Converts requests and limits to kernel settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,20 +36,20 @@ pub fn container_resources(
     // Where a container has no limit of its own, that of its pod is one for it.
     let mut limits = resources::limits_of_whole(pod);
     limits.extend(set(resources::limits(container)));
-    let mut told = linux(&requests, &limits, settings, machine);
-    told.oom_score_adj = oom_score_adj(pod, container, machine.memory);
-    told.huge_page_limits =
+    let mut values = linux(&requests, &limits, settings, machine);
+    values.oom_score_adj = oom_score_adj(pod, container, machine.memory);
+    values.huge_page_limits =
         machine.huge_pages.iter().map(|pages| huge_pages(*pages, &limits)).collect();
     if machine.swap_controller {
-        // No pod uses swap unless the node is told otherwise.
+        // Pods use no swap unless the node is configured otherwise.
         match machine.cgroups {
-            Cgroups::V1 => told.memory_swap_limit = told.memory_limit,
+            Cgroups::V1 => values.memory_swap_limit = values.memory_limit,
             Cgroups::V2 => {
-                told.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+                values.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
             }
         }
     }
-    told
+    values
 }
 
 /// Without amounts of nothing, which are no limits.
@@ -84,19 +84,19 @@ fn linux(
 ) -> LinuxResources {
     let cpu_limit = limits.get(CPU).map_or(0, Quantity::milli_value);
     let cpu_request = requests.get(CPU).map_or(cpu_limit, Quantity::milli_value);
-    let mut told = LinuxResources {
+    let mut values = LinuxResources {
         cpu_shares: cpu::shares(cpu_request).cast_signed(),
         memory_limit: limits.get(MEMORY).map_or(0, Quantity::value),
         ..LinuxResources::default()
     };
     if let Some(period) = settings.cpu_period {
-        told.cpu_period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
-        told.cpu_quota = cpu::quota(cpu_limit, told.cpu_period);
+        values.cpu_period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
+        values.cpu_quota = cpu::quota(cpu_limit, values.cpu_period);
     }
     if machine.cgroups == Cgroups::V2 && settings.oom_kills_all {
-        told.unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
+        values.unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
     }
-    told
+    values
 }
 
 /// Nothing unless the container asks for it.

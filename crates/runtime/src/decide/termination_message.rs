@@ -75,7 +75,7 @@ mod tests {
 
     // behaviour: ACT-90
     #[test]
-    fn last_words_are_in_the_file_that_was_mounted_where_the_container_was_told() {
+    fn termination_message_path_is_that_of_the_mounted_file() {
         let source = message_source(&ended("File", 1, "Error")).unwrap();
         assert_eq!(source, MessageSource { file: Some("/words".to_owned()), or_log: false });
         let mut loosely = ended("File", 1, "Error");
@@ -92,7 +92,7 @@ mod tests {
 
     // behaviour: ACT-91
     #[test]
-    fn the_log_counts_only_on_request_and_after_a_failure_that_could_have_logged() {
+    fn log_is_the_message_only_with_fallback_policy_after_a_failure() {
         let rows = [
             ("FallbackToLogsOnError", 1, "Error", true),
             ("FallbackToLogsOnError", 0, "Completed", false),
@@ -107,7 +107,7 @@ mod tests {
 
     // behaviour: ACT-93
     #[test]
-    fn last_words_stand_behind_what_the_runtime_says() {
+    fn termination_message_is_appended_to_the_runtime_message() {
         assert_eq!(with_last_words("", ""), "");
         assert_eq!(with_last_words("killed", ""), "killed");
         assert_eq!(with_last_words("", "bye"), "bye");

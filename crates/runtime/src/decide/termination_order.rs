@@ -38,7 +38,7 @@ mod tests {
 
     // behaviour: ACT-64
     #[test]
-    fn sidecars_wait_for_regular_containers_and_for_the_sidecar_after_them() {
+    fn sidecar_stops_after_regular_containers_and_later_sidecars() {
         let pod = with_inits(
             pod("Always", vec![container("a"), container("b")]),
             vec![container("init"), sidecar("s1"), sidecar("s2"), sidecar("s3")],
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybodys_turn_comes(running in proptest::collection::vec(
+        fn every_container_gets_its_turn_to_stop(running in proptest::collection::vec(
             proptest::sample::select(&["a", "s1", "s2", "s3", "init"][..]), 0..8,
         )) {
             let pod = with_inits(

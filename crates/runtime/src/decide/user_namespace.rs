@@ -190,7 +190,7 @@ mod tests {
 
     // behaviour: CON-80
     #[test]
-    fn every_pod_has_a_range_of_its_own_above_the_hosts_and_keeps_it() {
+    fn pod_keeps_its_own_id_range_above_that_of_the_host() {
         let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.take(&uid("a")), Ok(mapping(65_536)));
         assert_eq!(ranges.take(&uid("b")), Ok(mapping(131_072)));
@@ -201,7 +201,7 @@ mod tests {
 
     // behaviour: CON-81
     #[test]
-    fn a_range_from_before_is_kept_and_one_that_makes_no_sense_refused() {
+    fn recorded_id_range_is_kept_and_an_invalid_one_rejected() {
         let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_run_out() {
+    fn id_ranges_can_be_exhausted() {
         let mut ranges = IdRanges::new(1 << 30, None);
         for pod in ["a", "b", "c"] {
             ranges.take(&uid(pod)).unwrap();
@@ -233,7 +233,7 @@ mod tests {
 
     // behaviour: CON-88
     #[test]
-    fn ids_that_are_set_aside_are_those_of_pods_and_no_others() {
+    fn pods_use_only_the_ids_of_the_kubelet_user() {
         let line = "0: kubelet 2147483648 196608\n";
         let span = IdSpan::read(line, line).unwrap();
         assert_eq!(span, IdSpan { first: 1 << 31, length: 196_608 });
@@ -252,7 +252,7 @@ mod tests {
 
     // behaviour: CON-88
     #[test]
-    fn ids_that_pods_cannot_have_are_refused() {
+    fn invalid_id_spans_are_rejected() {
         let line = "0: kubelet 65536 65536";
         let two = format!("{line}\n1: kubelet 196608 65536\n");
         for text in
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_pods_ever_share_an_id(steps in prop::collection::vec((0_u8..20, any::<bool>()), 1..80)) {
+        fn pods_never_share_an_id(steps in prop::collection::vec((0_u8..20, any::<bool>()), 1..80)) {
             let mut ranges = IdRanges::new(65_536, None);
             let mut live: BTreeMap<PodUid, u32> = BTreeMap::new();
             for (pod, takes) in steps {

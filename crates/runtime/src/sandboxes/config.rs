@@ -55,7 +55,7 @@ impl Sandboxes {
                 over_limits(&path.display().to_string(), &searches, !node.cluster_domain.is_empty())
             }
             Err(SandboxConfigError::ResolvConfContent(error)) => Some(error.to_string()),
-            Err(error) => Some(error.told()),
+            Err(error) => Some(error.event_message()),
         };
         if let Some(message) = wrong {
             let reason = "CheckLimitsForResolvConf";

@@ -29,7 +29,7 @@ fn with_secrets() -> Pod {
 
 // behaviour: OBJ-4, OBJ-5
 #[tokio::test(start_paused = true)]
-async fn a_container_waits_until_what_it_refers_to_is_there() {
+async fn container_waits_for_its_references() {
     let api = MemoryObjects::default();
     let world = World::with_api(NodeSettings::default(), &api);
     let pod = with_secrets();
@@ -60,7 +60,7 @@ async fn a_container_waits_until_what_it_refers_to_is_there() {
 
 // behaviour: OBJ-2
 #[tokio::test(start_paused = true)]
-async fn a_pod_refers_to_its_objects_until_nothing_is_left_of_it() {
+async fn pod_references_are_registered_until_it_is_cleaned_up() {
     let api = MemoryObjects::default();
     api.set_services([]);
     let world = World::with_api(NodeSettings::default(), &api);
@@ -74,7 +74,7 @@ async fn a_pod_refers_to_its_objects_until_nothing_is_left_of_it() {
 
 // behaviour: OBJ-4
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_does_not_wait_for_services() {
+async fn static_pod_does_not_wait_for_services() {
     let api = MemoryObjects::default();
     let world = World::with_api(NodeSettings::default(), &api);
     let pod = web()
@@ -87,7 +87,7 @@ async fn a_static_pod_does_not_wait_for_services() {
 
 // behaviour: OBJ-20, OBJ-21
 #[tokio::test(start_paused = true)]
-async fn a_pod_runs_by_the_handler_of_its_class_and_waits_for_the_class() {
+async fn pod_uses_the_handler_of_its_runtime_class_and_waits_for_it() {
     let api = MemoryObjects::default();
     api.set_services([]);
     let world = World::with_api(NodeSettings::default(), &api);
@@ -115,7 +115,7 @@ async fn a_pod_runs_by_the_handler_of_its_class_and_waits_for_the_class() {
 
 // behaviour: OBJ-20
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_class_asks_for_none() {
+async fn pod_without_a_runtime_class_looks_none_up() {
     let api = MemoryObjects::default();
     api.set_services([]);
     let world = World::with_api(NodeSettings::default(), &api);
@@ -127,7 +127,7 @@ async fn a_pod_without_a_class_asks_for_none() {
 
 // behaviour: OBJ-22
 #[tokio::test(start_paused = true)]
-async fn whether_a_pod_can_have_its_own_users_is_for_the_handler_of_its_class_to_say() {
+async fn handler_of_the_runtime_class_must_support_user_namespaces() {
     let api = MemoryObjects::default();
     api.set_services([]);
     api.put_runtime_class("vm", "kata");

@@ -43,7 +43,7 @@ const WEB: &str = "/kubepods/besteffort/poduid-of-web";
 
 // behaviour: CGR-2, CGR-28
 #[tokio::test(start_paused = true)]
-async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
+async fn pod_cgroup_is_created_before_its_sandbox() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let pod = forever();
     world.synced(&pod).await;
@@ -66,7 +66,7 @@ async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
 
 // behaviour: CGR-3
 #[tokio::test(start_paused = true)]
-async fn without_its_cgroup_a_pod_does_not_start() {
+async fn pod_does_not_start_without_its_cgroup() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     cgroups.set_broken(&name(WEB), true);
     let error = world.sync(&forever()).await.unwrap_err();
@@ -84,7 +84,7 @@ async fn without_its_cgroup_a_pod_does_not_start() {
 
 // behaviour: CGR-4
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
+async fn pod_running_without_its_cgroup_restarts_inside() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let pod = forever();
     world.synced(&pod).await;
@@ -103,7 +103,7 @@ async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
 
 // behaviour: CGR-41
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() {
+async fn failed_limits_of_a_new_cgroup_are_retried() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let (pod, own) = (asking("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
     world.synced(&pod).await;
@@ -123,7 +123,7 @@ async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
+async fn pod_continues_when_its_cgroup_cannot_be_read() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let pod = forever();
     world.synced(&pod).await;
@@ -137,7 +137,7 @@ async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
 
 // behaviour: CGR-5, CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
+async fn qos_cgroup_has_the_cpu_requests_of_its_pods() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let (a, b) = (asking("a", "250m"), asking("b", "500m"));
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
@@ -160,7 +160,7 @@ async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_has_what_a_pod_was_given_of_which_nothing_runs_any_more() {
+async fn qos_cgroup_counts_a_resized_pod_without_processes() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let once = |cpu: &str| {
         let mut pod = asking("a", cpu);
@@ -178,7 +178,7 @@ async fn a_class_has_what_a_pod_was_given_of_which_nothing_runs_any_more() {
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
+async fn qos_cgroup_keeps_its_shares_while_its_pods_are_unknown() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     cgroups.enter(&name("/kubepods/burstable/podleft"));
@@ -197,7 +197,7 @@ async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
 
 // behaviour: CGR-43
 #[tokio::test(start_paused = true)]
-async fn a_class_waits_at_most_a_minute_for_a_pod_of_an_earlier_agent() {
+async fn qos_cgroup_waits_at_most_a_minute_for_pods_of_an_earlier_agent() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
@@ -223,7 +223,7 @@ async fn a_class_waits_at_most_a_minute_for_a_pod_of_an_earlier_agent() {
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_next_sweep() {
+async fn failed_qos_cgroup_update_is_retried_by_the_next_sweep() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
@@ -248,7 +248,7 @@ async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_that_was_written_though_that_failed_is_not_taken_to_have_what_it_had() {
+async fn failed_qos_cgroup_write_invalidates_the_known_shares() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let (class, pod) = (name("/kubepods/burstable"), asking("a", "250m"));
     let shares = || cgroups.all()[&class].cpu_shares;
@@ -266,7 +266,7 @@ async fn a_class_that_was_written_though_that_failed_is_not_taken_to_have_what_i
 
 // behaviour: CGR-12
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
+async fn cgroups_of_removed_pods_are_found_in_every_qos_class() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let left = ["/kubepods/podg", "/kubepods/burstable/podb", "/kubepods/besteffort/pode"];
     let others = ["/kubepods/besteffort/other", "/kubepods/system", "/podx"];

@@ -56,7 +56,7 @@ fn with(lifecycle: Lifecycle, args: &[&str]) -> Pod {
     web().spec(|spec| spec.containers.push(container)).build()
 }
 
-/// How long the end of a pod takes with this grace, and the grace that the runtime was told: what a
+/// How long the end of a pod takes with this grace, and the grace that the runtime was reported: what a
 /// process that ignores its signal gets.
 async fn end(world: &World, pod: &Pod, grace: u64) -> std::time::Duration {
     let status = world.status(pod).await;
@@ -69,7 +69,7 @@ async fn end(world: &World, pod: &Pod, grace: u64) -> std::time::Duration {
 
 // behaviour: ACT-82
 #[tokio::test(start_paused = true)]
-async fn a_post_start_hook_is_waited_for_before_the_next_container_starts() {
+async fn next_container_starts_after_the_post_start_hook() {
     let world = World::new();
     for handler in [exec(&["/workload", "sleep", "4"]), sleep(4)] {
         let world = World::new();
@@ -97,7 +97,7 @@ async fn a_post_start_hook_is_waited_for_before_the_next_container_starts() {
 
 // behaviour: ACT-83, ACT-126
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_a_while() {
+async fn container_is_killed_and_backs_off_when_its_post_start_hook_fails() {
     let whose = "for Container \"main\" in Pod \"web_default(uid-of-web)\" failed - error: ";
     let bad = [
         (
@@ -129,7 +129,7 @@ async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_
 
 // behaviour: ACT-84, ACT-131
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
+async fn pod_termination_cancels_the_post_start_hook() {
     for (handler, slept) in [(exec(&["/workload", "sleep", "forever"]), 0), (sleep(60), 1)] {
         let world = World::new();
         let pod = with(post_start(handler), &["sleep", "forever"]);
@@ -147,7 +147,7 @@ async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
 
 // behaviour: ACT-303, ACT-304
 #[tokio::test(start_paused = true)]
-async fn a_post_start_hook_that_is_not_answered_is_given_up_after_the_end_of_its_container() {
+async fn http_post_start_hook_is_cancelled_after_its_container_ended() {
     let mut request = http("HTTP");
     request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
     for handler in [request, exec(&["/workload", "sleep", "1"])] {
@@ -174,7 +174,7 @@ async fn a_post_start_hook_that_is_not_answered_is_given_up_after_the_end_of_its
 
 // behaviour: ACT-305
 #[tokio::test(start_paused = true)]
-async fn a_post_start_command_that_is_not_answered_is_waited_for_until_the_pod_ends() {
+async fn exec_post_start_hook_is_awaited_until_the_pod_terminates() {
     for fault in [Fault::hang(), Fault::lost_answer()] {
         let world = World::new();
         world.runtime.inject(Rule::on(Method::ExecSync, fault));
@@ -195,7 +195,7 @@ async fn a_post_start_command_that_is_not_answered_is_waited_for_until_the_pod_e
 
 // behaviour: ACT-85
 #[tokio::test(start_paused = true)]
-async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
+async fn pre_stop_hook_runs_first_and_uses_the_grace_period() {
     let rows = [
         // The process ends at its signal, which comes after the hook.
         (exec(&["/workload", "sleep", "4"]), vec!["sleep", "forever"], 20, 4),
@@ -218,7 +218,7 @@ async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
 
 // behaviour: ACT-85, ACT-60
 #[tokio::test(start_paused = true)]
-async fn without_a_grace_no_pre_stop_hook_runs_and_the_runtime_is_told_two_seconds() {
+async fn pre_stop_hook_is_skipped_and_the_runtime_gets_two_seconds_without_grace() {
     for handler in [exec(&["/workload", "exit", "1"]), sleep(1), http("HTTP")] {
         let world = World::new();
         let pod = with(pre_stop(handler.clone()), &["ignore", "TERM"]);
@@ -231,7 +231,7 @@ async fn without_a_grace_no_pre_stop_hook_runs_and_the_runtime_is_told_two_secon
 
 // behaviour: ACT-86
 #[tokio::test(start_paused = true)]
-async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
+async fn failed_pre_stop_hook_has_an_event_and_does_not_stop_the_kill() {
     let world = World::new();
     let pod = with(pre_stop(exec(&["/workload", "exit", "1"])), &["sleep", "forever"]);
     world.synced(&pod).await;
@@ -242,7 +242,7 @@ async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
 
 // behaviour: ACT-86
 #[tokio::test(start_paused = true)]
-async fn a_pre_stop_hook_that_ends_with_its_container_has_failed() {
+async fn pre_stop_hook_fails_when_its_container_ends() {
     let mut request = http("HTTP");
     request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
     let rows = [
@@ -251,20 +251,20 @@ async fn a_pre_stop_hook_that_ends_with_its_container_has_failed() {
         (request, 10_500, false),
         (sleep(100), 10_000, false),
     ];
-    for (handler, took, told) in rows {
+    for (handler, took, reported) in rows {
         let world = World::new();
         world.web.put("http://hooks.test:8080/hook", Page::Silence);
         let pod = with(pre_stop(handler.clone()), &["sleep", "forever"]);
         world.synced(&pod).await;
         let took = std::time::Duration::from_millis(took);
         assert_eq!(end(&world, &pod, 10).await, took, "{handler:?}");
-        assert_eq!(world.events.has("FailedPreStopHook"), told, "{handler:?}");
+        assert_eq!(world.events.has("FailedPreStopHook"), reported, "{handler:?}");
     }
 }
 
 // behaviour: ACT-151
 #[tokio::test(start_paused = true)]
-async fn a_request_is_answered_when_the_answer_has_begun() {
+async fn http_hook_succeeds_when_the_response_begins() {
     let mut request = http("HTTP");
     request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
     for page in [Page::CutOff, Page::ok(vec![b'x'; 20 << 10])] {
@@ -282,7 +282,7 @@ async fn a_request_is_answered_when_the_answer_has_begun() {
 
 // behaviour: ACT-153
 #[tokio::test(start_paused = true)]
-async fn a_request_of_a_pod_on_the_hosts_network_goes_to_the_node() {
+async fn http_hook_goes_to_the_node_on_the_host_network() {
     let world = World::new();
     let lifecycle = Lifecycle { post_start: Some(http("HTTP")), ..pre_stop(http("HTTP")) };
     let mut pod = with(lifecycle, &["sleep", "forever"]);
@@ -298,7 +298,7 @@ async fn a_request_of_a_pod_on_the_hosts_network_goes_to_the_node() {
 
 // behaviour: ACT-87, ACT-131
 #[tokio::test(start_paused = true)]
-async fn a_server_without_tls_is_asked_again_without() {
+async fn https_hook_falls_back_to_http() {
     for page in [Page::ok("bye"), Page::CutOff] {
         let world = World::new();
         let pod = with(pre_stop(http("HTTPS")), &["sleep", "forever"]);
@@ -319,7 +319,7 @@ async fn a_server_without_tls_is_asked_again_without() {
 
 // behaviour: ACT-88
 #[tokio::test(start_paused = true)]
-async fn the_hook_of_a_pod_that_only_the_runtime_knows_is_found_on_the_container() {
+async fn orphaned_pod_uses_the_hook_of_the_container_annotation() {
     let world = World::new();
     let pod = with(pre_stop(sleep(3)), &["sleep", "forever"]);
     world.synced(&pod).await;
@@ -330,7 +330,7 @@ async fn the_hook_of_a_pod_that_only_the_runtime_knows_is_found_on_the_container
 
 // behaviour: ACT-68
 #[tokio::test(start_paused = true)]
-async fn a_container_is_asked_to_end_by_the_signal_it_chose() {
+async fn container_is_stopped_with_its_stop_signal() {
     let lifecycle = Lifecycle { stop_signal: Some("SIGUSR1".into()), ..Lifecycle::default() };
     let heeded = || World::with(NodeSettings { stop_signals: true, ..NodeSettings::default() });
     let world = heeded();
@@ -350,7 +350,7 @@ async fn a_container_is_asked_to_end_by_the_signal_it_chose() {
 
 // behaviour: ACT-63
 #[tokio::test(start_paused = true)]
-async fn the_wait_of_a_sidecar_and_its_hook_come_out_of_one_grace() {
+async fn sidecar_wait_and_hook_share_the_grace_period() {
     let rows = [
         // It ignores its signal: hook, wait and signal together take the grace.
         (["ignore", "TERM"], 5, 12),
@@ -378,7 +378,7 @@ async fn the_wait_of_a_sidecar_and_its_hook_come_out_of_one_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_stopped_does_not_end_the_others_wait_early() {
+async fn failed_stop_does_not_shorten_the_wait_of_sidecars() {
     let world = World::new();
     let pod = web()
         .sidecar("side", IMAGE, ["sleep", "forever"])

@@ -18,7 +18,7 @@ fn pod(policy: &str) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pull_policy_decides_whether_the_registry_is_asked() {
+async fn pull_policy_decides_whether_to_pull() {
     let rows: [(&str, bool, &[&str], Option<&str>); 6] = [
         ("Always", false, &["Pulling", "Pulled"], None),
         ("Always", true, &["Pulling", "Pulled"], None),
@@ -46,7 +46,7 @@ async fn the_pull_policy_decides_whether_the_registry_is_asked() {
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn an_image_is_looked_for_while_the_sandbox_is_made() {
+async fn image_is_looked_up_during_sandbox_creation() {
     let (world, pod) = (World::new(), forever());
     for method in [Method::RunPodSandbox, Method::ImageStatus] {
         world.runtime.inject(Rule::on(method, Fault::delay(seconds(2))).once());
@@ -67,7 +67,7 @@ async fn an_image_is_looked_for_while_the_sandbox_is_made() {
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn a_look_for_an_image_that_takes_longer_than_the_sandbox_is_waited_for() {
+async fn image_lookup_slower_than_the_sandbox_is_awaited() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(FAR));
     let rules = [
@@ -87,7 +87,7 @@ async fn a_look_for_an_image_that_takes_longer_than_the_sandbox_is_waited_for() 
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_is_not_made_waits_for_no_image() {
+async fn failed_sandbox_does_not_wait_for_the_image_lookup() {
     let (world, pod) = (World::new(), forever());
     let fault = Fault::error(Code::Unavailable).after(seconds(1));
     world.runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
@@ -101,7 +101,7 @@ async fn a_sandbox_that_is_not_made_waits_for_no_image() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_that_keeps_failing_waits_longer_each_time() {
+async fn repeated_pull_failure_backs_off_longer_each_time() {
     let (world, pod) = (World::new(), pod("IfNotPresent"));
     for delay in [10, 20, 40] {
         let (reasons, error) = world.failed(&pod).await;
@@ -127,7 +127,7 @@ async fn a_pull_that_keeps_failing_waits_longer_each_time() {
 
 // behaviour: ACT-79
 #[tokio::test(start_paused = true)]
-async fn an_image_that_has_no_name_is_not_asked_for() {
+async fn invalid_image_name_is_never_pulled() {
     let id = "0123456789abcdef".repeat(4);
     let why_id =
         format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
@@ -157,7 +157,7 @@ async fn an_image_that_has_no_name_is_not_asked_for() {
 
 // behaviour: PULL-8
 #[tokio::test(start_paused = true)]
-async fn success_does_not_reset_the_back_off_before_it_expires() {
+async fn pull_back_off_is_not_reset_by_a_success() {
     let (world, pod) = (World::new(), pod("Always"));
     world.failed(&pod).await;
     tokio::time::sleep(seconds(10)).await;
@@ -183,7 +183,7 @@ async fn success_does_not_reset_the_back_off_before_it_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_does_not_wait_for_the_failed_pulls_of_another() {
+async fn new_pod_does_not_share_the_pull_back_off_of_another() {
     let (world, pod) = (World::new(), pod("IfNotPresent"));
     world.failed(&pod).await;
     let mut other = pod.clone();
@@ -194,7 +194,7 @@ async fn a_new_pod_does_not_wait_for_the_failed_pulls_of_another() {
 
 // behaviour: PULL-3
 #[tokio::test(start_paused = true)]
-async fn images_are_pulled_one_at_a_time() {
+async fn images_are_pulled_serially() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(5)));
     world.runtime.publish(RemoteImage::new(OTHER).pull_takes(seconds(5)));
@@ -212,7 +212,7 @@ async fn images_are_pulled_one_at_a_time() {
 
 // behaviour: IMG-69
 #[tokio::test(start_paused = true)]
-async fn the_id_of_an_image_is_claimed_until_its_container_is_made() {
+async fn image_id_is_claimed_until_its_container_is_created() {
     for policy in ["Always", "IfNotPresent"] {
         let world = World::new();
         // Listed by another name only.
@@ -237,7 +237,7 @@ async fn the_id_of_an_image_is_claimed_until_its_container_is_made() {
 
 // behaviour: ACT-141
 #[tokio::test(start_paused = true)]
-async fn an_image_that_cannot_be_asked_for_is_tried_again() {
+async fn failed_image_inspection_is_retried() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(FAR));
     world.runtime.inject(Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable)).once());
@@ -255,7 +255,7 @@ fn said(error: &SyncError) -> String {
 
 // behaviour: ACT-120
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_an_image_names_it_and_why_it_is_not_there() {
+async fn image_events_name_the_image_and_the_error() {
     let (world, absent) = (World::new(), pod("IfNotPresent"));
     let (_, error) = world.failed(&absent).await;
     let why = said(&error);
@@ -285,7 +285,7 @@ async fn what_is_said_of_an_image_names_it_and_why_it_is_not_there() {
 
 // behaviour: ACT-130
 #[tokio::test(start_paused = true)]
-async fn wishes_for_images_are_counted_by_what_was_known() {
+async fn image_lookups_are_counted_by_policy_and_presence() {
     let world = World::new();
     let wishes = [
         (IMAGE, "IfNotPresent"),

@@ -15,7 +15,7 @@ use crate::world::{IMAGE, WEB_LOGS, World, seconds, web};
 
 // behaviour: ACT-70
 #[tokio::test(start_paused = true)]
-async fn init_containers_run_to_their_end_one_after_the_other_before_the_regular_ones() {
+async fn init_containers_complete_in_order_before_regular_containers() {
     let world = World::new();
     let pod = web()
         .init_container("one", IMAGE, ["sleep", "2"])
@@ -43,7 +43,7 @@ async fn init_containers_run_to_their_end_one_after_the_other_before_the_regular
 
 // behaviour: ACT-71
 #[tokio::test(start_paused = true)]
-async fn an_init_container_that_keeps_failing_waits_and_only_its_last_end_is_kept() {
+async fn failing_init_container_backs_off_and_keeps_only_its_last_instance() {
     let world = World::new();
     let pod = web()
         .init_container("bad", IMAGE, ["exit", "1"])
@@ -68,7 +68,7 @@ async fn an_init_container_that_keeps_failing_waits_and_only_its_last_end_is_kep
 
 // behaviour: ACT-71
 #[tokio::test(start_paused = true)]
-async fn older_ends_of_an_init_container_go_with_their_logs_though_nobody_looked_at_them_closely() {
+async fn older_init_instances_without_status_are_removed_with_their_logs() {
     let world = World::new();
     let pod = web()
         .init_container("bad", IMAGE, ["exit", "1"])
@@ -115,7 +115,7 @@ async fn older_ends_of_an_init_container_go_with_their_logs_though_nobody_looked
 
 // behaviour: ACT-72
 #[tokio::test(start_paused = true)]
-async fn a_failed_start_of_an_init_container_ends_the_pass_and_one_of_a_sidecar_does_not() {
+async fn failed_start_ends_the_sync_for_init_containers_but_not_for_sidecars() {
     let world = World::new();
     let pod = web()
         .sidecar("side", "ferrolet.test/absent:1", [])
@@ -156,7 +156,7 @@ async fn a_failed_start_of_an_init_container_ends_the_pass_and_one_of_a_sidecar_
 
 // behaviour: ACT-73
 #[tokio::test(start_paused = true)]
-async fn a_sidecar_starts_before_what_comes_after_it_and_is_restarted_beside_it() {
+async fn sidecar_starts_before_later_containers_and_restarts_beside_them() {
     let world = World::new();
     let pod = web()
         .restart_policy("Never")
@@ -179,7 +179,7 @@ async fn a_sidecar_starts_before_what_comes_after_it_and_is_restarted_beside_it(
 
 // behaviour: ACT-65, ACT-66
 #[tokio::test(start_paused = true)]
-async fn sidecars_end_after_those_they_serve_the_last_one_first() {
+async fn sidecars_stop_after_regular_containers_in_reverse_order() {
     let world = World::new();
     let slow = ["trap", "TERM", "--delay", "3s"];
     let pod = web()
@@ -211,7 +211,7 @@ async fn sidecars_end_after_those_they_serve_the_last_one_first() {
 
 // behaviour: ACT-67
 #[tokio::test(start_paused = true)]
-async fn a_sidecar_waits_for_its_turn_no_longer_than_its_grace_lasts() {
+async fn sidecar_waits_to_stop_at_most_its_grace_period() {
     let world = World::new();
     let pod = web()
         .sidecar("side", IMAGE, ["ignore", "TERM"])
@@ -230,7 +230,7 @@ async fn a_sidecar_waits_for_its_turn_no_longer_than_its_grace_lasts() {
 
 // behaviour: ACT-74
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_starts_over_from_the_first_init_container() {
+async fn dead_sandbox_restarts_from_the_first_init_container() {
     let world = World::new();
     let pod = web()
         .init_container("init", IMAGE, ["exit", "0"])
@@ -250,7 +250,7 @@ async fn a_dead_sandbox_starts_over_from_the_first_init_container() {
 
 // behaviour: ACT-75
 #[tokio::test(start_paused = true)]
-async fn an_init_container_that_failed_for_good_takes_the_pod_with_it() {
+async fn permanently_failed_init_container_fails_the_pod() {
     let world = World::new();
     let pod = web()
         .restart_policy("Never")
@@ -269,7 +269,7 @@ async fn an_init_container_that_failed_for_good_takes_the_pod_with_it() {
 
 // behaviour: ACT-76
 #[tokio::test(start_paused = true)]
-async fn an_ephemeral_container_looks_into_its_target_and_is_never_started_again() {
+async fn ephemeral_container_shares_its_target_pid_namespace_and_never_restarts() {
     let world = World::new();
     let mut pod = web().container("main", IMAGE, ["sleep", "forever"]).build();
     world.synced(&pod).await;
@@ -297,7 +297,7 @@ async fn an_ephemeral_container_looks_into_its_target_and_is_never_started_again
 
 // behaviour: ACT-76
 #[tokio::test(start_paused = true)]
-async fn where_processes_are_shared_an_ephemeral_container_needs_no_target_that_runs() {
+async fn ephemeral_container_needs_no_running_target_with_shared_pids() {
     let world = World::new();
     let mut pod =
         web().restart_policy("Never").container("main", IMAGE, ["sleep", "forever"]).build();
@@ -318,7 +318,7 @@ async fn where_processes_are_shared_an_ephemeral_container_needs_no_target_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn remains_that_cannot_be_removed_hold_nothing_up() {
+async fn failed_removal_of_old_instances_does_not_block_the_sync() {
     let world = World::new();
     let pod = web()
         .init_container("bad", IMAGE, ["exit", "1"])

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::world::{IMAGE, World, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
-async fn a_process_gets_the_grace_of_who_kills_it_else_of_its_deletion_else_of_its_pod() {
+async fn grace_period_is_of_the_kill_then_deletion_then_spec() {
     let rows = [(Some(7), None, 7), (Some(1), None, 2), (None, Some(5), 5), (None, None, 30)];
     for (asked, deletion, grace) in rows {
         let world = World::new();
@@ -31,7 +31,7 @@ async fn a_process_gets_the_grace_of_who_kills_it_else_of_its_deletion_else_of_i
 
 // behaviour: ACT-140
 #[tokio::test(start_paused = true)]
-async fn containers_end_side_by_side_and_the_sandboxes_after_them() {
+async fn containers_stop_in_parallel_before_their_sandboxes() {
     let world = World::new();
     let pod = web()
         .container("deaf", IMAGE, ["ignore", "TERM"])
@@ -60,7 +60,7 @@ async fn containers_end_side_by_side_and_the_sandboxes_after_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_already_has_ended() {
+async fn missing_containers_and_sandboxes_count_as_stopped() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let status = world.status(&pod).await;
@@ -72,7 +72,7 @@ async fn what_is_gone_already_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_stopped_is_an_error_and_ends_with_its_sandbox() {
+async fn failed_container_stop_is_an_error_and_the_sandbox_is_stopped() {
     let world = World::new();
     let pod = web()
         .container("main", IMAGE, ["sleep", "forever"])
@@ -90,7 +90,7 @@ async fn a_container_that_cannot_be_stopped_is_an_error_and_ends_with_its_sandbo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_stopped_is_an_error() {
+async fn failed_sandbox_stop_is_an_error() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let (status, sandbox) = (world.status(&pod).await, world.sandbox(&pod).await);
@@ -101,7 +101,7 @@ async fn a_sandbox_that_cannot_be_stopped_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_is_stopped_too_because_it_holds_its_network() {
+async fn dead_sandbox_is_stopped_to_release_its_network() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.kill_sandbox(&world.sandbox(&pod).await);
@@ -113,7 +113,7 @@ async fn a_dead_sandbox_is_stopped_too_because_it_holds_its_network() {
 
 // behaviour: GC-26
 #[tokio::test(start_paused = true)]
-async fn one_of_whose_pod_nothing_is_known_ends_by_what_is_written_on_it() {
+async fn orphaned_container_is_stopped_by_its_annotations() {
     let world = World::new();
     let pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).grace(9).build();
     world.synced(&pod).await;
@@ -134,8 +134,7 @@ async fn one_of_whose_pod_nothing_is_known_ends_by_what_is_written_on_it() {
 
 // behaviour: GC-26
 #[tokio::test(start_paused = true)]
-async fn the_grace_of_such_a_one_is_that_of_the_deletion_else_of_the_specification_and_2_s_at_least()
- {
+async fn orphaned_container_grace_is_of_deletion_then_spec_and_at_least_2_s() {
     let rows = [
         (Some("5"), Some("9"), 5),
         (Some("9"), Some("5"), 9),

@@ -20,7 +20,7 @@ fn name_taken(method: Method) -> Rule {
 
 // behaviour: ACT-100
 #[tokio::test(start_paused = true)]
-async fn a_container_that_was_made_after_its_call_was_given_up_is_started() {
+async fn container_created_after_a_cancelled_call_is_started() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
     world.failed(&forever()).await;
@@ -35,7 +35,7 @@ async fn a_container_that_was_made_after_its_call_was_given_up_is_started() {
 
 // behaviour: ACT-101
 #[tokio::test(start_paused = true)]
-async fn a_container_that_appears_between_the_look_and_the_call_is_started() {
+async fn container_that_appears_after_the_lookup_is_started() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.kill_container(&world.running(&pod, "main").await, 1);
@@ -53,7 +53,7 @@ async fn a_container_that_appears_between_the_look_and_the_call_is_started() {
 
 // behaviour: ACT-102
 #[tokio::test(start_paused = true)]
-async fn a_name_that_the_runtime_does_not_give_back_is_left_to_it() {
+async fn name_reserved_by_the_runtime_is_skipped() {
     let world = World::new();
     world.runtime.inject(name_taken(Method::CreateContainer).times(3));
     world.synced(&forever()).await;
@@ -64,7 +64,7 @@ async fn a_name_that_the_runtime_does_not_give_back_is_left_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_every_name_of_the_world_is_tried() {
+async fn number_of_tried_names_is_bounded() {
     let world = World::new();
     world.runtime.inject(name_taken(Method::CreateContainer));
     let (reasons, _) = world.failed(&forever()).await;
@@ -77,7 +77,7 @@ async fn not_every_name_of_the_world_is_tried() {
 
 // behaviour: ACT-104
 #[tokio::test(start_paused = true)]
-async fn a_late_container_that_no_longer_fits_makes_way() {
+async fn outdated_late_container_is_removed() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
     world.failed(&pod).await;
@@ -91,7 +91,7 @@ async fn a_late_container_that_no_longer_fits_makes_way() {
 
 // behaviour: ACT-105
 #[tokio::test(start_paused = true)]
-async fn a_late_container_that_does_not_start_is_made_anew() {
+async fn late_container_that_fails_to_start_is_recreated() {
     let (world, pod) = (World::new(), forever());
     let refused = Rule::on(Method::StartContainer, Fault::error(Code::Unavailable));
     world.runtime.inject(refused.times(2));
@@ -112,7 +112,7 @@ fn endings(world: &World) -> Vec<Method> {
 
 // behaviour: ACT-108
 #[tokio::test(start_paused = true)]
-async fn a_container_that_runs_although_its_start_failed_twice_is_left_running() {
+async fn container_running_despite_two_failed_starts_is_kept() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
     world.failed(&pod).await;
@@ -130,7 +130,7 @@ async fn a_container_that_runs_although_its_start_failed_twice_is_left_running()
 
 // behaviour: ACT-137
 #[tokio::test(start_paused = true)]
-async fn a_container_that_runs_although_its_start_was_not_answered_has_started() {
+async fn container_running_after_an_unanswered_start_counts_as_started() {
     let world = World::new();
     let pod = web()
         .container("main", IMAGE, ["sleep", "forever"])
@@ -146,15 +146,15 @@ async fn a_container_that_runs_although_its_start_was_not_answered_has_started()
     world.synced(&pod).await;
     assert_eq!(world.runtime.count(Method::ExecSync), 1, "its hook has run");
     assert_eq!(world.instances("main"), [(0, Running)]);
-    let told =
+    let event_count =
         |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
-    assert_eq!((told("Started"), told("Failed")), (1, 0));
+    assert_eq!((event_count("Started"), event_count("Failed")), (1, 0));
     assert!(!world.sync(&pod).await.unwrap());
 }
 
 // behaviour: ACT-137
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_start_failed_is_not_looked_at_again() {
+async fn failed_start_is_not_inspected_again() {
     for (code, looks) in [(Code::Internal, 0), (Code::Unavailable, 1)] {
         let (world, pod) = (World::new(), forever());
         world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(code)).once());
@@ -167,7 +167,7 @@ async fn a_container_whose_start_failed_is_not_looked_at_again() {
 
 // behaviour: ACT-109
 #[tokio::test(start_paused = true)]
-async fn an_ephemeral_container_that_was_made_late_is_started_once() {
+async fn late_ephemeral_container_is_started_once() {
     let (world, mut pod) = (World::new(), forever());
     world.synced(&pod).await;
     let debug = EphemeralContainer {
@@ -187,7 +187,7 @@ async fn an_ephemeral_container_that_was_made_late_is_started_once() {
 
 // behaviour: ACT-108
 #[tokio::test(start_paused = true)]
-async fn a_container_of_another_definition_that_started_late_ends_in_order() {
+async fn late_container_of_another_definition_is_stopped_gracefully() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
     world.failed(&pod).await;
@@ -209,7 +209,7 @@ async fn a_container_of_another_definition_that_started_late_ends_in_order() {
 
 // behaviour: ACT-108
 #[tokio::test(start_paused = true)]
-async fn an_older_container_that_started_late_is_not_removed_while_it_runs() {
+async fn older_late_container_is_not_removed_while_running() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let status = world.status(&pod).await;
@@ -232,7 +232,7 @@ async fn an_older_container_that_started_late_is_not_removed_while_it_runs() {
 
 // behaviour: ACT-106
 #[tokio::test(start_paused = true)]
-async fn a_late_container_beside_its_successor_goes() {
+async fn late_container_beside_its_successor_is_removed() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let status = world.status(&pod).await;
@@ -253,7 +253,7 @@ async fn a_late_container_beside_its_successor_goes() {
 
 // behaviour: ACT-103
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_appears_between_the_look_and_the_call_is_used() {
+async fn sandbox_that_appears_after_the_lookup_is_used() {
     let (world, pod) = (World::new(), forever());
     let nothing = world.status(&pod).await;
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
@@ -266,7 +266,7 @@ async fn a_sandbox_that_appears_between_the_look_and_the_call_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_that_has_the_name_goes() {
+async fn dead_sandbox_with_the_name_is_removed() {
     let (world, pod) = (World::new(), forever());
     let nothing = world.status(&pod).await;
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
@@ -280,7 +280,7 @@ async fn a_dead_sandbox_that_has_the_name_goes() {
 
 // behaviour: ACT-107
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_comes_after_its_successor_goes_without_a_restart() {
+async fn late_sandbox_after_its_successor_is_removed_without_a_restart() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(name_taken(Method::RunPodSandbox).once());
     world.synced(&pod).await;
@@ -299,7 +299,7 @@ async fn a_sandbox_that_comes_after_its_successor_goes_without_a_restart() {
 
 // behaviour: ACT-103, ACT-107
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_is_still_being_made_does_not_hold_up_its_pod() {
+async fn sandbox_creation_in_progress_does_not_block_the_pod() {
     let (world, pod) = (World::new(), forever());
     let late = wanted::sandbox(&view::pod_name(&pod), &"uid-of-web".into());
     // An earlier call, for whose answer the pod waits no more.
@@ -320,7 +320,7 @@ async fn a_sandbox_that_is_still_being_made_does_not_hold_up_its_pod() {
 
 // behaviour: ACT-102, ACT-106
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_still_being_made_does_not_hold_up_its_pod() {
+async fn container_creation_in_progress_does_not_block_the_pod() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
     world.failed(&pod).await;
@@ -343,7 +343,7 @@ async fn a_container_that_is_still_being_made_does_not_hold_up_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_of_an_ended_instance_that_the_look_missed_is_freed() {
+async fn name_of_an_unlisted_exited_instance_is_freed() {
     let (world, pod) = (World::new(), web().container("main", IMAGE, ["sleep", "forever"]).build());
     world.synced(&pod).await;
     let mut forgotten = world.status(&pod).await;

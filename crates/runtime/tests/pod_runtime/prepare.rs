@@ -43,7 +43,7 @@ async fn kills_do_not_wait_for_the_preparation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pod_of_which_nothing_starts_does_not_wait() {
+async fn pod_without_containers_to_start_does_not_wait() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.gate.set(Some(volumes()));

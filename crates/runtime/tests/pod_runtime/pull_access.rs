@@ -231,7 +231,7 @@ async fn credentials_are_tried_in_order_until_one_succeeds() {
 
 // behaviour: PULL-2
 #[tokio::test(start_paused = true)]
-async fn intent_is_recorded_before_the_back_off_is_checked_and_removed_after_a_failure() {
+async fn pull_intent_is_recorded_before_the_back_off_and_removed_after_a_failure() {
     let (world, access) = world(ScriptedAccess::default());
     world.runtime.unpublish(FAR);
     let pod = pod("a", "IfNotPresent");

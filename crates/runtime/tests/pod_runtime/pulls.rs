@@ -126,7 +126,7 @@ async fn hung_pull_takes_its_own_slot_and_critical_pods_come_first() {
 
 // behaviour: PULL-11
 #[tokio::test(start_paused = true)]
-async fn pull_goes_on_until_its_last_pod_gives_up() {
+async fn pull_continues_until_its_last_pod_cancels() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(10)));
     let [first, second] = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
@@ -150,7 +150,7 @@ async fn pull_goes_on_until_its_last_pod_gives_up() {
 
 // behaviour: PULL-11
 #[tokio::test(start_paused = true)]
-async fn pull_that_all_pods_give_up_frees_its_slot() {
+async fn pull_cancelled_by_all_pods_frees_its_slot() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE).once());
     for image in [LARGE, SMALL] {
@@ -194,7 +194,7 @@ async fn pull_beyond_the_rate_fails_and_backs_off() {
 
 // behaviour: PULL-12
 #[tokio::test(start_paused = true)]
-async fn events_remind_of_pulls_that_take_long() {
+async fn long_pulls_have_reminder_events() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(LARGE).pull_takes(Duration::from_mins(11)));
     world.runtime.publish(RemoteImage::new(SMALL));
@@ -223,7 +223,7 @@ async fn events_remind_of_pulls_that_take_long() {
 
 // behaviour: PULL-15
 #[tokio::test(start_paused = true)]
-async fn agent_that_starts_again_pulls_what_its_predecessor_did_not_finish() {
+async fn restarted_agent_repeats_unfinished_pulls() {
     let world = World::new();
     world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(60)));
     let pod = pod("a", LARGE, "IfNotPresent");

@@ -54,7 +54,7 @@ fn memory(cgroups: &MemoryCgroups) -> Option<u64> {
 
 // behaviour: RSZ-13
 #[tokio::test(start_paused = true)]
-async fn the_pod_allows_more_before_and_less_after_its_containers() {
+async fn pod_limits_increase_before_and_decrease_after_its_containers() {
     let (world, cgroups) = world();
     world.synced(&pod("4Ki", "8Ki")).await;
     assert_eq!(memory(&cgroups), Some(12 << 10));
@@ -89,7 +89,7 @@ async fn the_pod_allows_more_before_and_less_after_its_containers() {
 
 // behaviour: RSZ-9
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_died_in_between_is_made_up_for() {
+async fn interrupted_resize_is_completed_by_the_next_agent() {
     let (world, cgroups) = world();
     world.synced(&pod("4Ki", "8Ki")).await;
     cgroups.set_broken(&name(OWN), true);
@@ -119,7 +119,7 @@ fn limited_as_a_whole(memory: &str) -> Pod {
 
 // behaviour: RSZ-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_grows_as_a_whole_allows_more_before_its_containers() {
+async fn pod_level_increase_is_applied_before_its_containers() {
     let (world, cgroups) = world();
     world.synced(&limited_as_a_whole("4Ki")).await;
     assert_eq!(memory(&cgroups), Some(4 << 10));
@@ -155,7 +155,7 @@ fn restarting(first: &str, second: &str) -> Pod {
 
 // behaviour: RSZ-12, CGR-11
 #[tokio::test(start_paused = true)]
-async fn the_class_of_a_pod_hears_of_what_its_containers_start_anew_for() {
+async fn qos_cgroup_is_updated_for_a_resize_with_restart() {
     let (world, cgroups) = world();
     let asking = |cpu: &str, memory: &str| {
         let mut pod = restarting(memory, "8Ki");
@@ -176,7 +176,7 @@ async fn the_class_of_a_pod_hears_of_what_its_containers_start_anew_for() {
 
 // behaviour: RSZ-12, RSZ-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_allows_more_before_a_container_ends_to_start_anew_with_it() {
+async fn pod_limits_increase_before_a_container_restarts_for_a_resize() {
     let (world, cgroups) = world();
     world.synced(&restarting("4Ki", "8Ki")).await;
     let before = world.running(&restarting("4Ki", "8Ki"), "first").await;
@@ -202,11 +202,11 @@ async fn a_pod_allows_more_before_a_container_ends_to_start_anew_with_it() {
 
 // behaviour: RSZ-16
 #[tokio::test(start_paused = true)]
-async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse() {
+async fn sandbox_update_precedes_the_cgroup_change_and_may_refuse_it() {
     let (world, cgroups) = world();
     world.synced(&pod("4Ki", "8Ki")).await;
     let sandbox = world.sandbox(&pod("4Ki", "8Ki")).await;
-    let told = || world.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
+    let sandbox_limit = || world.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
     let refuse = |code| {
         world
             .runtime
@@ -225,18 +225,18 @@ async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse()
     // One that has no such call does as well.
     refuse(Code::Unimplemented);
     world.synced(&pod("8Ki", "8Ki")).await;
-    assert_eq!((memory(&cgroups), told()), (Some(16 << 10), 12 << 10));
+    assert_eq!((memory(&cgroups), sandbox_limit()), (Some(16 << 10), 12 << 10));
     world.synced(&pod("16Ki", "8Ki")).await;
-    assert_eq!((memory(&cgroups), told()), (Some(24 << 10), 24 << 10));
+    assert_eq!((memory(&cgroups), sandbox_limit()), (Some(24 << 10), 24 << 10));
     // It hears what the cgroup has, not what it should have had.
     cgroups.set_broken(&name(OWN), true);
     world.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
-    assert_eq!(told(), 24 << 10);
+    assert_eq!(sandbox_limit(), 24 << 10);
 }
 
 // behaviour: RSZ-15
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_answer_was_lost_is_taken_back_by_another() {
+async fn resize_with_a_lost_response_is_reverted_by_another() {
     let (world, _) = world();
     world.synced(&pod("4Ki", "8Ki")).await;
     let fault = Fault::error_after_effect(Code::Unavailable);

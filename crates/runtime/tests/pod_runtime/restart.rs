@@ -14,7 +14,7 @@ use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
 
 // behaviour: ACT-300
 #[tokio::test(start_paused = true)]
-async fn a_container_that_ends_is_started_again_with_a_new_number_and_log() {
+async fn exited_container_restarts_with_a_new_number_and_log() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.kill_container(&world.running(&pod, "main").await, 1);
@@ -30,7 +30,7 @@ async fn a_container_that_ends_is_started_again_with_a_new_number_and_log() {
 
 // behaviour: ACT-57
 #[tokio::test(start_paused = true)]
-async fn a_container_that_keeps_failing_waits_longer_each_time() {
+async fn failing_container_backs_off_longer_each_time() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.kill_container(&world.running(&pod, "main").await, 1);
@@ -60,7 +60,7 @@ async fn a_container_that_keeps_failing_waits_longer_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_waits_does_not_keep_the_others_from_starting() {
+async fn container_in_back_off_does_not_block_the_others() {
     let world = World::new();
     let pod = web()
         .container("bad", IMAGE, ["exit", "1"])
@@ -77,7 +77,7 @@ async fn a_container_that_waits_does_not_keep_the_others_from_starting() {
 
 // behaviour: ACT-302
 #[tokio::test(start_paused = true)]
-async fn the_waits_of_another_pod_image_or_size_do_not_count() {
+async fn back_off_is_per_pod_image_and_size() {
     let world = World::new();
     let other = "ferrolet.test/other:1";
     world.runtime.add_image(&RemoteImage::new(other));
@@ -104,7 +104,7 @@ async fn the_waits_of_another_pod_image_or_size_do_not_count() {
 
 // behaviour: ACT-300
 #[tokio::test(start_paused = true)]
-async fn logs_tell_how_often_a_container_ran_when_the_runtime_has_forgotten() {
+async fn restart_count_is_derived_from_logs_without_instances() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let id = world.running(&pod, "main").await;
@@ -120,7 +120,7 @@ async fn logs_tell_how_often_a_container_ran_when_the_runtime_has_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_image_replaces_the_running_instance_at_once() {
+async fn changed_image_replaces_the_running_instance_at_once() {
     let world = World::new();
     let pod = |image: &str| {
         web()
@@ -158,7 +158,7 @@ async fn a_changed_image_replaces_the_running_instance_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_while_what_is_to_be_replaced_does_not_end() {
+async fn replacement_waits_for_the_old_instance_to_end() {
     let world = World::new();
     let pod = |image: &str| {
         web()
@@ -187,7 +187,7 @@ async fn nothing_is_made_while_what_is_to_be_replaced_does_not_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_the_runtime_lost_is_ended_before_another_one_starts() {
+async fn unknown_instance_is_stopped_before_another_one_starts() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.lose_container(&world.running(&pod, "main").await);
@@ -198,7 +198,7 @@ async fn an_instance_that_the_runtime_lost_is_ended_before_another_one_starts() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_restart_policy_decides_and_the_sandbox_goes_with_the_last_container() {
+async fn restart_policy_decides_and_the_sandbox_stops_with_the_last_container() {
     for (policy, code) in [("Never", 0), ("Never", 1), ("OnFailure", 0)] {
         let world = World::new();
         let pod = web()

@@ -35,7 +35,7 @@ fn starting_over() -> Pod {
 
 // behaviour: ACT-56
 #[tokio::test(start_paused = true)]
-async fn all_instances_go_and_the_pod_begins_again_in_the_same_sandbox_with_its_logs_kept() {
+async fn restart_of_all_keeps_the_sandbox_and_the_logs() {
     let (world, pod) = (World::new(), starting_over());
     world.synced(&pod).await;
     world.synced(&pod).await;
@@ -67,7 +67,7 @@ async fn all_instances_go_and_the_pod_begins_again_in_the_same_sandbox_with_its_
 
 // behaviour: ACT-55, ACT-60
 #[tokio::test(start_paused = true)]
-async fn what_goes_because_all_start_over_has_no_grace_and_the_runtime_is_told_two_seconds() {
+async fn restart_of_all_kills_without_grace_and_the_runtime_gets_two_seconds() {
     let (world, mut pod) = (World::new(), starting_over());
     let spec = pod.spec.as_mut().unwrap();
     spec.containers[1].args = Some(vec!["ignore".into(), "TERM".into()]);
@@ -89,7 +89,7 @@ async fn what_goes_because_all_start_over_has_no_grace_and_the_runtime_is_told_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_does_not_go_keeps_the_one_that_asked() {
+async fn failed_removal_keeps_the_trigger_of_a_restart_of_all() {
     let (world, pod) = (World::new(), starting_over());
     world.synced(&pod).await;
     world.synced(&pod).await;
@@ -106,7 +106,7 @@ async fn an_instance_that_does_not_go_keeps_the_one_that_asked() {
 
 // behaviour: ACT-29
 #[tokio::test(start_paused = true)]
-async fn what_is_made_late_when_all_have_started_over_waits_for_the_init_containers() {
+async fn late_container_after_a_restart_of_all_waits_for_init_containers() {
     let (world, mut pod) = (World::new(), starting_over());
     let spec = pod.spec.as_mut().unwrap();
     spec.init_containers.as_mut().unwrap()[0].args = Some(vec!["sleep".into(), "forever".into()]);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{IMAGE, World, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
+async fn dead_sandbox_is_replaced_with_its_containers() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     let old = world.sandbox(&pod).await;
@@ -37,7 +37,7 @@ async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word_of_failure() {
+async fn change_to_the_host_network_replaces_the_sandbox_without_a_failure_event() {
     let world = World::new();
     world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
     world.synced(&forever()).await;
@@ -51,7 +51,7 @@ async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word
 
 // behaviour: ACT-124
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again() {
+async fn failed_sandbox_creation_has_an_event_and_is_retried() {
     let (world, pod) = (World::new(), forever());
     world.runtime.set_network_ready(false);
     let error = world.sync(&pod).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
+async fn sandbox_created_by_a_failed_call_is_used() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
     world.sync(&pod).await.unwrap_err();
@@ -79,7 +79,7 @@ async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
 
 // behaviour: ACT-113
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_that_a_pod_that_ends_got_no_sandbox() {
+async fn terminating_pod_has_no_event_for_a_failed_sandbox() {
     let (world, pod) = (World::new(), forever());
     let cancel = CancellationToken::new();
     world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(5))));
@@ -94,7 +94,7 @@ async fn nobody_is_told_that_a_pod_that_ends_got_no_sandbox() {
 
 // behaviour: ACT-78, ACT-124
 #[tokio::test(start_paused = true)]
-async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_used_later() {
+async fn uninspectable_new_sandbox_has_an_event_and_is_used_later() {
     let (world, pod) = (World::new(), forever());
     world.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).once());
     let error = world.sync(&pod).await.unwrap_err();
@@ -110,7 +110,7 @@ async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_us
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_anew_while_the_old_cannot_be_ended() {
+async fn nothing_is_recreated_while_the_old_cannot_be_stopped() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.runtime.kill_sandbox(&world.sandbox(&pod).await);
@@ -125,7 +125,7 @@ async fn nothing_is_made_anew_while_the_old_cannot_be_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_once_pod_is_not_run_again_in_a_new_sandbox() {
+async fn run_once_pod_is_not_run_again_in_a_new_sandbox() {
     let world = World::new();
     let pod = web().restart_policy("Never").container("main", IMAGE, ["sleep", "forever"]).build();
     world.synced(&pod).await;

@@ -28,7 +28,7 @@ async fn made(world: &World, pod: &Pod) -> (SandboxConfig, ContainerConfig) {
 
 // behaviour: CON-34
 #[tokio::test(start_paused = true)]
-async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
+async fn hosts_file_of_the_pod_is_rewritten_in_place() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     for (directory, mode) in [("", 0o750), ("/volumes", 0o750), ("/plugins", 0o750)] {
@@ -57,7 +57,7 @@ async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
 
 // behaviour: CON-87
 #[tokio::test(start_paused = true)]
-async fn the_agents_own_files_get_the_label_of_the_container_where_that_counts() {
+async fn own_files_are_relabeled_with_selinux() {
     for selinux in [true, false] {
         let machine = Machine { selinux, ..Machine::default() };
         let world = World::with(NodeSettings { machine, ..NodeSettings::default() });
@@ -71,7 +71,7 @@ async fn the_agents_own_files_get_the_label_of_the_container_where_that_counts()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
+async fn uid_that_escapes_the_pods_directory_is_rejected() {
     let (world, mut pod) = (World::new(), forever());
     pod.metadata.uid = Some("../uid".into());
     let error = world.sync(&pod).await.unwrap_err();
@@ -81,7 +81,7 @@ async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
 
 // behaviour: ACT-77
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
+async fn failed_directory_creation_is_an_error_with_an_event() {
     let (world, pod) = (World::new(), forever());
     world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
     let error = world.sync(&pod).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn standalone_sample_starts_without_a_warning() {
 
 // behaviour: CON-47
 #[tokio::test(start_paused = true)]
-async fn missing_name_servers_and_too_many_are_said() {
+async fn missing_or_too_many_name_servers_have_events() {
     let world = World::with(NodeSettings {
         root_dir: "/var/lib/kubelet".into(),
         resolv_conf: Some("/etc/resolv.conf".into()),
@@ -145,8 +145,7 @@ async fn missing_name_servers_and_too_many_are_said() {
 
 // behaviour: CON-44
 #[tokio::test(start_paused = true)]
-async fn without_a_resolver_file_pods_ask_the_node_by_the_version_of_ip_that_it_was_asked_to_have()
-{
+async fn default_name_server_has_the_ip_family_of_the_node() {
     for (asked, server) in
         [(None, "127.0.0.1"), (Some("192.0.2.1"), "127.0.0.1"), (Some("2001:db8::1"), "::1")]
     {
@@ -163,7 +162,7 @@ async fn without_a_resolver_file_pods_ask_the_node_by_the_version_of_ip_that_it_
 
 // behaviour: CON-49
 #[tokio::test(start_paused = true)]
-async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts() {
+async fn unusable_resolv_conf_has_an_event_at_agent_start() {
     let domains = |count: usize, length: usize| {
         let all: Vec<String> = (0..count).map(|at| format!("{at:0>length$}")).collect();
         Some(format!("nameserver 1.1.1.1\nsearch {}\n", all.join(" ")))
@@ -213,7 +212,7 @@ async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts()
 
 // behaviour: CON-48
 #[tokio::test(start_paused = true)]
-async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
+async fn unreadable_resolv_conf_prevents_the_pod_start() {
     let world = World::with(NodeSettings {
         root_dir: "/var/lib/kubelet".into(),
         resolv_conf: Some("/etc/resolv.conf".into()),
@@ -250,7 +249,7 @@ async fn left_of_one_that_is_refused(world: &World) {
 
 // behaviour: ACT-127
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_environment_cannot_be_told_leaves_less() {
+async fn container_with_an_environment_error_leaves_fewer_files() {
     let (world, mut pod) = (World::new(), with_last_words());
     let config_map_ref = Some(ConfigMapEnvSource::default());
     let source = EnvFromSource { config_map_ref, ..EnvFromSource::default() };
@@ -273,7 +272,7 @@ fn with_last_words() -> Pod {
 
 // behaviour: CON-55, ACT-127
 #[tokio::test(start_paused = true)]
-async fn a_container_that_must_not_be_root_waits_with_upstreams_words() {
+async fn run_as_non_root_violation_waits_with_the_message_of_upstream() {
     let world = World::new();
     let mut pod = with_last_words();
     pod.spec.as_mut().unwrap().containers[0].security_context =
@@ -301,7 +300,7 @@ fn with_own_users(name: &str) -> Pod {
 
 // behaviour: CON-85
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_users_of_its_own_keeps_its_range_until_it_is_gone() {
+async fn pod_with_a_user_namespace_keeps_its_range_until_removed() {
     let world = World::new();
     let (web, db) = (with_own_users("web"), with_own_users("db"));
     let range = |config: &SandboxConfig| match config.users {
@@ -324,7 +323,7 @@ async fn a_pod_with_users_of_its_own_keeps_its_range_until_it_is_gone() {
 
 // behaviour: CON-86
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
+async fn missing_user_namespace_support_has_an_event() {
     let (world, pod) = (World::new(), with_own_users("web"));
     for handlers in [vec![], vec![RuntimeHandler::default()]] {
         world.runtime.set_handlers(handlers);
@@ -349,7 +348,7 @@ async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
 
 // behaviour: STW-42
 #[tokio::test(start_paused = true)]
-async fn whether_all_below_a_mount_can_be_read_only_is_up_to_the_handler() {
+async fn recursive_read_only_depends_on_the_runtime_handler() {
     let (world, pod) = (World::new(), forever());
     let handler = |name: &str, recursive_read_only_mounts| RuntimeHandler {
         name: name.to_owned(),

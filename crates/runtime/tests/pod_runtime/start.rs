@@ -17,7 +17,7 @@ use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
 
 // behaviour: ACT-140
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
+async fn new_pod_gets_a_sandbox_log_directories_and_containers() {
     let world = World::new();
     let pod = web()
         .label("app", "web")
@@ -62,7 +62,7 @@ async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_as_specified_costs_no_call_even_for_a_new_agent() {
+async fn converged_pod_needs_no_calls_even_for_a_new_agent() {
     let world = World::new();
     world.synced(&forever()).await;
     assert!(!world.sync(&forever()).await.unwrap());
@@ -72,7 +72,7 @@ async fn a_pod_that_runs_as_specified_costs_no_call_even_for_a_new_agent() {
 
 // behaviour: ACT-138
 #[tokio::test(start_paused = true)]
-async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
+async fn container_log_is_linked_by_name_if_it_exists() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     assert!(world.files.list(Path::new("/var/log/containers")).await.unwrap_err().is_not_found());
@@ -86,7 +86,7 @@ async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
 
 // behaviour: ACT-138
 #[tokio::test(start_paused = true)]
-async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
+async fn failed_log_link_does_not_fail_the_container() {
     let (world, pod) = (World::new(), forever());
     world.synced(&pod).await;
     world.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
@@ -98,7 +98,7 @@ async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
 
 // behaviour: ACT-139
 #[tokio::test(start_paused = true)]
-async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
+async fn failed_container_does_not_block_the_others() {
     let world = World::new();
     let mut pod = web()
         .container("absent", "ferrolet.test/absent:1", [])
@@ -121,7 +121,7 @@ async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
 
 // behaviour: CON-65
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number() {
+async fn failed_container_creation_is_retried_with_the_same_number() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
     let (reasons, _) = world.failed(&forever()).await;
@@ -137,7 +137,7 @@ async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number
 
 // behaviour: CON-65
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_started_is_started_again() {
+async fn failed_container_start_is_retried() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unknown)).once());
     let (reasons, _) = world.failed(&forever()).await;
@@ -149,7 +149,7 @@ async fn a_container_that_cannot_be_started_is_started_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_does_not_exist_fails_like_one_that_crashes() {
+async fn missing_program_fails_like_a_crash() {
     let world = World::new();
     let mut pod = forever();
     pod.spec.as_mut().unwrap().containers[0].command = Some(vec!["/nonsense".into()]);
@@ -163,7 +163,7 @@ async fn a_program_that_does_not_exist_fails_like_one_that_crashes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
+async fn invalid_config_never_reaches_the_runtime() {
     let world = World::new();
     let mut pod = forever();
     let config_map_ref = Some(ConfigMapEnvSource::default());
@@ -176,7 +176,7 @@ async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
 
 // behaviour: CON-16
 #[tokio::test(start_paused = true)]
-async fn arguments_that_expand_beyond_the_limit_are_never_sent_to_the_runtime() {
+async fn arguments_expanded_beyond_the_limit_never_reach_the_runtime() {
     let world = World::new();
     let mut pod = forever();
     let main = &mut pod.spec.as_mut().unwrap().containers[0];
@@ -192,7 +192,7 @@ async fn arguments_that_expand_beyond_the_limit_are_never_sent_to_the_runtime() 
 
 // behaviour: ACT-112
 #[tokio::test(start_paused = true)]
-async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_container() {
+async fn failed_log_directory_is_an_error_of_the_pod_or_container() {
     let world = World::new();
     world.files.fail(WEB_LOGS, ErrorKind::PermissionDenied);
     let error = world.sync(&forever()).await.unwrap_err();
@@ -214,7 +214,7 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
 
 // behaviour: ACT-134
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
+async fn container_is_not_created_when_its_logs_cannot_be_listed() {
     let world = World::new();
     let logs = format!("{WEB_LOGS}/main");
     world.files.write(format!("{logs}/3.log"), "what an earlier one said");
@@ -232,7 +232,7 @@ async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
 
 // behaviour: ACT-123
 #[tokio::test(start_paused = true)]
-async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
+async fn starts_and_failures_are_counted_by_kind_and_reason() {
     let world = World::new();
     let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
     world.runtime.inject(fault(Method::RunPodSandbox));
@@ -264,7 +264,7 @@ async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
 
 // behaviour: ACT-128, ACT-129
 #[tokio::test(start_paused = true)]
-async fn sandboxes_are_timed_by_their_handler_and_pods_with_users_of_their_own_counted() {
+async fn sandbox_metrics_have_handler_and_user_namespaces() {
     let world = World::new();
     let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
     world.runtime.inject(fault(Method::RunPodSandbox));

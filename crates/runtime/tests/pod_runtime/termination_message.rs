@@ -35,7 +35,7 @@ async fn message(world: &World, pod: &Pod) -> String {
 
 // behaviour: ACT-89
 #[tokio::test(start_paused = true)]
-async fn each_instance_gets_a_file_of_its_own_that_everybody_may_write() {
+async fn each_instance_gets_its_own_world_writable_message_file() {
     let world = World::new();
     let mut pod = failing("File");
     pod.spec.as_mut().unwrap().restart_policy = Some("Always".into());
@@ -55,7 +55,7 @@ async fn each_instance_gets_a_file_of_its_own_that_everybody_may_write() {
 
 // behaviour: ACT-92
 #[tokio::test(start_paused = true)]
-async fn what_is_in_the_file_is_told_and_else_the_end_of_the_log_if_asked_for() {
+async fn termination_message_is_the_file_or_by_policy_the_end_of_the_log() {
     let log = format!("{WEB_LOGS}/main/0.log");
     let lines: Vec<String> = (0..200).map(|line| format!("line {line}\n")).collect();
     let last_lines = lines[120..].concat();
@@ -85,7 +85,7 @@ async fn what_is_in_the_file_is_told_and_else_the_end_of_the_log_if_asked_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_of_a_log_is_told_than_fits() {
+async fn termination_message_from_a_log_is_limited() {
     let (world, pod) = (World::new(), failing("FallbackToLogsOnError"));
     world.synced(&pod).await;
     let lines: Vec<String> = (0..80).map(|line| format!("{line:063}\n")).collect();
@@ -97,7 +97,7 @@ async fn no_more_of_a_log_is_told_than_fits() {
 
 // behaviour: ACT-94
 #[tokio::test(start_paused = true)]
-async fn nothing_but_files_of_pods_is_read_whatever_a_container_puts_there() {
+async fn termination_message_is_read_only_from_regular_files_of_the_pod() {
     let (world, pod) = (World::new(), failing("File"));
     world.synced(&pod).await;
     let file = file(&world, &pod).await;
@@ -112,7 +112,7 @@ async fn nothing_but_files_of_pods_is_read_whatever_a_container_puts_there() {
 
 // behaviour: ACT-95
 #[tokio::test(start_paused = true)]
-async fn without_a_place_for_last_words_a_container_runs_all_the_same() {
+async fn container_runs_without_a_termination_message_file() {
     let (world, pod) = (World::new(), failing("File"));
     let directory = format!("{PODS}/uid-of-web/containers/main");
     world.files.fail(directory, ErrorKind::PermissionDenied);

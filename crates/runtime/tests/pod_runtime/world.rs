@@ -19,10 +19,10 @@ use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::image_access::{ImageAccess, OpenAccess};
-use model::ports::termination_message::TerminationMessageReader as _;
 use model::ports::runtime::{
     ContainerFilter, ContainerService, Runtime, SandboxFilter, SandboxService,
 };
+use model::ports::termination_message::TerminationMessageReader as _;
 use model::ports::volumes::SubpathError;
 use model::wait::Wait;
 use podspec::view;

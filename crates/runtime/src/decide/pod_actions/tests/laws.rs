@@ -318,7 +318,7 @@ proptest! {
 
     // behaviour: ACT-110
     #[test]
-    fn after_the_actions_there_is_nothing_left_to_do((pod, mut world) in any_world()) {
+    fn pod_is_converged_after_its_actions((pod, mut world) in any_world()) {
         // A new sandbox starts from its first init container; each round may start the next one. An
         // init container that runs is waited for.
         for _ in 0..rounds(&pod, &world) {
@@ -339,7 +339,7 @@ proptest! {
 
     // behaviour: ACT-111
     #[test]
-    fn two_instances_of_one_name_never_live((pod, mut world) in any_world()) {
+    fn two_instances_of_one_container_never_run((pod, mut world) in any_world()) {
         for _ in 0..ROUNDS {
             let actions = world.actions(&pod);
             world.apply(&pod, &actions);
@@ -356,7 +356,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_is_never_started((pod, world) in any_world()) {
+    fn kept_container_is_never_started((pod, world) in any_world()) {
         let actions = world.actions(&pod);
         if actions.kill_pod.is_none() {
             for start in &actions.start {
@@ -371,7 +371,7 @@ proptest! {
     }
 
     #[test]
-    fn regular_containers_start_only_after_init_containers((pod, world) in any_world()) {
+    fn regular_containers_start_after_init_containers((pod, world) in any_world()) {
         let actions = world.actions(&pod);
         let starts = |wanted| actions.start.iter().any(|start| start.role == wanted);
         prop_assert!(!(starts(Role::Init) && starts(Role::Regular)), "{actions:?}");
@@ -383,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn a_pod_that_has_finished_starts_nothing((pod, world) in any_world()) {
+    fn finished_pod_starts_nothing((pod, world) in any_world()) {
         let observed = &world.status;
         // A pod that finished in one sandbox gets no other, so what it has is all in the newest.
         let newest = observed.sandboxes.first().map(|sandbox| &sandbox.id);
