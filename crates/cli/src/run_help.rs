@@ -13,7 +13,11 @@ const OWN: &[(&str, &str, &str)] = &[
     ("cloud-provider", "external", "an external cloud provider manages the node too"),
     ("config", "FILE", "a KubeletConfiguration"),
     ("config-dir", "DIR", "drop-ins for the configuration, in lexical order"),
-    ("experimental-allocatable-ignore-eviction", "", "pods can request what eviction thresholds reserve"),
+    (
+        "experimental-allocatable-ignore-eviction",
+        "",
+        "pods can request what eviction thresholds reserve",
+    ),
     ("ferrolet-config", "FILE", "settings that the kubelet does not have"),
     ("hostname-override", "NAME", "name of this node instead of the host name"),
     ("kubeconfig", "FILE", "kubeconfig for the API server; without it, the node runs standalone"),

@@ -21,7 +21,7 @@ const HOUR: u64 = 60 * MINUTE;
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// A whole number of nanoseconds.
@@ -44,17 +44,17 @@ impl GoDuration {
         self.0
     }
 
-    /// Whether this is no time at all.
+    /// Whether this is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this lies in the past.
+    /// Whether this is negative.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// The time to wait: a negative duration is over at once.
+    /// The time to wait: zero for a negative duration.
     pub fn to_std(self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Option<i64> {
     if negative { 0_i64.checked_sub_unsigned(nanos) } else { i64::try_from(nanos).ok() }
 }
 
-/// Reads one number with its unit; answers its nanoseconds and the text behind it.
+/// Reads one number with its unit; returns its nanoseconds and the rest of the text.
 fn leading_part(text: &str) -> Option<(u64, &str)> {
     let (whole, after_whole) = leading_digits(text);
     let (fraction, after_number) = match after_whole.strip_prefix('.') {
@@ -140,7 +140,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     }
 }
 
-/// The part behind the point, in nanoseconds; what is finer than a nanosecond is dropped.
+/// The fraction in nanoseconds; finer parts are dropped.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     // 18 digits of an hour are finer than a nanosecond, and fit the arithmetic.
     let kept = &digits[..digits.len().min(18)];

@@ -1,4 +1,4 @@
-//! What stands in the files, to tell who set a field.
+//! The raw documents of the files, to find out which file set a field.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::flags::FlagSet;
 
-/// The documents in the order in which they were read.
+/// The documents in the order of reading.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     documents: Vec<(PathBuf, Value)>,
@@ -22,7 +22,7 @@ impl Written {
         &self.documents[usize::from(behind_a_file)..]
     }
 
-    /// Who set the field of that path last: a flag or a file.
+    /// The source that set the field of that path last: a flag or a file.
     pub(crate) fn source_of(&self, field: &str, flags: &FlagSet) -> Option<String> {
         if let Some(flag) = flags.of_field(field) {
             return Some(format!("--{}", flag.name));
@@ -33,17 +33,17 @@ impl Written {
             let mut documents = self.documents.iter().rev();
             documents.find(|(_, document)| has(document, &steps, null_counts))
         };
-        // A null leaves the field to others; only where there are none it can be what is wrong.
+        // A null resets the field; it is the source of an error only if no other file sets the field.
         let (path, _) = find(false).or_else(|| find(true))?;
         Some(path.display().to_string())
     }
 }
 
-/// Whether a document says something at a path, or where the path would go on.
+/// Whether a document has a value at a path, or at a parent where the path would continue.
 fn has(node: &Value, steps: &[&str], null_counts: bool) -> bool {
     match (node, steps) {
         (Value::Null, _) => null_counts,
-        // A key with dots in it was split too.
+        // A key with dots was split too.
         (Value::Object(map), [_, ..]) => (1..=steps.len()).any(|count| {
             let (first, rest) = steps.split_at(count);
             map.get(&first.join(".")).is_some_and(|node| has(node, rest, null_counts))

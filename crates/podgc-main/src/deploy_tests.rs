@@ -13,11 +13,11 @@ use crate::health::Health;
 const RBAC: &str = include_str!("../../../deploy/pod-gc/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../../deploy/pod-gc/deployment.yaml");
 
-/// The package that is built, and the program that it has.
+/// The package that is built, and its program.
 const PACKAGE: &str = "cli";
 const PROGRAM: &str = "ferrolet";
 
-/// The root of the sources, from which the image is made.
+/// The root of the sources, which the image is built from.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const DOCKERFILE: &str = include_str!("../../../deploy/pod-gc/Dockerfile");
@@ -33,7 +33,7 @@ struct Role {
     rules: Vec<Rule>,
     #[serde(default, rename = "roleRef")]
     of: Option<Reference>,
-    /// Who has it.
+    /// The subjects of the role.
     #[serde(default)]
     subjects: Vec<Reference>,
 }
@@ -69,7 +69,7 @@ fn deployed() -> (Value, PodGcArguments) {
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(words(container, "command"), ["ferrolet", "pod-gc"]);
     let Ok(Invocation::Run(args)) = parse(words(container, "args")) else {
-        panic!("it asks for something else");
+        panic!("the flags do not run the controller");
     };
     (object, *args)
 }
@@ -97,7 +97,7 @@ fn roles_grant_exactly_the_requests_of_the_program() {
             }
         }
     }
-    // This role of Kubernetes' own grants these two.
+    // This built-in role of Kubernetes grants these two.
     let delegator =
         |role: &Role| role.of.as_ref().is_some_and(|to| to.name == "system:auth-delegator");
     assert!(roles().iter().any(delegator));
@@ -172,7 +172,7 @@ fn probe_paths_are_public() {
     let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     let cache = Arc::new(SharedCache::new(Cache::default()));
-    // It does not know all pods yet: it is not ready, and that is no reason to end it.
+    // It does not know all pods yet: it is not ready, which must not restart it.
     let health = Health { election: None, cache };
     for (probe, is_well) in [("livenessProbe", true), ("readinessProbe", false)] {
         let asked = &container[probe]["httpGet"];
@@ -197,19 +197,19 @@ fn image_has_the_compiler_version_of_the_sources_and_the_deployment_user() {
     for line in [format!("FROM rust:{channel}-"), format!("RUSTUP_TOOLCHAIN={channel}\n")] {
         assert!(DOCKERFILE.contains(&line), "{line}");
     }
-    // What the documentation replaces is there.
+    // The documentation replaces this text.
     let image = format!("image: {}", pod["containers"][0]["image"].as_str().unwrap());
     assert!(DOCS.contains(&format!("s|{image}|")) && DEPLOYMENT.contains(&image), "{image}");
     assert_eq!(image, concat!("image: ferrolet:", env!("CARGO_PKG_VERSION")));
 }
 
-/// The words behind an instruction of the Dockerfile.
+/// The words after an instruction of the Dockerfile.
 fn instructions(name: &str) -> Vec<Vec<&'static str>> {
     let lines = DOCKERFILE.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     lines.map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// Whether a path from the root of the sources is kept away from the build.
+/// Whether a path from the root of the sources is excluded from the build.
 fn is_ignored(path: &str) -> bool {
     IGNORED.lines().any(|line| Path::new("/").join(path).starts_with(line))
 }
@@ -221,7 +221,7 @@ fn image_copies_existing_files_only() {
         panic!("{DOCKERFILE}");
     };
     assert_eq!(first[1..], ["AS", "build"]);
-    // All sources but what is ignored.
+    // All sources that are not ignored.
     assert_eq!(sources[..], [".", "."]);
     assert!(is_ignored("target/release/ferrolet") && is_ignored(".git"));
     let mut needed = vec!["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
@@ -232,7 +232,7 @@ fn image_copies_existing_files_only() {
         assert!(Path::new(ROOT).join(path).exists(), "there is no {path}");
         assert!(!is_ignored(path), "{path} is ignored");
     }
-    // What is built is what is copied.
+    // The built program is the one that is copied.
     let commands = instructions("RUN");
     let [cargo] = &commands[..] else { panic!("{DOCKERFILE}") };
     let behind = |flag: &str| {
@@ -244,7 +244,7 @@ fn image_copies_existing_files_only() {
     let [from, source, target] = program_file[..] else { panic!("{program_file:?}") };
     assert_eq!(from, "--from=build");
     assert_eq!(source, format!("{}/release/{PROGRAM}", behind("--target-dir")));
-    // By its name alone it is found where it is put.
+    // The directory is in PATH, so the name alone suffices.
     assert_eq!(target, format!("/usr/local/bin/{PROGRAM}"));
     assert_eq!(instructions("ENTRYPOINT"), [[format!("[\"{PROGRAM}\"]")]]);
 }

@@ -31,7 +31,7 @@ use process::{klog, version};
 
 pub use parts::journal_dir;
 
-/// Runs the controller with the arguments behind `pod-gc`, or prints help or the version.
+/// Runs the controller with the arguments after `pod-gc`, or prints help or the version.
 pub fn dispatch(args: &[OsString]) -> Result<()> {
     let texts = args.iter().map(|arg| {
         arg.to_str()

@@ -7,7 +7,7 @@ use server::https::{Page, Pages, page, text_page};
 
 use crate::health::Health;
 
-/// What the port shows.
+/// The content of the pages.
 #[derive(Debug)]
 pub(crate) struct PodGcPages {
     pub(crate) health: Health,
@@ -60,7 +60,9 @@ mod tests {
     async fn pages_are_health_metrics_and_settings() {
         let registry = Registry::new();
         Metrics::new(&registry).unwrap();
-        let Ok(Invocation::Run(args)) = parse([""; 0]) else { panic!("no flags mean to run") };
+        let Ok(Invocation::Run(args)) = parse([""; 0]) else {
+            panic!("no flags run the controller")
+        };
         let cache = Arc::new(SharedCache::new(Cache::default()));
         let pages = PodGcPages {
             health: Health { election: None, cache },

@@ -46,7 +46,7 @@ const TRIM_PERIOD: Duration = Duration::from_mins(5);
 pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
     if !args.without_effect.is_empty() {
         let flags = args.without_effect.join(", ");
-        warn!(flags, "these flags have no effect");
+        warn!(flags, "Flags have no effect");
     }
     let claim = hostfs::claim(&args.state_dir);
     if let Err(error) = &claim {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
             bail!("another process uses the state directory {}", args.state_dir.display());
         }
         let dir = args.state_dir.display();
-        warn!(%dir, %error, "the journal cannot be kept; deletions are in this log alone");
+        warn!(%dir, %error, "Cannot keep the journal, deletions are only logged");
     }
     hostfs::share_one_heap();
     run_async(work(args)).context("start the async runtime")?
@@ -66,7 +66,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     // The event writer stops last, so that it writes the events of all deletions.
     let (mut tasks, mut writers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
-    // Without witnesses: the leader decides again about pods that still exist.
+    // No list is needed: the leader decides again about pods that still exist.
     tasks.spawn("journal", |stop| Arc::new(Witnesses::default()).keep(journal, stop));
     open_port(args, &parts, &mut tasks).await?;
     // Biased: a signal comes once and ends the program.
@@ -228,13 +228,13 @@ async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     let server = cluster.address();
     let ask = async {
         while let Err(error) = cluster.is_healthy().await {
-            warn!(server, error = %Chain(&error), "the API server is not well yet");
+            warn!(server, error = %Chain(&error), "API server is not healthy yet");
             sleep(HEALTH_PAUSE).await;
         }
     };
     let well = timeout(HEALTH_PATIENCE, ask).await;
-    well.with_context(|| format!("the API server at {server} is not well"))?;
-    info!(server, "the API server is well");
+    well.with_context(|| format!("the API server at {server} is not healthy"))?;
+    info!(server, "API server is healthy");
     Ok(())
 }
 

@@ -84,7 +84,7 @@ impl Traces {
         self.spans(CONTAINERS).and_then(self.spans(IMAGES))
     }
 
-    /// Each scope has its own layer. A span has the fields that upstream sends: its times.
+    /// Each scope has its own layer.
     fn spans<S>(&self, sent: Sent) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,

@@ -138,8 +138,7 @@ fn refused_manifest_is_shown_with_the_pod_that_keeps_running() {
         last_good_stays: true,
     };
     let text = description(&full(), &[&refused], &[], now());
-    let line =
-        "Refused Manifest:    /m/web.yaml was refused: spec: bad; default/web is unchanged",
+    let line = "Refused Manifest:    /m/web.yaml was refused: spec: bad; default/web is unchanged";
     assert!(text.lines().any(|found| found == line), "{text}");
     let last_good_stays = false;
     let alone = refused_description(&RefusedManifest { pod: None, last_good_stays, ..refused });

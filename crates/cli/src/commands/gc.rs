@@ -2,9 +2,9 @@
 
 pub mod bare;
 pub mod plan;
+pub mod rule_texts;
 pub mod run;
 pub mod why;
-pub mod rule_texts;
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -12,7 +12,9 @@ use process::clock::SystemClock;
 use super::Place;
 use super::agent::{AgentClient, AgentError};
 use super::gc::Output;
-use super::gc::why::{Answer, Existing, existing_text, named_in, existing_items, report_damage, unknown};
+use super::gc::why::{
+    Answer, Existing, existing_items, existing_text, named_in, report_damage, unknown,
+};
 use super::why::facts::{is_more, lines};
 use super::why::from_files;
 

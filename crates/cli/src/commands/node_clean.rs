@@ -69,10 +69,9 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let endpoint = Endpoint::parse(&target.endpoint)?;
     let deadlines = Deadlines { request: request_timeout(config), ..Deadlines::default() };
     let runtime = CriRuntime::new(&endpoint, &endpoint, deadlines);
-    runtime
-        .version()
-        .await
-        .with_context(|| format!("connect to the container runtime at {}", endpoint.path().display()))?;
+    runtime.version().await.with_context(|| {
+        format!("connect to the container runtime at {}", endpoint.path().display())
+    })?;
     let segments = HostSegments::new(root_dir.join(JOURNAL));
     let max_bytes = FerroletConfiguration::default().gc.journal.max_bytes.into();
     let clock = Arc::new(SystemClock);
@@ -97,7 +96,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         pods: root_dir.join("pods"),
     };
     let report = |line: &str| drop(writeln!(io::stdout(), "{line}"));
-    let outcome = cleaner.clean(&report).await.context("list the pods of the runtime")?;
+    let outcome = cleaner.clean(&report).await.context("list the pods of the runtime");
     journal.sync();
     let outcome = outcome?;
     if outcome.failed.is_empty() || outcome.removed > 0 {

@@ -17,7 +17,7 @@ use server::wire::WhyAnswer;
 use self::facts::{facts, is_more};
 use super::Place;
 use super::agent::{AgentClient, AgentError};
-use super::gc::why::{Answer, Existing, named_in, read, existing_items, report_damage, unknown};
+use super::gc::why::{Answer, Existing, existing_items, named_in, read, report_damage, unknown};
 
 /// The arguments of `why`.
 #[derive(Debug, Clone, clap::Args)]

@@ -76,7 +76,7 @@ async fn unhealthy_api_server_is_retried_for_ten_seconds() {
     let begun = tokio::time::Instant::now();
     let (code, error) = ended(start(&server, state.path(), &[])).await;
     assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("is not well"), "{error}");
+    assert!(error.contains("is not healthy"), "{error}");
     let took = begun.elapsed().as_secs();
     assert!((9..30).contains(&took), "{took}");
 }

@@ -161,10 +161,7 @@ fn one(
         Method::DELETE if seen.marked.contains(&name) => drop(seen.deleted.insert(name)),
         Method::POST => {}
         _ => {
-            return (
-                StatusCode::NOT_FOUND,
-                json!({ "kind": "Status", "message": "no such thing" }),
-            );
+            return (StatusCode::NOT_FOUND, json!({ "kind": "Status", "message": "not found" }));
         }
     }
     (StatusCode::OK, json!({ "metadata": { "name": "a", "resourceVersion": "6" } }))
@@ -176,7 +173,7 @@ fn lease(rules: Rules, seen: &mut Seen, method: &Method, body: &Value) -> (Statu
         if let Some(lease) = &mut seen.lease {
             lease["spec"]["holderIdentity"] = json!("somebody else");
         }
-        return (StatusCode::CONFLICT, json!({ "message": "it is another" }));
+        return (StatusCode::CONFLICT, json!({ "message": "conflict" }));
     }
     if is_write {
         seen.version += 1;

@@ -1,4 +1,4 @@
-//! Options of the CPU policy that do not go together.
+//! Options of the CPU policy that exclude each other.
 
 use crate::{configured, errors};
 
@@ -10,7 +10,7 @@ fn fields(options: &str, more: &str) -> String {
     )
 }
 
-/// What is wrong with it.
+/// The errors.
 fn wrong(options: &str, more: &str) -> Vec<String> {
     errors(&fields(options, more)).iter().map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! The command line, and how it meets the file.
+//! The command line, and its precedence over the file.
 
 use std::path::Path;
 
@@ -160,7 +160,7 @@ fn repeated_list_and_map_flags_are_appended() {
     assert_eq!(config.reserved_memory[0].limits.len(), 2);
     assert_eq!(config.static_pod_url_header["a"], ["1", "3"]);
     assert_eq!(config.cpu_manager_policy_options["full-pcpus-only"], "true");
-    // Taints are set anew each time.
+    // Taints are replaced each time.
     assert_eq!(config.register_with_taints.len(), 1);
     assert_eq!(config.register_with_taints[0].effect, Some(TaintEffect::NoExecute));
     assert_eq!(config.logging.vmodule[1].verbosity, 3);
@@ -196,7 +196,7 @@ fn flags_override_the_file() {
     assert_eq!(config.address.to_string(), "0.0.0.0");
     assert_eq!(config.resolv_conf, "");
     assert_eq!(config.tls_min_version, None);
-    // Feature gates alone are joined key by key.
+    // Only feature gates are merged key by key.
     assert!(config.feature_gates["MemoryQoS"]);
     assert!(config.feature_gates["KubeletSeparateDiskGC"]);
 }
@@ -280,7 +280,7 @@ fn deprecated_flags_are_warned_about_once() {
             "--boot-id-file: the flag is deprecated, it has no effect",
             "--max-pods: the flag is deprecated, set maxPods in the file given by --config",
             "--maximum-dead-containers: the flag is deprecated, upstream will drop it in favour of \
-             eviction; it counts, and nobody is evicted yet",
+             eviction; it has an effect, and there is no eviction yet",
         ]
     );
 }

@@ -6,7 +6,7 @@ use proptest::sample::{Index, subsequence};
 
 use crate::{Node, configured};
 
-/// Fields with values that are good whatever else is set.
+/// Fields with values that are valid in any combination.
 const FIELDS: &[(&str, &[&str])] = &[
     ("maxPods", &["0", "1", "250"]),
     ("podPidsLimit", &["-5", "-1", "0", "100"]),
@@ -49,7 +49,7 @@ fn some_fields() -> impl Strategy<Value = String> {
     (chosen, any::<[Index; 4]>()).prop_map(|(fields, picks)| {
         let lines = fields.iter().enumerate().map(|(index, (name, values))| {
             let pick = &picks[index % picks.len()];
-            // Quantities such as 100 must be texts.
+            // Quantities such as 100 must be strings.
             format!(
                 "{name}: {}\n",
                 values[pick.index(values.len())].replace(": 100}", ": \"100\"}")
@@ -61,7 +61,7 @@ fn some_fields() -> impl Strategy<Value = String> {
 
 fn read_back(config: &KubeletConfiguration) -> KubeletConfiguration {
     let loaded = Node::with_text(&config.to_document().to_string()).load().unwrap();
-    // What the file says about generally available features is a warning both times.
+    // Settings of generally available features are warnings both times.
     assert_eq!(loaded.warnings, []);
     loaded.config
 }

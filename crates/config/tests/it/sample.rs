@@ -1,4 +1,4 @@
-//! A file as it is found on real nodes.
+//! A configuration of real nodes.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ fn full_configuration_of_an_older_cluster_has_no_warnings() {
     assert_eq!(config.read_only_port, 10_255);
     assert_eq!(config.kube_api_qps, 5);
     assert!(config.rotate_certificates);
-    // The update frequency is written down, so the report frequency follows it.
+    // The update frequency is set, so the report frequency follows it.
     assert_eq!(config.node_status_report_frequency, GoDuration::from_secs(10));
-    // Four thresholds are written down, so the fifth has no default.
+    // Four thresholds are set, so the fifth has no default.
     assert_eq!(config.eviction_hard.len(), 4);
     assert!(!config.eviction_hard.contains_key(&EvictionSignal::ImageFsInodesFree));
 }

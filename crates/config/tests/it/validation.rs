@@ -1,4 +1,4 @@
-//! One row per rule: what is refused, with what words, and what lies just inside.
+//! One row per rule: what is refused, with which error, and what is just valid.
 
 use config::{CgroupVersion, SwapBehavior, Warning, validate_cgroup_version};
 
@@ -360,7 +360,7 @@ fn cpu_memory_and_topology_values_are_validated() {
         "cpuCFSQuotaPeriod: 1s",
         "cpuManagerPolicy: static\nkubeReserved: {cpu: 100m}\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
         "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
-        "topologyManagerPolicyOptions: {nobody: reads}",
+        "topologyManagerPolicyOptions: {unused: reads}",
         "memoryThrottlingFactor: 1",
         "memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}",
         "oomScoreAdj: 1000",

@@ -65,7 +65,9 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 pub async fn from_agent(agent: &AgentClient) -> Result<GcPlan> {
     match agent.gc_plan().await {
         Err(error @ AgentError::NoAgent(_)) => {
-            bail!("{error} --container-runtime-endpoint queries a container runtime without an agent")
+            bail!(
+                "{error} --container-runtime-endpoint queries a container runtime without an agent"
+            )
         }
         plan => Ok(plan?),
     }

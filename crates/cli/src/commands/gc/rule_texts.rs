@@ -145,10 +145,7 @@ const RULES: &[(&str, &str)] = &[
     ("disk-cannot-be-measured", "the image disk cannot be measured: {error}"),
     ("disk-cannot-be-measured", "the image disk cannot be measured any more"),
     ("removal-failed", "it could not be removed: {error}"),
-    (
-        "below-high-threshold",
-        "the image disk is {usedPercent}% full, not {highThresholdPercent}%",
-    ),
+    ("below-high-threshold", "the image disk is {usedPercent}% full, not {highThresholdPercent}%"),
 ];
 
 /// The reason behind a rule, with the inputs.

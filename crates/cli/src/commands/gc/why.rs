@@ -297,7 +297,11 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let at = entry.time.strftime(MOMENT);
     let why = reason(&entry.rule, &entry.detail);
     // The reason for the removal is not the reason for the failure.
-    let why = if entry.outcome == Became::Failed { format!("reason for its removal: {why}") } else { why };
+    let why = if entry.outcome == Became::Failed {
+        format!("reason for its removal: {why}")
+    } else {
+        why
+    };
     let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];
     if let Some(error) = &entry.error {
         lines.push(format!("  error: {error}"));

@@ -174,7 +174,11 @@ async fn container_is_stopped_with_the_grace_period_of_its_pod() {
     node.add("deaf", &["ignore", "TERM"], 7).await;
     let begun = tokio::time::Instant::now();
     assert_eq!(node.clean().await, (2, vec![]));
-    assert_eq!(begun.elapsed(), Duration::from_secs(7), "in parallel, and no longer than the grace period");
+    assert_eq!(
+        begun.elapsed(),
+        Duration::from_secs(7),
+        "in parallel, and no longer than the grace period"
+    );
 }
 
 #[tokio::test(start_paused = true)]

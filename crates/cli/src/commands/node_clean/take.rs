@@ -49,7 +49,8 @@ async fn ask_to_stop(agent: &AgentClient) -> Result<()> {
     // While the connection is open, the process exists and its pid is not reused.
     let connection = agent.connect().await?;
     let peer = connection.peer_cred().context("read the credentials of the agent")?;
-    let pid = peer.pid().and_then(Pid::from_raw).context("the agent is in another PID namespace")?;
+    let pid =
+        peer.pid().and_then(Pid::from_raw).context("the agent is in another PID namespace")?;
     let process = pidfd_open(pid, PidfdFlags::empty()).context("open the process of the agent")?;
     pidfd_send_signal(process, Signal::TERM).context("signal the process of the agent")?;
     Ok(())

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use journal::{Became, Entry, Inputs};
 
-use crate::commands::gc::why::{named, together};
 use crate::commands::gc::rule_texts::{bytes_text, inputs, reason};
+use crate::commands::gc::why::{named, together};
 use crate::commands::table::clean;
 
 /// Why containers were killed or restarted, by rule.
