@@ -3,14 +3,14 @@
 use tokio::time::sleep;
 
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 /// A call about to be made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a, F> {
     /// The kind of call, by which faults find it.
-    pub(crate) asked: Asked,
+    pub(crate) point: FaultPoint,
     /// The call in words.
     pub(crate) what: &'a str,
     /// Makes the error of a call that fails.
@@ -24,9 +24,9 @@ pub(crate) async fn faulty<T, E>(
     attempt: Attempt<'_, impl Fn() -> E>,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let Attempt { asked, what, broken } = attempt;
+    let Attempt { point, what, broken } = attempt;
     let work = async {
-        let fault = outside.fault(asked);
+        let fault = outside.fault(point);
         match fault {
             Some(fault) => outside.say(format!("FAULT    {fault} on {what}")),
             None => outside.note(what),

@@ -13,7 +13,7 @@ use runtime::decide::pod_of_cgroup;
 use crate::faulty::{Attempt, faulty};
 use crate::history::{CgroupWrite, Event};
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::removal::Removal;
 
 /// The cgroup calls of one agent.
@@ -74,7 +74,7 @@ impl Interceptor<dyn Cgroups> for FaultyCgroups {
             let (operation, path) = (operation.to_owned(), PathBuf::from(name.to_string()));
             CgroupError::File { operation, path, source }
         };
-        let attempt = Attempt { asked: Asked::Cgroup, what: &what, broken };
+        let attempt = Attempt { point: FaultPoint::Cgroup, what: &what, broken };
         let run = self.recorded(&what, name, call.kind, run);
         let answer = faulty(&self.outside, &self.life, attempt, run).await;
         drop(removal);

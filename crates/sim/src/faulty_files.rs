@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::intercept::{Args, Call, FileCall, Intercepted, Interceptor, Kind};
-use model::ports::files::{DirectoryWatch, Entry, FileError, DirectoryChange, HostFiles};
+use model::ports::files::{DirectoryChange, DirectoryWatch, Entry, FileError, HostFiles};
 use podspec::Origin;
 
 use crate::faulty::{Attempt, faulty};
 use crate::history::Event;
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::removal::Removal;
 
 /// The file calls of one agent.
@@ -75,16 +75,17 @@ impl Interceptor<dyn HostFiles> for FaultyFiles {
             let name = name.get(..12).unwrap_or(&name);
             self.outside.say(format!("agent {}  {operation} {name}", self.life.number));
         }
-        let asked = if call.kind == Kind::Read { Asked::FileRead } else { Asked::FileWrite };
+        let point =
+            if call.kind == Kind::Read { FaultPoint::FileRead } else { FaultPoint::FileWrite };
         let what = format!("{operation} {}", path.display());
         let broken = || {
             let source = io::Error::other("input/output error");
             FileError { operation, path: path.to_path_buf(), source }
         };
-        let attempt = Attempt { asked, what: &what, broken };
+        let attempt = Attempt { point, what: &what, broken };
         let answer = faulty(&self.outside, &self.life, attempt, run).await;
         if let (FileCall::List { directory }, Err(_)) = (file_call, &answer) {
-            self.outside.record(Event::Unread(directory.to_path_buf()));
+            self.outside.record(Event::DirectoryUnreadable(directory.to_path_buf()));
         }
         answer.map(|answer| self.answered(&file_call, answer))
     }
@@ -135,9 +136,9 @@ struct FaultyWatch {
 impl DirectoryWatch for FaultyWatch {
     async fn next_change(&mut self) -> Option<DirectoryChange> {
         loop {
-            let heard = self.watch.next_change().await?;
-            if self.outside.fault(Asked::FileHint).is_none() {
-                return Some(heard);
+            let change = self.watch.next_change().await?;
+            if self.outside.fault(FaultPoint::FileHint).is_none() {
+                return Some(change);
             }
             self.outside.say("FAULT    a notice of a directory is lost");
         }

@@ -14,10 +14,10 @@ use model::ports::runtime::{Code, Runtime, RuntimeError};
 use testkit::runtime::delayed;
 use tokio::time::{sleep, timeout};
 
-use self::request::{COMMAND_DEADLINE, Request, SpoiltLook};
+use self::request::{COMMAND_DEADLINE, ReadFault, Request};
 use crate::history::Event;
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 /// Longer than any history.
@@ -78,12 +78,12 @@ impl FaultyRuntime {
             outside.say(format!("agent {number}  {what}"));
         }
         let is_away = outside.away.is_up();
-        let fault = if is_away { None } else { outside.fault(Asked::Call(request.method)) };
+        let fault = if is_away { None } else { outside.fault(FaultPoint::Call(request.method)) };
         let _trouble = fault.map(|fault| {
             outside.say(format!("FAULT    {fault} on {what}"));
             outside.trouble()
         });
-        let _spoilt = (fault.is_some() && !is_effect).then(|| SpoiltLook::new(outside));
+        let _spoilt = (fault.is_some() && !is_effect).then(|| ReadFault::new(outside));
         let answer = tokio::select! {
             // A runtime that goes away takes its calls with it.
             biased;
@@ -98,7 +98,7 @@ impl FaultyRuntime {
             Err(error) => {
                 let Code::NotFound = error.code else {
                     if !is_effect {
-                        outside.record(Event::LookFailed);
+                        outside.record(Event::ReadFailed);
                     }
                     let (code, message) = (error.code, &error.message);
                     outside.say(format!("  answer {what}: {code} {message}"));

@@ -9,7 +9,7 @@ use journal::{Became, Entry};
 use model::ports::files::FileError;
 use model::ports::segments::{Lying, Segment, Segments};
 
-use crate::history::{Event, Thing};
+use crate::history::{Event, ObjectRef};
 use crate::life::Life;
 use crate::outside::Outside;
 
@@ -33,7 +33,7 @@ pub(crate) enum Place {
     /// Removals that have ended.
     Journal,
     /// Removals under way, in segments beside those. With what each number of this agent stands for.
-    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (Thing, String)>>>),
+    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
     /// Incidents and sessions, in segments beside those. No invariant is about them.
     Other(Arc<dyn Segments>),
 }
@@ -121,22 +121,22 @@ impl Segment for FaultySegment {
         match &self.place {
             Place::Journal => {
                 let entry: Entry = serde_json::from_slice(bytes)?;
-                let thing = Thing { kind: entry.kind, id: entry.id };
+                let object = ObjectRef { kind: entry.kind, id: entry.id };
                 let failed = entry.outcome == Became::Failed;
-                self.outside.record(Event::Written(thing, entry.rule, failed));
+                self.outside.record(Event::EntryWritten(object, entry.rule, failed));
             }
             Place::Other(_) => {}
             Place::UnderWay(_, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let UnderWay { number, began } = serde_json::from_slice(bytes)?;
                 if let Some(Entry { kind, id, rule, .. }) = began {
-                    let thing = Thing { kind, id };
+                    let object = ObjectRef { kind, id };
                     // Those that are under way are written again into a new file.
-                    if known.insert(number, (thing.clone(), rule.clone())).is_none() {
-                        self.outside.record(Event::Noted(thing, rule));
+                    if known.insert(number, (object.clone(), rule.clone())).is_none() {
+                        self.outside.record(Event::IntentWritten(object, rule));
                     }
-                } else if let Some((thing, rule)) = known.remove(&number) {
-                    self.outside.record(Event::Settled(thing, rule));
+                } else if let Some((object, rule)) = known.remove(&number) {
+                    self.outside.record(Event::IntentSettled(object, rule));
                 }
             }
         }

@@ -41,67 +41,67 @@ pub enum Event {
     /// The agent has read a manifest, or the page of a URL.
     OriginRead(Origin),
     /// The agent asked for a container to end.
-    StopAsked(ContainerId, Duration),
+    StopRequested(ContainerId, Duration),
     /// The agent asked for a sandbox to end.
-    StopSandboxAsked(SandboxId),
+    SandboxStopRequested(SandboxId),
     /// The agent was told that a sandbox has ended.
     SandboxStopped(SandboxId),
     /// The agent was told that a container or sandbox, by its id, could not be ended, or not be looked at.
     StopFailed(String),
     /// The agent asks for a container or, without a name, a sandbox.
-    MakeAsked(Maker),
+    CreationRequested(ReservedName),
     /// The container that is asked for next has a directory of logs, and this is the highest number in it.
     LogsLeft(PathBuf, Option<u32>),
     /// The agent was told what a directory has.
     Listed(PathBuf, Vec<OsString>),
     /// The agent could not read a directory.
-    Unread(PathBuf),
+    DirectoryUnreadable(PathBuf),
     /// The agent asked for a container to start.
-    StartAsked(ContainerId),
+    StartRequested(ContainerId),
     /// The agent was told that a container has started.
     Started(ContainerId),
     /// The agent asked for a command to run in a container.
-    CommandAsked(ContainerId, Vec<String>),
+    ExecRequested(ContainerId, Vec<String>),
     /// It was told with which code the command ended, or that something went wrong.
-    CommandEnded(ContainerId, Vec<String>, Option<i32>),
+    ExecEnded(ContainerId, Vec<String>, Option<i32>),
     /// The agent asked what listens in pods for something.
-    PodWebAsked,
+    PodHttpRequested,
     /// The agent does something for somebody, and waits for the answer.
-    Acts(Acted),
+    ActionBegan(ActionTarget),
     /// It has its answer, or does not wait for it any more.
-    HasActed(Acted),
+    ActionEnded(ActionTarget),
     /// The agent was told how a container is, and it may have run when the runtime looked.
-    Told(ContainerId, bool),
+    ContainerObserved(ContainerId, bool),
     /// The agent looks at the runtime, and that goes wrong somehow.
-    LookSpoilt,
+    ReadFaultBegan,
     /// It has its answer, or does not wait for it any more.
-    SpoiltLookOver,
+    ReadFaultEnded,
     /// The agent could not read something of the runtime.
-    LookFailed,
+    ReadFailed,
     /// The agent asked for something to be removed, by this rule.
-    RemoveAsked(Removed, &'static str),
+    RemovalRequested(Removed, &'static str),
     /// A removal of something begins, by this rule.
-    RemovalBegan(Thing, &'static str),
+    RemovalBegan(ObjectRef, &'static str),
     /// The agent has heard what became of a removal, or does not want to know any more.
-    RemovalEnded(Thing),
+    RemovalEnded(ObjectRef),
     /// The journal has an entry of a removal, by this rule, which failed or did not.
-    Written(Thing, String, bool),
+    EntryWritten(ObjectRef, String, bool),
     /// The agent has noted down that it is about to remove something, by this rule.
-    Noted(Thing, String),
+    IntentWritten(ObjectRef, String),
     /// The agent has noted down that this is over.
-    Settled(Thing, String),
+    IntentSettled(ObjectRef, String),
     /// Something is not there any more.
-    Gone(Thing),
+    Gone(ObjectRef),
     /// The agent asked for an image to go.
-    ImageRemovalAsked(ImageRemoval),
+    ImageRemovalRequested(ImageRemoval),
     /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
-    Made(Maker, Result<String, Code>),
+    CreationAnswered(ReservedName, Result<String, Code>),
     /// The agent asked for a container to have other resources.
-    ResizeAsked(ContainerId),
+    ResizeRequested(ContainerId),
     /// The agent asked for a sandbox to have other resources.
-    SandboxResizeAsked(SandboxId),
+    SandboxResizeRequested(SandboxId),
     /// The agent asked for an image to be fetched, which may be there.
-    PullAsked(ImagePull),
+    PullRequested(ImagePull),
     /// The agent made, changed or removed a cgroup.
     CgroupWritten(CgroupWrite),
     /// A container is in another state than before.
@@ -114,7 +114,7 @@ pub enum Event {
 
 /// For whom the agent does something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acted {
+pub enum ActionTarget {
     /// A pod.
     Pod(PodUid),
     /// The pod of a container.
@@ -125,20 +125,20 @@ pub enum Acted {
 
 /// Something that may be removed, as the journal knows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Thing {
+pub struct ObjectRef {
     /// What sort of thing.
     pub kind: String,
     /// Its id or path.
     pub id: String,
 }
 
-impl From<&Subject> for Thing {
+impl From<&Subject> for ObjectRef {
     fn from(subject: &Subject) -> Self {
         Self { kind: subject.kind().to_owned(), id: subject.id().into_owned() }
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.id)
     }
@@ -190,7 +190,7 @@ pub struct CgroupWrite {
 
 /// What the runtime reserves a name for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Maker {
+pub struct ReservedName {
     /// The pod.
     pub uid: PodUid,
     /// The container; none for a sandbox.

@@ -16,29 +16,29 @@
 //! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
 
 mod acting;
+pub mod agent_restart;
 mod clock;
-pub mod disturbed;
 mod faulty;
 mod faulty_cgroups;
 mod faulty_files;
-mod faulty_looks;
+mod faulty_http;
+mod faulty_reads;
 mod faulty_runtime;
 mod faulty_segments;
-mod faulty_web;
-mod goings;
+mod flag;
 pub mod history;
 pub mod invariants;
+mod late_removals;
 mod life;
 pub mod mutations;
-mod outlived;
 mod outside;
 pub mod plan;
 mod removal;
-mod robbed;
+mod restart_survivors;
 pub mod run;
 pub mod settled;
 pub mod shrink;
-mod sign;
+mod source_observation;
 pub mod statuses;
 mod trace;
 mod wanted_images;

@@ -327,8 +327,8 @@ fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
                 .context("run cargo")
         };
         let built = cargo(&["--no-run"])?;
-        let told = String::from_utf8_lossy(&built.stderr);
-        ensure!(built.status.success(), "{} does not build: {told}", mutation.name);
+        let stderr = String::from_utf8_lossy(&built.stderr);
+        ensure!(built.status.success(), "{} does not build: {stderr}", mutation.name);
         if !cargo(&["--", &format!("{test}::")])?.status.success() {
             return Ok(Some(format!("found by the {test} of {package}")));
         }

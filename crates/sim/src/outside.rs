@@ -2,7 +2,7 @@
 //! disk, the clock; the faults in store; and the record of it all.
 
 mod faults;
-mod vanished;
+mod removed_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,15 +31,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;
+use crate::flag::Flag;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{FETCHED, HAD, HOOKS, KEPT, PINNED};
-use crate::sign::Sign;
 use crate::trace::Trace;
 use crate::wanted_images::WantedImages;
 
-pub(crate) use faults::Asked;
+pub(crate) use faults::FaultPoint;
 use faults::Store;
-use vanished::There;
+use removed_objects::Existing;
 
 /// How much may happen between two quiet moments: two hundred times what does.
 const RESTLESS: usize = 100_000;
@@ -59,9 +59,9 @@ pub(crate) struct Outside {
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
-    pub(crate) away: Sign,
+    pub(crate) away: Flag,
     /// Whether nothing more goes wrong.
-    pub(crate) calm: Sign,
+    pub(crate) calm: Flag,
     /// Effects that come after their calls were answered.
     pub(crate) late: Mutex<JoinSet<()>>,
     /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
@@ -81,7 +81,7 @@ struct State {
     news: Vec<Record>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, SandboxState>,
-    there: There,
+    there: Existing,
     wanted_images: WantedImages,
 }
 
@@ -137,8 +137,8 @@ impl Outside {
             cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
-            away: Sign::default(),
-            calm: Sign::default(),
+            away: Flag::default(),
+            calm: Flag::default(),
             late: Mutex::default(),
             trouble: Arc::default(),
             restless: Notify::new(),

@@ -1,23 +1,23 @@
 //! Lets a history happen.
 
-mod beginnings;
-mod endings;
+mod journal_check;
 mod node;
 mod page;
-mod reading;
-mod waits;
+mod pod_starts;
+mod restart_deadlines;
+mod stop_deadlines;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::disturbed::disturbed;
+use crate::agent_restart::unexpected_action;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
 use crate::plan::{Fault, Plan, Rule, Target, What};
 use crate::settled::{Snapshot, unsettled};
-use crate::statuses::restated;
+use crate::statuses::changed_status;
 
 use node::Node;
 
@@ -130,10 +130,10 @@ pub fn run(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
 
 async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     let mut node = Node::new(plan);
-    let told = tell(&mut node, plan).await;
+    let reported = play(&mut node, plan).await;
     node.end();
-    match told {
-        Ok(Told { settled_after, faults }) => {
+    match reported {
+        Ok(Played { settled_after, faults }) => {
             let report = Report {
                 seed: plan.seed,
                 pods: node.names.len(),
@@ -155,13 +155,13 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
 }
 
 /// What a history was, until all was well.
-struct Told {
+struct Played {
     settled_after: Duration,
     faults: BTreeMap<&'static str, usize>,
 }
 
 /// The whole history.
-async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
+async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
     // What is there before the first agent.
     let (first, later): (Vec<_>, Vec<_>) = plan
         .steps
@@ -186,7 +186,7 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
     }
     a_new_agent_changes_nothing(node).await?;
     node.journal_can_be_read()?;
-    Ok(Told { settled_after, faults })
+    Ok(Played { settled_after, faults })
 }
 
 /// Sees to it that enough went wrong: some plans wait for calls that never come.
@@ -217,7 +217,8 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
         }
         let is_late = took > PATIENCE || now.saturating_sub(calm) > CALM_PATIENCE;
         let snapshot = node.snapshot();
-        let ends = node.endings.live(&snapshot).map(|id| format!("{id} is on its way to its end"));
+        let ends =
+            node.stop_deadlines.live(&snapshot).map(|id| format!("{id} is on its way to its end"));
         match unsettled(&snapshot, &node.wanted).or(is_stuck).or(ends) {
             None => return Ok(took),
             Some(how) if is_late => return Err(Broken { invariant, how }),
@@ -245,9 +246,9 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
         // A pod that comes to its end by itself only then ends its sidecars, which have its grace for that.
-        let mut snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
+        let mut snapshot = Snapshot { ending: node.stop_deadlines.all(), ..node.snapshot() };
         if agent == Agent::New {
-            snapshot.start_by = node.waits.start_by(&snapshot, &node.wanted);
+            snapshot.start_by = node.restart_deadlines.start_by(&snapshot, &node.wanted);
         }
         match unsettled(&snapshot, &node.wanted) {
             None => well = then,
@@ -272,25 +273,26 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     // A pod may just be on the way to its end.
     let now = node.outside.elapsed();
     settle(node, now).await?;
-    let mut told = (node.statuses(), node.outside.elapsed());
+    let mut reported = (node.statuses(), node.outside.elapsed());
     node.kill_agent();
     node.quiet()?;
     let (before, mut news) = (node.snapshot(), node.kept_news());
     // Who saw something end remembers it, and nobody else does when a cap has taken it.
-    told.0.retain(|uid, _| !before.robbed.contains(uid));
+    reported.0.retain(|uid, _| !before.late_removals.contains(uid));
     // By a clock that was set back the time of a pod is not up yet, and only who told so remembers that it was.
-    told.0.retain(|uid, told| {
+    reported.0.retain(|uid, reported| {
         let has_time = || before.has_time(uid, node.wanted.get(uid).map(|pod| &**pod));
-        !(told.starts_with("Failed") && has_time())
+        !(reported.starts_with("Failed") && has_time())
     });
     node.start_agent();
     node.keep_news();
     stay(node, Agent::New, Duration::from_mins(3)).await?;
     let since = node.kept_news();
-    let changed = disturbed(&before, &since, &node.wanted);
+    let changed = unexpected_action(&before, &since, &node.wanted);
     news.extend(since);
-    let restated = || restated(&told.0, told.1, &node.statuses(), &news, REACTION);
-    match changed.or_else(restated) {
+    let changed_status =
+        || changed_status(&reported.0, reported.1, &node.statuses(), &news, REACTION);
+    match changed.or_else(changed_status) {
         None => Ok(()),
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
     }
@@ -352,7 +354,7 @@ mod tests {
         for (report, is_worth_it) in rows {
             assert_eq!(report.is_worth_it(), is_worth_it, "{report}");
         }
-        let told = report(5, 10, 1).to_string();
-        assert!(told.contains("5 pods, 11 faults, 1 killed agents of 2"), "{told}");
+        let reported = report(5, 10, 1).to_string();
+        assert!(reported.contains("5 pods, 11 faults, 1 killed agents of 2"), "{reported}");
     }
 }

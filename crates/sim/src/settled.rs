@@ -1,6 +1,6 @@
 //! Whether a node is as its manifests say.
 
-mod remains;
+mod leftovers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct Snapshot {
     /// By when containers that ended start again, where they do so before the longest wait is over.
     pub start_by: BTreeMap<ContainerId, Duration>,
     /// Pods that may look finished without a trace, and may as well run.
-    pub robbed: BTreeSet<PodUid>,
+    pub late_removals: BTreeSet<PodUid>,
     /// Containers of which a cap took the last instance, so that nobody knows that they ran.
     pub capped: BTreeSet<(PodUid, Arc<str>)>,
     /// Containers that live, and another one of their pod that has ended so that all start over.
@@ -141,7 +141,8 @@ impl Snapshot {
 
 /// What is not as it should be, if anything.
 pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
-    if let Some(why) = remains::left(snapshot, wanted).or_else(|| remains::over_caps(snapshot)) {
+    if let Some(why) = leftovers::left(snapshot, wanted).or_else(|| leftovers::over_caps(snapshot))
+    {
         return Some(why);
     }
     let is_astray = |uid: &&PodUid| snapshot.lives(uid) && !snapshot.cgroups.contains(*uid);
@@ -151,7 +152,7 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     // One that is never restarted gets no other sandbox for the one that it lost, whatever its containers say.
     let may_be_over = |pod: &PodPlan| pod.may_finish() || pod.policy == Policy::Never;
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
-        may_be_over(pod) && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
+        may_be_over(pod) && snapshot.late_removals.contains(uid) && !snapshot.lives(uid)
     };
     wanted.iter().filter(|(uid, pod)| !is_excused(uid, pod)).find_map(|(uid, pod)| {
         unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))

@@ -134,12 +134,12 @@ fn ended_pod_stays_until_the_grace_of_its_sidecars() {
         ("only its sandbox lives", Exited, Some(("i0", 1060)), false),
     ];
     for (plan, ended, wrong) in [finished, failed] {
-        for (name, state, asked, settled) in rows {
+        for (name, state, stopping, settled) in rows {
             let containers = [ended.clone(), vec![instance("i", 0, state)]].concat();
             let mut seen = snapshot(containers, &[true]);
-            let asked =
-                asked.map(|(id, until)| (ContainerId::from(id), Duration::from_secs(until)));
-            seen.ending = asked.into_iter().collect();
+            let stopping =
+                stopping.map(|(id, until)| (ContainerId::from(id), Duration::from_secs(until)));
+            seen.ending = stopping.into_iter().collect();
             let found = problem(&seen, plan.clone());
             assert_eq!(found.as_deref(), (!settled).then_some(wrong), "{name}");
         }
@@ -267,7 +267,7 @@ fn pod_runs_until_its_deadline() {
 fn pod_with_late_removals_may_have_finished_or_run() {
     let mut gone = snapshot(vec![], &[false]);
     assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
-    gone.robbed.insert("u".into());
+    gone.late_removals.insert("u".into());
     assert_eq!(problem(&gone, pod(Policy::Never)), None);
     assert!(problem(&gone, pod(Policy::Always)).is_some(), "it never finishes");
     let lasting = || {
@@ -279,7 +279,7 @@ fn pod_with_late_removals_may_have_finished_or_run() {
     assert_eq!(problem(&gone, lasting()), None, "it gets no other sandbox");
     assert!(problem(&snapshot(vec![], &[false]), lasting()).is_some(), "nothing took its remains");
     let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
-    live.robbed.insert("u".into());
+    live.late_removals.insert("u".into());
     assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
 }
 

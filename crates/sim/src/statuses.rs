@@ -11,10 +11,10 @@ use server::{PodAndStatus, PodView};
 use crate::history::{Event, Record};
 
 /// What an agent tells of the containers of each pod.
-pub type Told = BTreeMap<PodUid, String>;
+pub type ReportedStatuses = BTreeMap<PodUid, String>;
 
 /// What is told now.
-pub(crate) fn told(pods: &dyn PodView) -> Told {
+pub(crate) fn reported(pods: &dyn PodView) -> ReportedStatuses {
     pods.pods().iter().map(|known| (view::uid(&known.pod), status(known))).collect()
 }
 
@@ -47,10 +47,10 @@ fn status(known: &PodAndStatus) -> String {
 
 /// A pod of which a new agent tells something else than the one before it, although nothing happened to the pod
 /// for a while before the one ended, nor since.
-pub fn restated(
-    before: &Told,
+pub fn changed_status(
+    before: &ReportedStatuses,
     ended: Duration,
-    after: &Told,
+    after: &ReportedStatuses,
     news: &[Record],
     reaction: Duration,
 ) -> Option<String> {
@@ -63,11 +63,11 @@ pub fn restated(
         })
         .collect();
     let mut at_rest = before.iter().filter(|(uid, _)| !moved.contains(uid));
-    at_rest.find_map(|(uid, told)| match after.get(uid) {
-        Some(now) if now == told => None,
+    at_rest.find_map(|(uid, reported)| match after.get(uid) {
+        Some(now) if now == reported => None,
         now => {
             let now = now.map_or("nothing", String::as_str);
-            Some(format!("of {uid} was told: {told}\nand now: {now}"))
+            Some(format!("of {uid} was told: {reported}\nand now: {now}"))
         }
     })
 }
@@ -84,17 +84,18 @@ mod tests {
 
     #[test]
     fn finds_status_change_without_a_pod_change() {
-        let all = |a: &str, b: &str| -> Told {
+        let all = |a: &str, b: &str| -> ReportedStatuses {
             [("a".into(), a.to_owned()), ("u".into(), b.to_owned())].into()
         };
         let seconds = Duration::from_secs;
         let (before, ended) = (all("Running", "Running"), seconds(100));
-        let found =
-            |after: &Told, news: &[Record]| restated(&before, ended, after, news, seconds(30));
+        let found = |after: &ReportedStatuses, news: &[Record]| {
+            changed_status(&before, ended, after, news, seconds(30))
+        };
         assert_eq!(found(&before, &[]), None);
         let after = all("Running", "Failed");
         assert_eq!(found(&after, &[]).as_deref(), Some("of u was told: Running\nand now: Failed"));
-        let missing: Told = [("u".into(), "Running".to_owned())].into();
+        let missing: ReportedStatuses = [("u".into(), "Running".to_owned())].into();
         assert!(found(&missing, &[]).is_some());
         let container = Event::Container(Arc::new(instance("x", 0, Exited)), Some(Running));
         let sandbox = Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);

@@ -42,15 +42,15 @@ fn run_without_time_for_all_histories_fails() {
         let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, told) = sim(&["--count", "3", "--seconds", "0"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("only 0 of 3 histories were played"), "{told}");
-    let (code, told) = sim(&["--count", "1", "--seconds", "600", "--verbose"]);
-    assert_eq!(code, Some(0), "{told}");
-    for told_of in
+    let (code, output) = sim(&["--count", "3", "--seconds", "0"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("only 0 of 3 histories were played"), "{output}");
+    let (code, output) = sim(&["--count", "1", "--seconds", "600", "--verbose"]);
+    assert_eq!(code, Some(0), "{output}");
+    for expected in
         ["seed 1: ", " pods, ", " faults, ", " killed agents of ", "1 histories went well"]
     {
-        assert!(told.contains(told_of), "no {told_of:?} in {told}");
+        assert!(output.contains(expected), "no {expected:?} in {output}");
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::stream::unfold;
 use model::ports::runtime::{ContainerEvent, ContainerEvents, RuntimeError};
 use tokio::time::{Instant, sleep_until};
 
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 struct Hints {
@@ -62,7 +62,7 @@ impl Hints {
     }
 
     fn arrive(&mut self, event: ContainerEvent) {
-        let fault = self.outside.fault(Asked::Hint);
+        let fault = self.outside.fault(FaultPoint::Hint);
         let name = self.outside.short(&event.object.to_string());
         match fault {
             Some(fault) => {

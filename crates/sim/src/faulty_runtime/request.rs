@@ -29,18 +29,18 @@ pub(super) struct Request {
 }
 
 /// A read that goes wrong, while the agent waits for it.
-pub(super) struct SpoiltLook(Arc<Outside>);
+pub(super) struct ReadFault(Arc<Outside>);
 
-impl SpoiltLook {
+impl ReadFault {
     pub(super) fn new(outside: &Arc<Outside>) -> Self {
-        outside.record(Event::LookSpoilt);
+        outside.record(Event::ReadFaultBegan);
         Self(Arc::clone(outside))
     }
 }
 
-impl Drop for SpoiltLook {
+impl Drop for ReadFault {
     fn drop(&mut self) {
-        self.0.record(Event::SpoiltLookOver);
+        self.0.record(Event::ReadFaultEnded);
     }
 }
 

@@ -33,8 +33,8 @@ pub(super) struct BackOff {
     forgotten: Duration,
     /// The last instance that ended by itself.
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
-    asked: BTreeSet<ContainerId>,
-    asked_sandboxes: BTreeSet<SandboxId>,
+    stop_requested: BTreeSet<ContainerId>,
+    stop_requested_sandboxes: BTreeSet<SandboxId>,
 }
 
 /// What was started after a failure.
@@ -66,7 +66,8 @@ impl BackOff {
                 && !is_resized
         });
         // What is replaced did not fail, even if it ended by itself just before.
-        let replaced = self.asked.contains(&before.id) || before.definition != one.definition;
+        let replaced =
+            self.stop_requested.contains(&before.id) || before.definition != one.definition;
         // Whoever let it through may have done so before, and started it late.
         if finished > self.forgotten && !replaced {
             let delay = restarted.as_ref().map_or(FIRST_DELAY, |earlier| earlier.delay * 2);
@@ -104,19 +105,19 @@ impl Invariant for BackOff {
                 };
                 self.sizes.insert(uid.clone(), (size, since));
             }
-            Event::StopAsked(id, _) => {
-                self.asked.insert(id.clone());
+            Event::StopRequested(id, _) => {
+                self.stop_requested.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => {
-                self.asked_sandboxes.insert(id.clone());
+            Event::SandboxStopRequested(id) => {
+                self.stop_requested_sandboxes.insert(id.clone());
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if let Some(started) = one.started.filter(|_| is_new) {
                     self.started(one, started)?;
                 }
-                let by_itself = !self.asked.contains(&one.id)
-                    && !self.asked_sandboxes.contains(&one.sandbox)
+                let by_itself = !self.stop_requested.contains(&one.id)
+                    && !self.stop_requested_sandboxes.contains(&one.sandbox)
                     && *was != Some(ContainerState::Unknown);
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 if one.state.is_none() {

@@ -48,7 +48,7 @@ impl OldestBeyondCaps {
         if self.lost.contains(&one.id) { one.created } else { self.since(one) }
     }
 
-    fn asked(&self, id: &ContainerId, rule: &str, now: Duration) -> Result<(), String> {
+    fn removal_requested(&self, id: &ContainerId, rule: &str, now: Duration) -> Result<(), String> {
         let Some((one, _)) = self.containers.get(id) else { return Ok(()) };
         let others = self.containers.values().filter(|(other, gone)| {
             other.id != one.id
@@ -98,8 +98,8 @@ impl Invariant for OldestBeyondCaps {
                 let gone = one.state.is_none().then_some(record.at);
                 self.containers.insert(one.id.clone(), (Arc::clone(one), gone));
             }
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
-                return self.asked(id, rule, record.at);
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
+                return self.removal_requested(id, rule, record.at);
             }
             _ => {}
         }
@@ -133,7 +133,7 @@ mod tests {
         for event in events {
             invariant.read(&Record { at: first, event: event.clone() }).unwrap();
         }
-        let event = Event::RemoveAsked(Removed::Container("a3".into()), rule);
+        let event = Event::RemovalRequested(Removed::Container("a3".into()), rule);
         invariant.read(&Record { at: seconds(at), event }).is_ok()
     }
 

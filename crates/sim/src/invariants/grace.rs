@@ -28,14 +28,14 @@ pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    asked: BTreeMap<ContainerId, Duration>,
+    stop_requested: BTreeMap<ContainerId, Duration>,
     /// When the last of what comes before sidecars was asked to end, of pods that nobody wants, in a try of which
     /// nothing has failed so far.
     before_sidecars: BTreeMap<PodUid, Duration>,
 }
 
 impl GraceShrinks {
-    fn stop_asked(
+    fn stop_requested_for(
         &mut self,
         id: &ContainerId,
         grace: Duration,
@@ -58,7 +58,7 @@ impl GraceShrinks {
         }
         let varies = plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
         let starts_over = pod.is_some_and(|pod| pod.restarts_all());
-        match self.asked.insert(id.clone(), grace) {
+        match self.stop_requested.insert(id.clone(), grace) {
             Some(before) if before < grace && !varies && !(starts_over && before <= LEAST) => {
                 Err(format!("{id} gets {grace:?} after {before:?}"))
             }
@@ -122,7 +122,8 @@ impl Invariant for GraceShrinks {
                 self.before_sidecars.remove(uid);
                 // A pod that is wanted again has its whole grace again.
                 let containers = &self.containers;
-                self.asked.retain(|id, _| containers.get(id).is_none_or(|one| one.uid != *uid));
+                self.stop_requested
+                    .retain(|id, _| containers.get(id).is_none_or(|one| one.uid != *uid));
             }
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
@@ -131,18 +132,20 @@ impl Invariant for GraceShrinks {
                 self.before_sidecars.clear();
                 // It knows nothing of an end that was called off before the agent before it had read of that.
                 let (containers, unwanted) = (&self.containers, &self.unwanted);
-                self.asked.retain(|id, _| {
+                self.stop_requested.retain(|id, _| {
                     containers.get(id).is_none_or(|one| unwanted.contains(&one.uid))
                 });
             }
             // Then there is another try.
-            Event::StopFailed(_) | Event::LookSpoilt => {
+            Event::StopFailed(_) | Event::ReadFaultBegan => {
                 self.before_sidecars.clear();
             }
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::StopAsked(id, grace) => return self.stop_asked(id, *grace, record.at),
+            Event::StopRequested(id, grace) => {
+                return self.stop_requested_for(id, *grace, record.at);
+            }
             _ => {}
         }
         Ok(())
@@ -184,7 +187,7 @@ mod tests {
         assert!(!found(plain(), 120, 30), "another try");
         for again in [
             Event::StopFailed("a0".into()),
-            Event::LookSpoilt,
+            Event::ReadFaultBegan,
             Event::AgentStarted(2),
             wanted(Policy::Always),
         ] {

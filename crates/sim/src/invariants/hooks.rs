@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::ids::{ContainerId, PodUid};
 
 use super::Invariant;
-use super::starting_over::StartingOver;
+use super::pod_restart::PodRestart;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, Hook, PodPlan};
 
@@ -24,7 +24,7 @@ const LINKED: Duration = Duration::from_secs(10);
 pub(super) struct HooksRun {
     /// All versions of each pod: an agent may work by an earlier one.
     pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
-    starting_over: StartingOver,
+    starting_over: PodRestart,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// The commands that this agent asked for in a container since it last asked that to end.
     commands: BTreeMap<ContainerId, BTreeSet<Vec<String>>>,
@@ -66,7 +66,7 @@ impl HooksRun {
         }
     }
 
-    fn command_asked(&mut self, id: &ContainerId, command: &[String]) {
+    fn exec_requested(&mut self, id: &ContainerId, command: &[String]) {
         self.commands.entry(id.clone()).or_default().insert(command.to_vec());
         let Some(one) = self.containers.get(id) else { return };
         if self.hooked(one, Some(command)).next().is_some() {
@@ -74,10 +74,10 @@ impl HooksRun {
         }
     }
 
-    fn stop_asked(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
+    fn stop_requested_for(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
         self.failed.remove(id);
         self.started.remove(id);
-        let asked = self.commands.remove(id).unwrap_or_default();
+        let exec_requested_for = self.commands.remove(id).unwrap_or_default();
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         if self.starting_over.contains(&one.uid) {
             return Ok(());
@@ -85,7 +85,7 @@ impl HooksRun {
         let has_run = |(pod, plan): (&Arc<PodPlan>, &ContainerPlan)| match plan.extras.pre_stop {
             _ if pod.grace == 0 => true,
             Some(hook @ Hook::Exec(..)) => {
-                hook.command().is_some_and(|command| asked.contains(&command))
+                hook.command().is_some_and(|command| exec_requested_for.contains(&command))
             }
             Some(Hook::Http) => {
                 let within = Duration::from_secs(pod.grace) + SLACK;
@@ -150,12 +150,12 @@ impl Invariant for HooksRun {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
             Event::Started(id) => self.has_started(id, record.at),
-            Event::CommandAsked(id, command) => self.command_asked(id, command),
-            Event::CommandEnded(id, command, code) if *code != Some(0) => {
+            Event::ExecRequested(id, command) => self.exec_requested(id, command),
+            Event::ExecEnded(id, command, code) if *code != Some(0) => {
                 self.command_failed(id, command, record.at);
             }
-            Event::PodWebAsked => self.requested = Some(record.at),
-            Event::StopAsked(id, _) => self.stop_asked(id, record.at)?,
+            Event::PodHttpRequested => self.requested = Some(record.at),
+            Event::StopRequested(id, _) => self.stop_requested_for(id, record.at)?,
             _ => {}
         }
         self.overdue(record.at)
@@ -191,12 +191,12 @@ mod tests {
         hook.command().unwrap()
     }
 
-    fn asked(hook: Hook) -> Event {
-        Event::CommandAsked("a0".into(), command(hook))
+    fn exec_requested_for(hook: Hook) -> Event {
+        Event::ExecRequested("a0".into(), command(hook))
     }
 
     fn stop() -> Event {
-        Event::StopAsked("a0".into(), seconds(30))
+        Event::StopRequested("a0".into(), seconds(30))
     }
 
     fn ends_with(hook: Hook) -> impl FnOnce(&mut PodPlan) {
@@ -212,11 +212,11 @@ mod tests {
         let again = || Event::AgentStarted(2);
         let rows = [
             (vec![stop()], true),
-            (vec![asked(HOOK), stop()], false),
-            (vec![asked(FAILS), stop()], true),
-            (vec![asked(HOOK), stop(), stop()], true),
-            (vec![asked(HOOK), stop(), asked(HOOK), stop()], false),
-            (vec![asked(HOOK), again(), stop()], true),
+            (vec![exec_requested_for(HOOK), stop()], false),
+            (vec![exec_requested_for(FAILS), stop()], true),
+            (vec![exec_requested_for(HOOK), stop(), stop()], true),
+            (vec![exec_requested_for(HOOK), stop(), exec_requested_for(HOOK), stop()], false),
+            (vec![exec_requested_for(HOOK), again(), stop()], true),
         ];
         for (events, expected) in rows {
             let at_once = events.iter().cloned().map(|event| (50, event));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn http_hook_request_is_made_within_the_grace() {
-        let requests = |at| [(at, Event::PodWebAsked), (90, stop())];
+        let requests = |at| [(at, Event::PodHttpRequested), (90, stop())];
         assert!(found(ends_with(Hook::Http), [(90, stop())]));
         assert!(found(ends_with(Hook::Http), requests(58)));
         assert!(!found(ends_with(Hook::Http), requests(60)));
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn finds_container_running_after_its_post_start_hook_failed() {
-        let ended = |code| Event::CommandEnded("a0".into(), command(FAILS), code);
+        let ended = |code| Event::ExecEnded("a0".into(), command(FAILS), code);
         let exited = || container("a", 0, Exited, Running);
         let later = || (82, Event::ClockJumped);
         let rows = [
@@ -281,8 +281,8 @@ mod tests {
         let rows = [
             (vec![started(), later()], true),
             (vec![later()], false),
-            (vec![started(), (60, asked(HOOK)), later()], false),
-            (vec![started(), (60, asked(FAILS)), later()], true),
+            (vec![started(), (60, exec_requested_for(HOOK)), later()], false),
+            (vec![started(), (60, exec_requested_for(FAILS)), later()], true),
             (vec![started(), (60, stop()), later()], false),
             (vec![started(), (60, container("a", 0, Exited, Running)), later()], false),
             // Nobody waits for it then.

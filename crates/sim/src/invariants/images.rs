@@ -16,7 +16,7 @@ impl Invariant for UsedImagesStay {
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
-        let Event::ImageRemovalAsked(removal) = &record.event else { return Ok(()) };
+        let Event::ImageRemovalRequested(removal) = &record.event else { return Ok(()) };
         let ImageRemoval { id, users, pinned, wanted, .. } = removal;
         if !users.is_empty() {
             return Err(format!("{id} is used by {users:?}"));
@@ -54,7 +54,7 @@ impl Invariant for ImagesOfPodsStay {
     fn read(&mut self, record: &Record) -> Result<(), String> {
         self.read.take(record);
         let removal = match &record.event {
-            Event::ImageRemovalAsked(removal) if self.keeps => removal,
+            Event::ImageRemovalRequested(removal) if self.keeps => removal,
             _ => return Ok(()),
         };
         let ImageRemoval { id, names, .. } = removal;
@@ -95,7 +95,7 @@ mod tests {
             let mut found = |name: &str| {
                 let names = vec!["other:1".to_owned(), name.to_owned()];
                 let removal = ImageRemoval { id: "i".to_owned(), names, ..Default::default() };
-                let event = Event::ImageRemovalAsked(removal);
+                let event = Event::ImageRemovalRequested(removal);
                 invariant.read(&Record { at: seconds(at), event }).is_err()
             };
             assert_eq!(found(pod(Policy::Never).containers[0].image), expected, "{events:?}");

@@ -28,7 +28,7 @@ pub(super) struct InitOrder {
     unwanted: BTreeSet<PodUid>,
     /// Pods from before this agent of which it has not read while they were wanted: it does not know what they
     /// were, and leaves them the least grace.
-    strangers: BTreeSet<PodUid>,
+    orphans: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// When the last container of a sandbox was to go so that all of them start over.
     reset: BTreeMap<SandboxId, Duration>,
@@ -79,12 +79,12 @@ impl InitOrder {
 
     fn origin_read(&mut self, origin: &Origin) {
         let (pods, unwanted) = (&self.pods, &self.unwanted);
-        self.strangers.retain(|uid| {
+        self.orphans.retain(|uid| {
             unwanted.contains(uid) || pods.get(uid).is_none_or(|pod| pod.origin() != *origin)
         });
     }
 
-    fn asked_to_stop(
+    fn stop_requested_for(
         &mut self,
         id: &ContainerId,
         grace: Duration,
@@ -104,7 +104,7 @@ impl InitOrder {
         let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);
         // Hooks come before the first stop, and where all start over nobody waits.
         let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
-        let goes_as_known = self.unwanted.contains(&one.uid) && !self.strangers.contains(&one.uid);
+        let goes_as_known = self.unwanted.contains(&one.uid) && !self.orphans.contains(&one.uid);
         let is_early = has_grace || (in_time && is_plain && goes_as_known);
         // It may have come up for a moment only.
         let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
@@ -144,17 +144,17 @@ impl Invariant for InitOrder {
                 self.ending.clear();
                 let capped = &self.capped;
                 self.reset.retain(|sandbox, _| capped.iter().all(|(of, _)| of != sandbox));
-                self.strangers = self.pods.keys().cloned().collect();
+                self.orphans = self.pods.keys().cloned().collect();
             }
             Event::OriginRead(origin) => self.origin_read(origin),
             // What starts after an end has that end behind it.
-            Event::StartAsked(id) => {
+            Event::StartRequested(id) => {
                 if let Some(one) = self.containers.get(id) {
                     self.ending.remove(&one.uid);
                 }
             }
-            Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
-            Event::RemoveAsked(Removed::Container(id), rule) => {
+            Event::StopRequested(id, grace) => self.stop_requested_for(id, *grace, record.at)?,
+            Event::RemovalRequested(Removed::Container(id), rule) => {
                 self.asked_to_go(id, rule, record.at);
             }
             Event::Container(one, was) => {
@@ -200,7 +200,7 @@ mod tests {
             (vec![read(), Event::AgentStarted(3), read(), gone()], Some(IN_ORDER)),
         ];
         for (events, expected) in rows {
-            let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+            let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
             let running = initialized().into_iter().chain([container("a", 0, Running, Created)]);
             let first = [wanted(Policy::Always)].into_iter().chain(running).chain(a_while());
             let first = first.chain([Event::AgentStarted(2)]).chain(events.clone());
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn lost_end_excuses_an_agent_from_restarting_the_whole_pod() {
-        let removed = |id: &str, rule| Event::RemoveAsked(Removed::Container(id.into()), rule);
+        let removed = |id: &str, rule| Event::RemovalRequested(Removed::Container(id.into()), rule);
         let over = || removed("i0", START_OVER);
         let capped = |id| removed(id, "node-cap-oldest");
         let again = || Event::AgentStarted(2);

@@ -9,7 +9,7 @@ use model::log_layout::LogLayout;
 use super::Invariant;
 use super::caps::CAPS;
 use super::removals::{BY_WORKERS, LOGS, PATIENCE};
-use crate::history::{Event, Record, Thing};
+use crate::history::{Event, ObjectRef, Record};
 
 /// The logs of a pod that somebody still wants stay, whether or not it has finished. What is beyond a
 /// cap goes, file by file with its container, and so does what is in the way of its own pod's worker.
@@ -43,7 +43,7 @@ impl Invariant for LogsStay {
                 self.wanted.entry(uid.clone()).or_insert(record.at);
             }
             Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
-            Event::RemovalBegan(Thing { kind, id }, rule) if kind == "log" => {
+            Event::RemovalBegan(ObjectRef { kind, id }, rule) if kind == "log" => {
                 return self.removed(id, rule, record.at);
             }
             _ => {}

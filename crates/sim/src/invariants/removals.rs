@@ -8,8 +8,8 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
-use super::came_back::NOBODY_WANTS_IT;
 use super::caps::CAPS;
+use super::returned_pods::ORPHAN_RULES;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
@@ -75,7 +75,7 @@ impl OnlyDeadAndOld {
                 Err(format!("{id} is ready and is removed by {rule}"))
             }
             Some((uid, _))
-                if NOBODY_WANTS_IT.contains(&rule) && self.is_wanted(uid, now).is_some() =>
+                if ORPHAN_RULES.contains(&rule) && self.is_wanted(uid, now).is_some() =>
             {
                 Err(format!("{id} is of a wanted pod and is removed by {rule}"))
             }
@@ -102,10 +102,10 @@ impl Invariant for OnlyDeadAndOld {
             Event::Sandbox(id, uid, state) => {
                 self.sandboxes.insert(id.clone(), (uid.clone(), *state));
             }
-            Event::RemoveAsked(Removed::Container(id), rule) => {
+            Event::RemovalRequested(Removed::Container(id), rule) => {
                 return self.container(id, rule, record.at);
             }
-            Event::RemoveAsked(Removed::Sandbox(id), rule) => {
+            Event::RemovalRequested(Removed::Sandbox(id), rule) => {
                 return self.sandbox(id, rule, record.at);
             }
             _ => {}

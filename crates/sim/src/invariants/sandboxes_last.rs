@@ -14,7 +14,7 @@ use crate::plan::PodPlan;
 /// asked to end before. What is first seen to run when its pod is ending was not there when that began; and of a
 /// look that goes wrong nobody makes use.
 #[derive(Debug, Default)]
-pub(super) struct SandboxesGoLast {
+pub(super) struct SandboxesStopLast {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// Those that run by what this agent was last told of them, and since when.
@@ -22,13 +22,13 @@ pub(super) struct SandboxesGoLast {
     /// Looks under way that go wrong.
     spoilt: usize,
     /// Those that this agent has asked to end.
-    asked: BTreeSet<ContainerId>,
+    stop_requested: BTreeSet<ContainerId>,
     /// When it first asked one of a pod to end, or ran something for that, since it last started one.
     ending: BTreeMap<PodUid, Duration>,
 }
 
-impl SandboxesGoLast {
-    fn told(&mut self, id: &ContainerId, runs: bool, at: Duration) {
+impl SandboxesStopLast {
+    fn observed(&mut self, id: &ContainerId, runs: bool, at: Duration) {
         if !runs {
             self.seen_running.remove(id);
         } else if self.spoilt == 0 {
@@ -68,10 +68,11 @@ impl SandboxesGoLast {
         *seen + Duration::from_secs(grace) < *ending
     }
 
-    fn stop_asked(&self, id: &SandboxId) -> Result<(), String> {
+    fn stop_requested_for(&self, id: &SandboxId) -> Result<(), String> {
         let mut inside = self.containers.values().filter(|one| one.sandbox == *id);
-        let forgotten = inside
-            .find(|one| one.may_live() && self.was_seen(one) && !self.asked.contains(&one.id));
+        let forgotten = inside.find(|one| {
+            one.may_live() && self.was_seen(one) && !self.stop_requested.contains(&one.id)
+        });
         match forgotten {
             Some(one) => Err(format!("{id} is stopped while {} runs in it", one.id)),
             None => Ok(()),
@@ -79,7 +80,7 @@ impl SandboxesGoLast {
     }
 }
 
-impl Invariant for SandboxesGoLast {
+impl Invariant for SandboxesStopLast {
     fn sentence(&self) -> &'static str {
         "a sandbox is stopped after all that runs in it was asked to end"
     }
@@ -89,7 +90,7 @@ impl Invariant for SandboxesGoLast {
             Event::AgentStarted(_) => {
                 self.seen_running.clear();
                 self.spoilt = 0;
-                self.asked.clear();
+                self.stop_requested.clear();
                 self.ending.clear();
             }
             Event::Wanted(uid, pod) => {
@@ -98,22 +99,22 @@ impl Invariant for SandboxesGoLast {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::LookSpoilt => {
+            Event::ReadFaultBegan => {
                 self.spoilt += 1;
                 // All parts of a pod are looked at together.
                 self.seen_running.retain(|_, since| *since != record.at);
             }
-            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
-            Event::Told(id, runs) => self.told(id, *runs, record.at),
-            Event::StartAsked(id) => self.starts(id),
-            Event::CommandAsked(id, command) if self.is_before_the_end(id, command) => {
+            Event::ReadFaultEnded => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::ContainerObserved(id, runs) => self.observed(id, *runs, record.at),
+            Event::StartRequested(id) => self.starts(id),
+            Event::ExecRequested(id, command) if self.is_before_the_end(id, command) => {
                 self.ends(id, record.at);
             }
-            Event::StopAsked(id, _) => {
+            Event::StopRequested(id, _) => {
                 self.ends(id, record.at);
-                self.asked.insert(id.clone());
+                self.stop_requested.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => return self.stop_asked(id),
+            Event::SandboxStopRequested(id) => return self.stop_requested_for(id),
             _ => {}
         }
         Ok(())
@@ -131,54 +132,54 @@ mod tests {
     #[test]
     fn finds_sandbox_stopped_with_running_containers() {
         let sentence = Some("a sandbox is stopped after all that runs in it was asked to end");
-        let told = |runs| Event::Told("x0".into(), runs);
-        let asked = || Event::StopAsked("x0".into(), seconds(2));
+        let observed = |runs| Event::ContainerObserved("x0".into(), runs);
+        let stop_requested = || Event::StopRequested("x0".into(), seconds(2));
         let again = || Event::AgentStarted(2);
         let rows = [
-            (vec![told(true)], sentence),
-            (vec![told(false), told(true)], sentence),
-            (vec![told(true), container("x", 0, Unknown, Running)], sentence),
-            (vec![told(true), asked()], None),
+            (vec![observed(true)], sentence),
+            (vec![observed(false), observed(true)], sentence),
+            (vec![observed(true), container("x", 0, Unknown, Running)], sentence),
+            (vec![observed(true), stop_requested()], None),
             // Whoever saw it run asks it, whatever an earlier agent did.
-            (vec![told(true), asked(), again(), told(true)], sentence),
-            (vec![told(true), again()], None),
+            (vec![observed(true), stop_requested(), again(), observed(true)], sentence),
+            (vec![observed(true), again()], None),
             // It started after the last look.
             (vec![], None),
-            (vec![told(false)], None),
-            (vec![told(true), container("x", 0, Exited, Running)], None),
+            (vec![observed(false)], None),
+            (vec![observed(true), container("x", 0, Exited, Running)], None),
         ];
         for (events, expected) in rows {
             let first = [container("x", 0, Running, Created)].into_iter();
-            let all = first.chain(events.clone()).chain([Event::StopSandboxAsked("s".into())]);
+            let all = first.chain(events.clone()).chain([Event::SandboxStopRequested("s".into())]);
             assert_eq!(broken(all), expected, "{events:?}");
         }
         let elsewhere = [
             container("x", 0, Running, Created),
-            told(true),
-            Event::StopSandboxAsked("other".into()),
+            observed(true),
+            Event::SandboxStopRequested("other".into()),
         ];
         assert_eq!(broken(elsewhere), None);
     }
 
     #[test]
     fn container_first_observed_running_while_its_pod_ends_is_excused() {
-        let told = || Event::Told("x0".into(), true);
-        let other_ends = || Event::StopAsked("a0".into(), seconds(30));
-        let other_starts = || Event::StartAsked("a0".into());
+        let observed = || Event::ContainerObserved("x0".into(), true);
+        let other_ends = || Event::StopRequested("a0".into(), seconds(30));
+        let other_starts = || Event::StartRequested("a0".into());
         let hook = Hook::Exec(seconds(1), 0);
-        let runs = |hook: Hook| Event::CommandAsked("a0".into(), hook.command().unwrap());
+        let runs = |hook: Hook| Event::ExecRequested("a0".into(), hook.command().unwrap());
         let rows = [
-            (None, vec![told(), other_ends()], true),
-            (None, vec![other_ends(), told()], false),
-            (None, vec![other_ends(), other_starts(), told()], true),
-            (Some(hook), vec![runs(hook), told(), other_ends()], false),
-            (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), told(), other_ends()], true),
+            (None, vec![observed(), other_ends()], true),
+            (None, vec![other_ends(), observed()], false),
+            (None, vec![other_ends(), other_starts(), observed()], true),
+            (Some(hook), vec![runs(hook), observed(), other_ends()], false),
+            (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), observed(), other_ends()], true),
             // It may have been asked before.
-            (Some(Hook::Http), vec![told(), other_ends()], false),
+            (Some(Hook::Http), vec![observed(), other_ends()], false),
             // Of such a look nobody makes use.
-            (None, vec![Event::LookSpoilt, told()], false),
-            (None, vec![Event::LookSpoilt, Event::SpoiltLookOver, told()], true),
-            (None, vec![told(), Event::LookSpoilt], true),
+            (None, vec![Event::ReadFaultBegan, observed()], false),
+            (None, vec![Event::ReadFaultBegan, Event::ReadFaultEnded, observed()], true),
+            (None, vec![observed(), Event::ReadFaultBegan], true),
         ];
         for (hook, events, expected) in rows {
             let mut pod = (*pod(Policy::Always)).clone();
@@ -188,18 +189,18 @@ mod tests {
                 container("x", 0, Running, Created),
                 container("a", 0, Running, Created),
             ];
-            let mut invariant = SandboxesGoLast::default();
-            let last = Event::StopSandboxAsked("s".into());
+            let mut invariant = SandboxesStopLast::default();
+            let last = Event::SandboxStopRequested("s".into());
             let all = first.into_iter().chain(events.clone()).chain([last]);
             let mut records = (0..).zip(all).map(|(at, event)| Record { at: seconds(at), event });
             assert_eq!(records.any(|one| invariant.read(&one).is_err()), expected, "{events:?}");
         }
         let record = |event| Record { at: seconds(1), event };
-        let mut invariant = SandboxesGoLast::default();
+        let mut invariant = SandboxesStopLast::default();
         let mut read = |event| invariant.read(&record(event));
         read(container("x", 0, Running, Created)).unwrap();
-        read(told()).unwrap();
-        read(Event::LookSpoilt).unwrap();
-        read(Event::StopSandboxAsked("s".into())).unwrap();
+        read(observed()).unwrap();
+        read(Event::ReadFaultBegan).unwrap();
+        read(Event::SandboxStopRequested("s".into())).unwrap();
     }
 }

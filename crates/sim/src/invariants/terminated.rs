@@ -8,13 +8,13 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
-use super::came_back::NOBODY_WANTS_IT;
 use super::caps::CAPS;
-use crate::history::{Event, Instance, Maker, Record, Removed};
+use super::returned_pods::ORPHAN_RULES;
+use crate::history::{Event, Instance, Record, Removed, ReservedName};
 use crate::plan::PodPlan;
 
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
-const HEARD_AFTER: Duration = Duration::from_mins(1);
+const OBSERVED_AFTER: Duration = Duration::from_mins(1);
 
 /// How long after its end a pod is looked at, to see that it has ended.
 const SEEN_AFTER: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub(super) struct TerminatedStays {
     numbers: BTreeMap<SandboxId, u32>,
     /// Those with the highest number: what was made late may have a lower one, and is collected.
     newest: BTreeMap<PodUid, SandboxId>,
-    asked: BTreeSet<ContainerId>,
+    stop_requested: BTreeSet<ContainerId>,
     /// Instances that ended by themselves and for good, by name.
     ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
     terminated: BTreeSet<PodUid>,
@@ -70,7 +70,7 @@ impl TerminatedStays {
                 let regular = regular.find(|container| *container.name == *one.name);
                 let by_itself = one.started.is_some()
                     && was != Some(ContainerState::Unknown)
-                    && !self.asked.contains(&one.id);
+                    && !self.stop_requested.contains(&one.id);
                 // An init container that did its work lets its pod go on.
                 let is_last = match regular.or_else(|| pod.container(&one.name)) {
                     Some(container) => {
@@ -111,8 +111,8 @@ impl TerminatedStays {
         }
     }
 
-    fn asked_to_stop(&mut self, id: &ContainerId) {
-        self.asked.insert(id.clone());
+    fn stop_requested_for(&mut self, id: &ContainerId) {
+        self.stop_requested.insert(id.clone());
         // What was decided before it ended by itself may still be done.
         if let Some(ended) = self.owners.get(id.as_str()).and_then(|uid| self.ended.get_mut(uid)) {
             ended.retain(|_, ended| ended != id);
@@ -150,7 +150,7 @@ impl TerminatedStays {
         }
     }
 
-    fn sandbox_asked_to_stop(&self, id: &SandboxId) -> Result<(), String> {
+    fn sandbox_stop_requested(&self, id: &SandboxId) -> Result<(), String> {
         let Some(uid) = self.owners.get(id.as_str()) else { return Ok(()) };
         let is_same = self.by_this_agent.get(uid).is_some_and(|(ended, _)| ended == id);
         if is_same && !self.tried.contains(uid) {
@@ -169,17 +169,17 @@ impl TerminatedStays {
 
     fn removed(&mut self, id: &str, at: Duration) {
         let Some(uid) = self.owners.get(id) else { return };
-        if self.unwanted.get(uid).is_some_and(|since| at > *since + HEARD_AFTER) {
+        if self.unwanted.get(uid).is_some_and(|since| at > *since + OBSERVED_AFTER) {
             self.terminated.insert(uid.clone());
         }
     }
 
-    fn make_asked(&self, maker: &Maker) -> Result<(), String> {
-        if !self.terminated.contains(&maker.uid) {
+    fn creation_requested(&self, reserved: &ReservedName) -> Result<(), String> {
+        if !self.terminated.contains(&reserved.uid) {
             return Ok(());
         }
-        let what = maker.name.as_deref().unwrap_or("a sandbox");
-        Err(format!("{what} is made for {}, which has terminated", maker.uid))
+        let what = reserved.name.as_deref().unwrap_or("a sandbox");
+        Err(format!("{what} is made for {}, which has terminated", reserved.uid))
     }
 }
 
@@ -213,22 +213,24 @@ impl Invariant for TerminatedStays {
                 self.numbers.insert(id.clone(), *number);
             }
             Event::Sandbox(id, uid, state) => self.sandbox_changed(id, uid, *state),
-            Event::StopAsked(id, _) => self.asked_to_stop(id),
-            Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
+            Event::StopRequested(id, _) => self.stop_requested_for(id),
+            Event::SandboxStopRequested(id) => self.sandbox_stop_requested(id)?,
             Event::SandboxStopped(id) => self.sandbox_stopped(id, record.at),
-            Event::LookSpoilt => self.look_spoilt(record.at),
-            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::ReadFaultBegan => self.look_spoilt(record.at),
+            Event::ReadFaultEnded => self.spoilt = self.spoilt.saturating_sub(1),
             Event::StopFailed(id) => {
                 self.tried.extend(self.owners.get(id).cloned());
             }
-            Event::RemoveAsked(removed, rule) if NOBODY_WANTS_IT.contains(rule) => match removed {
-                Removed::Container(id) => self.removed(id.as_str(), record.at),
-                Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
-            },
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+            Event::RemovalRequested(removed, rule) if ORPHAN_RULES.contains(rule) => {
+                match removed {
+                    Removed::Container(id) => self.removed(id.as_str(), record.at),
+                    Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
+                }
+            }
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 self.capped(id);
             }
-            Event::MakeAsked(maker) => self.make_asked(maker)?,
+            Event::CreationRequested(reserved) => self.creation_requested(reserved)?,
             _ => {}
         }
         Ok(())

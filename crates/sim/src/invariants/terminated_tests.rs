@@ -8,7 +8,7 @@ use model::observed::SandboxState::{NotReady, Ready};
 use super::tests::{
     broken, broken_on, container, initialized, pod, seconds, takes_the_last, wanted, with,
 };
-use crate::history::{Event, Maker, Removed};
+use crate::history::{Event, Removed, ReservedName};
 use crate::plan::{Action, Policy, RestartRule};
 
 const SENTENCE: Option<&str> = Some("a pod that has terminated is not synced again");
@@ -18,11 +18,15 @@ fn sandbox(id: &str, ready: bool) -> Event {
 }
 
 fn make(name: Option<&str>) -> Event {
-    Event::MakeAsked(Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 1 })
+    Event::CreationRequested(ReservedName {
+        uid: "u".into(),
+        name: name.map(Arc::from),
+        attempt: 1,
+    })
 }
 
 fn ask() -> Event {
-    Event::StopSandboxAsked("s".into())
+    Event::SandboxStopRequested("s".into())
 }
 
 /// The sandbox is ended, and the agent hears of it.
@@ -49,10 +53,10 @@ fn finds_work_for_a_finished_pod() {
         // It was to be replaced, and perhaps ended just before.
         (
             Policy::Never,
-            vec![wanted(Policy::Never), Event::StopAsked("a0".into(), seconds(30)), ended()],
+            vec![wanted(Policy::Never), Event::StopRequested("a0".into(), seconds(30)), ended()],
             None,
         ),
-        (Policy::Never, vec![ended(), Event::StopAsked("a0".into(), seconds(30))], None),
+        (Policy::Never, vec![ended(), Event::StopRequested("a0".into(), seconds(30))], None),
         (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
         (Policy::Never, vec![ended(), container("a", 1, Created, Created)], None),
     ];
@@ -101,7 +105,7 @@ fn unterminated_or_returned_pod_may_be_synced() {
 
 #[test]
 fn pod_whose_end_a_cap_removed_may_run_again_with_a_new_agent() {
-    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+    let goes = |rule| Event::RemovalRequested(Removed::Container("a0".into()), rule);
     let (capped, other) = (|| goes("node-cap-oldest"), || Event::AgentStarted(2));
     let rows = [
         (vec![capped()], SENTENCE),
@@ -130,7 +134,7 @@ fn finds_second_termination_of_a_pod() {
         sandbox("late", true),
         Event::Unwanted("u".into()),
         // It did not see that it has ended.
-        Event::LookSpoilt,
+        Event::ReadFaultBegan,
     ];
     for excuse in excuses {
         let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
@@ -139,16 +143,17 @@ fn finds_second_termination_of_a_pod() {
     for (number, expected) in [(0, None), (2, SENTENCE)] {
         // One that came late and has a lower number is stopped once more when it is collected.
         let numbered = [Event::Numbered("s".into(), 1), Event::Numbered("late".into(), number)];
-        let stop = || Event::StopSandboxAsked("late".into());
+        let stop = || Event::SandboxStopRequested("late".into());
         let ended_too = [sandbox("late", true), stop(), Event::SandboxStopped("late".into())];
         let all = numbered.into_iter().chain(ended()).chain(stopped()).chain(ended_too);
         assert_eq!(broken(all.chain([stop()])), expected, "{number}");
     }
-    let under_way = ended().chain([Event::LookSpoilt]).chain(stopped()).chain([ask()]);
+    let under_way = ended().chain([Event::ReadFaultBegan]).chain(stopped()).chain([ask()]);
     assert_eq!(broken(under_way), None);
-    let over = [Event::LookSpoilt, Event::SpoiltLookOver];
+    let over = [Event::ReadFaultBegan, Event::ReadFaultEnded];
     assert_eq!(broken(ended().chain(over).chain(stopped()).chain([ask()])), SENTENCE);
-    let long_ago = std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::LookSpoilt, ask()]);
+    let long_ago =
+        std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::ReadFaultBegan, ask()]);
     assert_eq!(broken(ended().chain(stopped()).chain(long_ago)), SENTENCE);
     let tried = [ask(), Event::StopFailed("s".to_owned())];
     assert_eq!(broken(ended().chain(tried).chain(stopped())), None, "it did not end at once");
@@ -158,7 +163,7 @@ fn finds_second_termination_of_a_pod() {
 
 #[test]
 fn finds_work_for_an_orphan_that_is_being_removed() {
-    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let remove = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
     let wait = |seconds| std::iter::repeat_n(Event::ClockJumped, seconds);
     for (seconds, rule, expected) in [
         (60, "pod-is-gone", SENTENCE),
@@ -183,12 +188,12 @@ fn late_sandbox_must_be_stopped_too_before_the_pod_has_terminated() {
     let ended = || container("a", 0, Exited, Running);
     let numbered = |id: &str, number| Event::Numbered(id.into(), number);
     let late = |ready| sandbox("late", ready);
-    let heard = || Event::SandboxStopped("s".into());
+    let stop_answered = || Event::SandboxStopped("s".into());
     let rows = [
-        (vec![ask(), sandbox("s", false), heard()], SENTENCE),
-        (vec![ask(), sandbox("s", false), late(true), heard()], None),
-        (vec![late(true), ask(), sandbox("s", false), heard()], None),
-        (vec![late(true), late(false), ask(), sandbox("s", false), heard()], SENTENCE),
+        (vec![ask(), sandbox("s", false), stop_answered()], SENTENCE),
+        (vec![ask(), sandbox("s", false), late(true), stop_answered()], None),
+        (vec![late(true), ask(), sandbox("s", false), stop_answered()], None),
+        (vec![late(true), late(false), ask(), sandbox("s", false), stop_answered()], SENTENCE),
     ];
     for (events, expected) in rows {
         let first = [numbered("s", 1), numbered("late", 0)].into_iter();

@@ -7,7 +7,7 @@ use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
+use crate::history::{Event, ImageRemoval, Instance, ObjectRef, Removed, ReservedName};
 use crate::plan::{
     Action, Collecting, ContainerPlan, Extras, PodPlan, Policy, Program, RestartRule,
 };
@@ -103,7 +103,7 @@ pub(super) fn breaks(
 
 /// A container is asked to end within so many seconds.
 pub(super) fn stop(id: &str, grace: u64) -> Event {
-    Event::StopAsked(id.into(), seconds(grace))
+    Event::StopRequested(id.into(), seconds(grace))
 }
 
 /// A node whose cap may take the last dead instance of a container.
@@ -149,7 +149,7 @@ fn finds_pod_running_beside_its_earlier_instance() {
     let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
     let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
     let start = || of_other(container("y", 0, Running, Created));
-    let mut invariant = one_self::OneSelf::default();
+    let mut invariant = one_pod_instance::OnePodInstance::default();
     let mut read = |event| invariant.read(&Record { at: Duration::ZERO, event });
     for event in first() {
         read(event).unwrap();
@@ -183,7 +183,7 @@ fn finds_container_restarted_before_its_init_containers() {
     let remove = |name: &str, rule| {
         let id = format!("{name}0");
         let gone = with(container(name, 0, Exited, Exited), |one| one.state = None);
-        [Event::RemoveAsked(Removed::Container(id.as_str().into()), rule), gone]
+        [Event::RemovalRequested(Removed::Container(id.as_str().into()), rule), gone]
     };
     let again = |name: &str, state, was| {
         with(container(name, 1, state, was), |one| one.started = Some(seconds(99)))
@@ -208,7 +208,7 @@ fn finds_container_restarted_before_its_init_containers() {
 
 #[test]
 fn finds_sidecar_stopped_before_the_other_containers() {
-    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
+    let stop = |name: &str| Event::StopRequested(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
         let first = [wanted(Policy::Always)].into_iter().chain(initialized());
         let running = [container("a", 0, Running, Created), Event::Unwanted("u".into())];
@@ -231,7 +231,7 @@ fn finds_sidecar_stopped_before_the_other_containers() {
 
 #[test]
 fn sidecar_may_stop_when_an_earlier_grace_is_over() {
-    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+    let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
     let events = [wanted(Policy::Always)]
         .into_iter()
         .chain(initialized())
@@ -246,7 +246,7 @@ fn sidecar_may_stop_when_an_earlier_grace_is_over() {
 
 #[test]
 fn finds_sidecar_stopped_out_of_order_with_grace_left() {
-    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+    let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
     let ended = |name: &str| container(name, 0, Exited, Running);
     let two = {
         let mut pod = (*pod(Policy::Always)).clone();
@@ -282,19 +282,27 @@ fn finds_sidecar_stopped_out_of_order_with_grace_left() {
 fn finds_removal_of_a_running_container() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
     let runs = || [container("x", 0, Running, Created)];
-    let told = |runs| Event::Told("x0".into(), runs);
-    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "never-started");
+    let observed = |runs| Event::ContainerObserved("x0".into(), runs);
+    let removed = || Event::RemovalRequested(Removed::Container("x0".into()), "never-started");
     let rows = [
-        (vec![told(true), removed()], sentence),
-        (vec![told(false), told(true), removed()], sentence),
+        (vec![observed(true), removed()], sentence),
+        (vec![observed(false), observed(true), removed()], sentence),
         // It started after the last look.
-        (vec![told(false), removed()], None),
+        (vec![observed(false), removed()], None),
         // Somebody looked before it ran, and is told so late.
-        (vec![told(true), told(false), removed()], None),
-        (vec![told(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
+        (vec![observed(true), observed(false), removed()], None),
+        (vec![observed(true), Event::StopRequested("x0".into(), seconds(2)), removed()], None),
         // To stop its sandbox is not to ask it.
-        (vec![told(false), Event::StopSandboxAsked("s".into()), told(true), removed()], sentence),
-        (vec![told(true), container("x", 0, Exited, Running), removed()], None),
+        (
+            vec![
+                observed(false),
+                Event::SandboxStopRequested("s".into()),
+                observed(true),
+                removed(),
+            ],
+            sentence,
+        ),
+        (vec![observed(true), container("x", 0, Exited, Running), removed()], None),
     ];
     for (events, expected) in rows {
         assert_eq!(broken(runs().into_iter().chain(events.clone())), expected, "{events:?}");
@@ -306,8 +314,8 @@ fn finds_restart_of_a_container_that_ended_for_good() {
     let sentence = Some("a container that ended for good never starts again");
     let failed = |event| with(event, |one| one.exit_code = 1);
     let ended = || container("a", 0, Exited, Running);
-    let stop = || Event::StopAsked("a0".into(), seconds(30));
-    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+    let stop = || Event::StopRequested("a0".into(), seconds(30));
+    let goes = |rule| Event::RemovalRequested(Removed::Container("a0".into()), rule);
     let rows = [
         (Policy::Never, vec![ended()], sentence),
         (Policy::Never, vec![failed(ended())], sentence),
@@ -332,17 +340,18 @@ fn finds_restart_of_a_container_that_ended_for_good() {
 
 #[test]
 fn finds_start_long_after_the_pod_was_removed() {
-    let mut invariant = unwanted::UnwantedStayDead::default();
+    let mut invariant = orphans::OrphansStayDead::default();
     let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
     read(0, container("a", 0, Created, Created)).unwrap();
-    read(1, Event::StartAsked("a0".into())).unwrap();
+    read(1, Event::StartRequested("a0".into())).unwrap();
     read(2, Event::Unwanted("u".into())).unwrap();
-    read(60, Event::StartAsked("a0".into())).unwrap();
-    assert!(read(600, Event::StartAsked("a0".into())).is_err());
-    let made = || Event::MakeAsked(Maker { uid: "u".into(), name: None, attempt: 1 });
+    read(60, Event::StartRequested("a0".into())).unwrap();
+    assert!(read(600, Event::StartRequested("a0".into())).is_err());
+    let made =
+        || Event::CreationRequested(ReservedName { uid: "u".into(), name: None, attempt: 1 });
     assert!(read(600, made()).is_err());
     read(601, wanted(Policy::Always)).unwrap();
-    read(602, Event::StartAsked("a0".into())).unwrap();
+    read(602, Event::StartRequested("a0".into())).unwrap();
     read(603, made()).unwrap();
 }
 
@@ -351,8 +360,8 @@ fn finds_growing_grace() {
     let sentence = Some(
         "the grace of a container is at most its pod's, less what came before its turn, and only shrinks",
     );
-    let stop = |grace| Event::StopAsked("a0".into(), seconds(grace));
-    let stop_sidecar = |grace| Event::StopAsked("side0".into(), seconds(grace));
+    let stop = |grace| Event::StopRequested("a0".into(), seconds(grace));
+    let stop_sidecar = |grace| Event::StopRequested("side0".into(), seconds(grace));
     let rows = [
         (vec![stop(30), stop(30), stop(2)], None),
         (vec![stop(10), stop(11)], sentence),
@@ -421,7 +430,7 @@ fn finds_restart_without_back_off() {
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
     // It was to be replaced, and ended just before.
-    let stop = Event::StopAsked("a0".into(), seconds(2));
+    let stop = Event::StopRequested("a0".into(), seconds(2));
     let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));
     assert_eq!(broken(replaced.chain(life(2, 3))), None);
     // One that was let through before the clock was set, and started after.
@@ -431,15 +440,18 @@ fn finds_restart_without_back_off() {
 
 #[test]
 fn finds_creation_of_an_object_known_to_exist() {
-    let maker =
-        |name: Option<&str>| Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 0 };
-    let made = |name| Event::Made(maker(name), Ok("id".to_owned()));
-    let refused = |name| Event::Made(maker(name), Err(Code::FailedPrecondition));
-    let failed = |name| Event::Made(maker(name), Err(Code::DeadlineExceeded));
+    let reserved = |name: Option<&str>| ReservedName {
+        uid: "u".into(),
+        name: name.map(Arc::from),
+        attempt: 0,
+    };
+    let made = |name| Event::CreationAnswered(reserved(name), Ok("id".to_owned()));
+    let refused = |name| Event::CreationAnswered(reserved(name), Err(Code::FailedPrecondition));
+    let failed = |name| Event::CreationAnswered(reserved(name), Err(Code::DeadlineExceeded));
     let removed = |kind: &str| {
-        let thing = Thing { kind: kind.to_owned(), id: "id".to_owned() };
-        let noted = Event::Noted(thing.clone(), "old".to_owned());
-        [noted, Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing)]
+        let object = ObjectRef { kind: kind.to_owned(), id: "id".to_owned() };
+        let noted = Event::IntentWritten(object.clone(), "old".to_owned());
+        [noted, Event::RemovalBegan(object.clone(), "old"), Event::Gone(object)]
     };
     let after =
         |made, removed: [Event; 3], then| [vec![made], removed.to_vec(), vec![then]].concat();
@@ -459,7 +471,7 @@ fn finds_creation_of_an_object_known_to_exist() {
 #[test]
 fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
     let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
-    let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
+    let remove = |id: &str| Event::RemovalRequested(Removed::Container(id.into()), "pod-is-gone");
     let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
     let found = |last: Vec<Event>, wait: u64| {
         let mut invariants = Invariants::default();
@@ -480,13 +492,13 @@ fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
     let gone = Event::Unwanted("u".into());
     assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
     let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
-    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let remove = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
     let older = || remove("sandbox-older");
     assert_eq!(found(vec![sandbox(SandboxState::Ready), older()], 0), Some(sentence));
     assert_eq!(found(vec![sandbox(SandboxState::NotReady), older()], 600), None);
-    let unheard = || vec![sandbox(SandboxState::NotReady), remove("pod-is-gone")];
-    assert_eq!(found(unheard(), 600), Some(sentence), "a source was not heard");
-    assert_eq!(found(unheard(), 0), None, "it may have just come back");
+    let unobserved = || vec![sandbox(SandboxState::NotReady), remove("pod-is-gone")];
+    assert_eq!(found(unobserved(), 600), Some(sentence), "a source was not heard");
+    assert_eq!(found(unobserved(), 0), None, "it may have just come back");
 }
 
 #[test]
@@ -500,7 +512,7 @@ fn finds_removal_of_a_kept_image() {
         (ImageRemoval { wanted: vec!["far:1".to_owned()], ..plain() }, sentence),
     ];
     for (removal, expected) in rows {
-        let event = Event::ImageRemovalAsked(removal);
+        let event = Event::ImageRemovalRequested(removal);
         assert_eq!(broken([event.clone()]), expected, "{event:?}");
     }
 }
@@ -524,7 +536,7 @@ fn finds_removal_of_logs_of_a_wanted_pod() {
         let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
         let id = format!("/var/log/pods/{path}");
         let removal =
-            || Event::RemovalBegan(Thing { kind: "log".to_owned(), id: id.clone() }, rule);
+            || Event::RemovalBegan(ObjectRef { kind: "log".to_owned(), id: id.clone() }, rule);
         read(0, wanted(Policy::Never)).unwrap();
         assert_eq!(read(at, removal()).is_ok(), expected, "{path} by {rule}");
         read(at, Event::Unwanted("u".into())).unwrap();

@@ -66,7 +66,7 @@ pub const POD_GC: &[Mutation] = &[
     Mutation {
         name: "a node that the cache misses is gone, whatever the API server says",
         file: "crates/podgc/src/task.rs",
-        find: r#"Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),"#,
+        find: r#"Ok(Some(_)) => debug!(node = name, "Node exists that the cache does not have"),"#,
         replace: "Ok(Some(_)) => drop(gone.insert(name, missing_for)),",
     },
     Mutation {

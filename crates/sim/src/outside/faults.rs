@@ -9,7 +9,7 @@ use crate::plan::{Fault, Rule, Target};
 
 /// What is about to happen and may go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum FaultPoint {
     Call(Method),
     Hint,
     FileRead,
@@ -50,21 +50,21 @@ fn is_effect(method: Method) -> bool {
 }
 
 impl Target {
-    fn is(self, asked: Asked) -> bool {
-        match (self, asked) {
-            (Self::AnyCall, Asked::Call(_))
-            | (Self::Hint, Asked::Hint)
-            | (Self::FileRead, Asked::FileRead)
-            | (Self::FileWrite, Asked::FileWrite)
-            | (Self::FileHint, Asked::FileHint)
-            | (Self::Web, Asked::Web)
-            | (Self::PodWeb, Asked::PodWeb)
-            | (Self::Disk, Asked::Disk)
-            | (Self::Log, Asked::Log)
-            | (Self::Cgroup, Asked::Cgroup) => true,
-            (Self::Effect, Asked::Call(method)) => is_effect(method),
-            (Self::Look, Asked::Call(method)) => !is_effect(method),
-            (Self::Method(one), Asked::Call(method)) => one == method,
+    fn is(self, point: FaultPoint) -> bool {
+        match (self, point) {
+            (Self::AnyCall, FaultPoint::Call(_))
+            | (Self::Hint, FaultPoint::Hint)
+            | (Self::FileRead, FaultPoint::FileRead)
+            | (Self::FileWrite, FaultPoint::FileWrite)
+            | (Self::FileHint, FaultPoint::FileHint)
+            | (Self::Web, FaultPoint::Web)
+            | (Self::PodWeb, FaultPoint::PodWeb)
+            | (Self::Disk, FaultPoint::Disk)
+            | (Self::Log, FaultPoint::Log)
+            | (Self::Cgroup, FaultPoint::Cgroup) => true,
+            (Self::Effect, FaultPoint::Call(method)) => is_effect(method),
+            (Self::Look, FaultPoint::Call(method)) => !is_effect(method),
+            (Self::Method(one), FaultPoint::Call(method)) => one == method,
             _ => false,
         }
     }
@@ -72,10 +72,10 @@ impl Target {
 
 impl Store {
     /// What goes wrong now. Every fault that could have been meant counts this as one that went well.
-    fn take(&mut self, asked: Asked) -> Option<Fault> {
-        let meant = self.waiting.iter().position(|rule| rule.on.is(asked) && rule.skip == 0);
+    fn take(&mut self, point: FaultPoint) -> Option<Fault> {
+        let meant = self.waiting.iter().position(|rule| rule.on.is(point) && rule.skip == 0);
         for rule in &mut self.waiting {
-            if rule.on.is(asked) && rule.skip > 0 {
+            if rule.on.is(point) && rule.skip > 0 {
                 rule.skip -= 1;
             }
         }
@@ -102,8 +102,8 @@ impl Outside {
     }
 
     /// What goes wrong with something that is about to happen.
-    pub(crate) fn fault(&self, asked: Asked) -> Option<Fault> {
-        self.state().faults.take(asked)
+    pub(crate) fn fault(&self, point: FaultPoint) -> Option<Fault> {
+        self.state().faults.take(point)
     }
 
     /// Counts a fault of another kind.
@@ -127,9 +127,9 @@ mod tests {
         let on = |on, skip, fault| Rule { on, skip, fault };
         store.waiting.push(on(Target::Method(Method::StopContainer), 1, Fault::Hang));
         store.waiting.push(on(Target::Effect, 0, Fault::LateSuccess));
-        assert_eq!(store.take(Asked::Hint), None);
-        assert_eq!(store.take(Asked::Call(Method::ListContainers)), None);
-        let stop = Asked::Call(Method::StopContainer);
+        assert_eq!(store.take(FaultPoint::Hint), None);
+        assert_eq!(store.take(FaultPoint::Call(Method::ListContainers)), None);
+        let stop = FaultPoint::Call(Method::StopContainer);
         assert_eq!(store.take(stop), Some(Fault::LateSuccess));
         assert_eq!(store.take(stop), Some(Fault::Hang));
         assert_eq!(store.take(stop), None);

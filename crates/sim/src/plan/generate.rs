@@ -58,20 +58,21 @@ impl Plan {
         };
         let later = (!plain && later.chance(50)).then_some(later);
         let (pods, steps) = (Vec::new(), Vec::new());
-        let mut maker = Maker { random, web, around, later, url, jumps, length, pods, steps };
-        maker.first_pods();
-        maker.trouble();
-        maker.trouble_with_the_url();
-        maker.trouble_around();
-        maker.more_trouble();
-        maker.last_word();
-        let Maker { mut steps, .. } = maker;
+        let mut builder =
+            PlanBuilder { random, web, around, later, url, jumps, length, pods, steps };
+        builder.first_pods();
+        builder.trouble();
+        builder.trouble_with_the_url();
+        builder.trouble_around();
+        builder.more_trouble();
+        builder.last_word();
+        let PlanBuilder { mut steps, .. } = builder;
         steps.sort_by_key(|step| step.at);
         Self { seed, hints, url, plain, collecting, steps, length }
     }
 }
 
-pub(super) struct Maker {
+pub(super) struct PlanBuilder {
     random: Random,
     /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
     web: Random,
@@ -90,7 +91,7 @@ pub(super) struct Maker {
     steps: Vec<Step>,
 }
 
-impl Maker {
+impl PlanBuilder {
     pub(super) fn push(&mut self, at: Duration, what: What) {
         self.steps.push(Step { at, what });
     }

@@ -7,10 +7,10 @@ use model::ports::runtime::Code;
 use testkit::random::Random;
 use testkit::runtime::Method;
 
-use super::generate::Maker;
+use super::generate::PlanBuilder;
 use super::{Action, Fault, PodPlan, Policy, RestartRule, Rule, Target, What};
 
-impl Maker {
+impl PlanBuilder {
     /// Rules by codes that are not listed, and rules of init containers.
     pub(super) fn more_rules(&mut self, pod: &mut PodPlan) {
         let Some(random) = &mut self.later else { return };

@@ -21,22 +21,22 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::faulty_cgroups::FaultyCgroups;
 use crate::faulty_files::FaultyFiles;
-use crate::faulty_looks::FaultyLooks;
+use crate::faulty_http::FaultyHttp;
+use crate::faulty_reads::FaultyReads;
 use crate::faulty_runtime::FaultyRuntime;
 use crate::faulty_segments::{FaultySegments, Place};
-use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
+use crate::late_removals::{Capped, LateRemovalExemption};
 use crate::life::{AGENT_KILLED, Life};
-use crate::outlived::Outlived;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::{Collecting, Harm, Plan, PodPlan, URL, What};
-use crate::robbed::{Capped, Robbed};
-use crate::run::beginnings::Beginnings;
-use crate::run::endings::Endings;
+use crate::restart_survivors::RestartSurvivors;
+use crate::run::journal_check::JournalCheck;
 use crate::run::page;
-use crate::run::reading::Reading;
-use crate::run::waits::Waits;
+use crate::run::pod_starts::PodStarts;
+use crate::run::restart_deadlines::RestartDeadlines;
+use crate::run::stop_deadlines::StopDeadlines;
 use crate::settled::Wanted;
 
 /// How often the invariants are asked when nothing else happens.
@@ -68,9 +68,9 @@ pub(super) struct Node {
     /// How many agents there were.
     pub(super) agents: u32,
     /// Until when containers may live that were asked to end.
-    pub(super) endings: Endings,
+    pub(super) stop_deadlines: StopDeadlines,
     /// How long containers may wait that have ended.
-    pub(super) waits: Waits,
+    pub(super) restart_deadlines: RestartDeadlines,
     agent: Option<(Agent, Arc<Life>)>,
     /// What every agent is told.
     settings: Settings,
@@ -81,11 +81,11 @@ pub(super) struct Node {
     manifests: BTreeMap<String, Arc<PodPlan>>,
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
-    robbed: Robbed,
+    late_removals: LateRemovalExemption,
     capped: Capped,
-    outlived: Outlived,
-    beginnings: Beginnings,
-    reading: Reading,
+    outlived: RestartSurvivors,
+    pod_starts: PodStarts,
+    reading: JournalCheck,
     kept: Option<Vec<Record>>,
 }
 
@@ -120,8 +120,8 @@ impl Node {
             wanted: Wanted::new(),
             names: BTreeSet::new(),
             agents: 0,
-            endings: Endings::default(),
-            waits: Waits::default(),
+            stop_deadlines: StopDeadlines::default(),
+            restart_deadlines: RestartDeadlines::default(),
             agent: None,
             settings: settings::of(plan),
             collecting: plan.collecting.clone(),
@@ -129,11 +129,11 @@ impl Node {
             manifests: BTreeMap::new(),
             chores: Vec::new(),
             invariants: Invariants::new(&plan.collecting),
-            robbed: Robbed::default(),
+            late_removals: LateRemovalExemption::default(),
             capped: Capped::default(),
-            outlived: Outlived::default(),
-            beginnings: Beginnings::default(),
-            reading: Reading::default(),
+            outlived: RestartSurvivors::default(),
+            pod_starts: PodStarts::default(),
+            reading: JournalCheck::default(),
             kept: None,
         }
     }
@@ -160,13 +160,13 @@ impl Node {
     /// All that an agent reaches, each of which may fail it and be the last thing that it does.
     fn ports(&self, life: &Arc<Life>) -> Ports {
         let both = || (Arc::clone(&self.outside), Arc::clone(life));
-        let web = |web: &Arc<MemoryWeb>, asked| {
+        let web = |web: &Arc<MemoryWeb>, point| {
             let (outside, life) = both();
-            Arc::new(FaultyWeb { outside, life, web: Arc::clone(web), asked })
+            Arc::new(FaultyHttp { outside, life, web: Arc::clone(web), point })
         };
         let looks = || {
             let (outside, life) = both();
-            Arc::new(FaultyLooks { outside, life })
+            Arc::new(FaultyReads { outside, life })
         };
         let journal = {
             let ((outside, life), torn, place) = (both(), Arc::default(), Place::Journal);
@@ -176,8 +176,8 @@ impl Node {
             runtime: FaultyRuntime::runtime(&self.outside, life),
             files: FaultyFiles::files(&self.outside, life),
             volumes: Arc::new(MemoryVolumes::new(Arc::clone(&self.outside.files))),
-            http: web(&self.outside.web, Asked::Web),
-            pod_http: web(&self.outside.pod_web, Asked::PodWeb),
+            http: web(&self.outside.web, FaultPoint::Web),
+            pod_http: web(&self.outside.pod_web, FaultPoint::PodWeb),
             probes: Arc::<MemoryProbes>::default(),
             logs: looks(),
             log_files: None,
@@ -284,12 +284,12 @@ impl Node {
         self.outside.observe();
         self.outside.look_around();
         let news = self.outside.take_news();
-        self.robbed.read(&news);
+        self.late_removals.read(&news);
         self.capped.read(&news);
         self.outlived.read(&news);
-        self.beginnings.read(&news);
-        self.endings.read(&news);
-        self.waits.read(&news);
+        self.pod_starts.read(&news);
+        self.stop_deadlines.read(&news);
+        self.restart_deadlines.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {

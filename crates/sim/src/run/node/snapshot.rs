@@ -12,7 +12,7 @@ use runtime::decide::pod_of_cgroup;
 
 use super::Node;
 use crate::settled::{SandboxSeen, Snapshot};
-use crate::statuses::{Told, told};
+use crate::statuses::{ReportedStatuses, reported};
 
 impl Node {
     /// How everything is. That something was asked to end does not count.
@@ -29,11 +29,16 @@ impl Node {
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             ending: BTreeMap::new(),
             start_by: BTreeMap::new(),
-            robbed: self.robbed.pods().into_iter().chain(self.capped.pods()).collect(),
+            late_removals: self
+                .late_removals
+                .pods()
+                .into_iter()
+                .chain(self.capped.pods())
+                .collect(),
             capped: self.capped.containers(),
             due: self.outlived.due(),
-            longest: self.beginnings.longest(outside),
-            wanted_for: self.beginnings.wanted_for(outside),
+            longest: self.pod_starts.longest(outside),
+            wanted_for: self.pod_starts.wanted_for(outside),
             set_back: outside.clock.set_back(Duration::from_mins(5)),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
             memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
@@ -56,8 +61,8 @@ impl Node {
     }
 
     /// What the agent tells of pods.
-    pub(in crate::run) fn statuses(&self) -> Told {
-        self.agent.as_ref().map(|(agent, _)| told(&*agent.pods())).unwrap_or_default()
+    pub(in crate::run) fn statuses(&self) -> ReportedStatuses {
+        self.agent.as_ref().map(|(agent, _)| reported(&*agent.pods())).unwrap_or_default()
     }
 
     /// How old a container is by the node's clock, as its policy counts that.

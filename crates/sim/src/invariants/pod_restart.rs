@@ -12,21 +12,23 @@ use crate::plan::{PodPlan, RestartRule};
 /// Pods of which a container ended so that all start over: what runs of them ends without a grace. Whoever saw it
 /// end goes on with that when it is gone, until the first one is made anew.
 #[derive(Debug, Default)]
-pub(super) struct StartingOver {
+pub(super) struct PodRestart {
     rules: BTreeMap<(PodUid, &'static str), Vec<RestartRule>>,
     /// Those that ended so and are there.
     ended: BTreeMap<ContainerId, PodUid>,
     pods: BTreeSet<PodUid>,
 }
 
-impl StartingOver {
+impl PodRestart {
     /// Takes the next event in.
     pub(super) fn take(&mut self, event: &Event) {
         match event {
             Event::Wanted(uid, pod) => self.wanted(uid, pod),
             Event::Container(one, _) => self.changed(one),
-            Event::MakeAsked(maker) if !self.ended.values().any(|uid| *uid == maker.uid) => {
-                self.pods.remove(&maker.uid);
+            Event::CreationRequested(reserved)
+                if !self.ended.values().any(|uid| *uid == reserved.uid) =>
+            {
+                self.pods.remove(&reserved.uid);
             }
             _ => {}
         }
@@ -61,7 +63,7 @@ mod tests {
     use model::observed::ContainerState::{Exited, Running};
 
     use super::*;
-    use crate::history::Maker;
+    use crate::history::ReservedName;
     use crate::invariants::tests::{container, pod, with};
     use crate::plan::{Action, Policy};
 
@@ -76,7 +78,8 @@ mod tests {
         let ended =
             |name, code| with(container(name, 0, Exited, Running), |one| one.exit_code = code);
         let gone = || with(ended("a", 3), |one| one.state = None);
-        let made = || Event::MakeAsked(Maker { uid: "u".into(), name: None, attempt: 1 });
+        let made =
+            || Event::CreationRequested(ReservedName { uid: "u".into(), name: None, attempt: 1 });
         let rows = [
             (vec![], false),
             (vec![ended("a", 3)], true),
@@ -87,7 +90,7 @@ mod tests {
             (vec![ended("a", 3), gone(), made()], false),
         ];
         for (events, expected) in rows {
-            let mut pods = StartingOver::default();
+            let mut pods = PodRestart::default();
             [wanted()].iter().chain(&events).for_each(|event| pods.take(event));
             assert_eq!(pods.contains(&"u".into()), expected, "{events:?}");
         }

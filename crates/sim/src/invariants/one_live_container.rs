@@ -9,11 +9,11 @@ use super::Invariant;
 use crate::history::{Event, Record};
 
 #[derive(Debug, Default)]
-pub(super) struct OneLive {
+pub(super) struct OneLiveContainer {
     live: BTreeMap<(PodUid, Arc<str>), ContainerId>,
 }
 
-impl Invariant for OneLive {
+impl Invariant for OneLiveContainer {
     fn sentence(&self) -> &'static str {
         "at most one container of a pod's name lives"
     }

@@ -13,24 +13,25 @@ const MISSED: usize = 2;
 /// Hears of it with the agent. For an agent that does not look meanwhile, a pod that comes back was never gone: the
 /// page of a URL is asked for now and then, and a notice of a directory may be lost.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Goings {
+pub(crate) struct SourceObservation {
     origins: BTreeMap<PodUid, Origin>,
     /// Those that nobody wants, which the agent does not believe yet, and how often it has missed them.
-    unheard: BTreeMap<PodUid, usize>,
+    unobserved: BTreeMap<PodUid, usize>,
 }
 
-impl Goings {
+impl SourceObservation {
     /// Takes an event in; the pods that the agent believes to be gone by it.
-    pub(crate) fn heard(&mut self, event: &Event) -> BTreeSet<PodUid> {
-        let Self { origins, unheard } = self;
+    pub(crate) fn observe(&mut self, event: &Event) -> BTreeSet<PodUid> {
+        let Self { origins, unobserved } = self;
         match event {
             Event::Wanted(uid, pod) => {
                 origins.insert(uid.clone(), pod.origin());
-                unheard.remove(uid);
+                unobserved.remove(uid);
             }
-            Event::Unwanted(uid) => drop(unheard.insert(uid.clone(), 0)),
+            Event::Unwanted(uid) => drop(unobserved.insert(uid.clone(), 0)),
             Event::OriginRead(read) => {
-                let theirs = unheard.iter_mut().filter(|(uid, _)| origins.get(*uid) == Some(read));
+                let theirs =
+                    unobserved.iter_mut().filter(|(uid, _)| origins.get(*uid) == Some(read));
                 theirs.for_each(|(_, missed)| *missed = MISSED);
             }
             Event::Listed(directory, names) => {
@@ -39,13 +40,13 @@ impl Goings {
                     let is_there = names.iter().any(|name| *path == directory.join(name));
                     path.parent() == Some(directory) && !is_there
                 };
-                let missed = unheard.iter_mut().filter(|(uid, _)| is_missed(uid));
+                let missed = unobserved.iter_mut().filter(|(uid, _)| is_missed(uid));
                 missed.for_each(|(_, missed)| *missed += 1);
             }
             _ => {}
         }
-        let heard = unheard.extract_if(.., |_, missed| *missed >= MISSED);
-        heard.map(|(uid, _)| uid).collect()
+        let observe = unobserved.extract_if(.., |_, missed| *missed >= MISSED);
+        observe.map(|(uid, _)| uid).collect()
     }
 }
 
@@ -90,10 +91,10 @@ mod tests {
             (false, vec![gone(), page()], false),
         ];
         for (on_page, events, expected) in rows {
-            let mut goings = Goings::default();
-            assert!(goings.heard(&wanted(on_page)).is_empty());
-            let heard = events.iter().map(|event| goings.heard(event)).last();
-            assert_eq!(heard.is_some_and(|heard| !heard.is_empty()), expected, "{events:?}");
+            let mut source_observation = SourceObservation::default();
+            assert!(source_observation.observe(&wanted(on_page)).is_empty());
+            let observe = events.iter().map(|event| source_observation.observe(event)).last();
+            assert_eq!(observe.is_some_and(|observe| !observe.is_empty()), expected, "{events:?}");
         }
     }
 }

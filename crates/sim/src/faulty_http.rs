@@ -11,23 +11,23 @@ use tokio::time::{sleep, timeout};
 
 use crate::history::Event;
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 /// A web of one agent.
 #[derive(Debug)]
-pub(crate) struct FaultyWeb {
+pub(crate) struct FaultyHttp {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
     /// The servers.
     pub(crate) web: Arc<MemoryWeb>,
     /// What asking them is called by faults.
-    pub(crate) asked: Asked,
+    pub(crate) point: FaultPoint,
 }
 
-impl FaultyWeb {
+impl FaultyHttp {
     async fn answer(&self, request: &Get) -> Result<Answer, HttpError> {
-        let fault = self.outside.fault(self.asked);
+        let fault = self.outside.fault(self.point);
         match fault {
             Some(fault) => self.outside.say(format!("FAULT    {fault} on get {}", request.url)),
             None => self.outside.note("get"),
@@ -54,17 +54,17 @@ fn failed(step: &'static str, why: io::ErrorKind) -> HttpError {
 }
 
 #[async_trait]
-impl HttpGet for FaultyWeb {
+impl HttpGet for FaultyHttp {
     async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
-        if self.asked == Asked::PodWeb && !self.life.over.is_cancelled() {
+        if self.point == FaultPoint::PodWeb && !self.life.over.is_cancelled() {
             self.outside.say(format!("agent {}  get {}", self.life.number, request.url));
-            self.outside.record(Event::PodWebAsked);
+            self.outside.record(Event::PodHttpRequested);
         }
         let answer = timeout(request.timeout, self.answer(request));
         let answer = async { answer.await.unwrap_or(Err(HttpError::TooSlow(request.timeout))) };
         let answer = self.life.call("get", answer).await;
         let is_told = answer.as_ref().is_ok_and(|answer| answer.status == 200);
-        if is_told && self.asked == Asked::Web {
+        if is_told && self.point == FaultPoint::Web {
             self.outside.record(Event::OriginRead(Origin::Url(request.url.clone())));
         }
         answer

@@ -3,22 +3,22 @@
 use journal::{Query, find};
 use model::ports::segments::Segments;
 
-use crate::history::{Event, Record, Thing};
+use crate::history::{Event, ObjectRef, Record};
 use crate::invariants::Broken;
 
 /// What the journal must have.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
-    last: Option<Thing>,
+pub(super) struct JournalCheck {
+    last: Option<ObjectRef>,
     deaths: u64,
 }
 
-impl Reading {
+impl JournalCheck {
     /// Takes the next records in.
     pub(super) fn read(&mut self, records: &[Record]) {
         for record in records {
             match &record.event {
-                Event::Written(thing, ..) => self.last = Some(thing.clone()),
+                Event::EntryWritten(object, ..) => self.last = Some(object.clone()),
                 Event::AgentDied => self.deaths += 1,
                 _ => {}
             }
@@ -27,7 +27,7 @@ impl Reading {
 
     /// Whether it can be read past the places where agents died, of which each spoils one entry.
     pub(super) fn check(&self, segments: &dyn Segments) -> Result<(), Broken> {
-        let Some(Thing { id, .. }) = &self.last else { return Ok(()) };
+        let Some(ObjectRef { id, .. }) = &self.last else { return Ok(()) };
         let how = match find(segments, &Query::new(id), 1) {
             Err(error) => error.to_string(),
             Ok(found) if found.entries.is_empty() => format!("it does not know of {id}"),

@@ -14,7 +14,7 @@ use crate::plan::{ContainerPlan, PodPlan};
 /// There are reasons of the pod's own all the same: its time is up, its sidecars are not needed any more, a hook
 /// failed, all start over; and a runtime that lost track of a container, or has two of them.
 #[derive(Debug, Default)]
-pub(super) struct LeftAlone {
+pub(super) struct UnchangedPods {
     /// Those that are wanted as they were when they came.
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     /// Those that were ever changed or gone.
@@ -26,8 +26,8 @@ pub(super) struct LeftAlone {
     lost: BTreeSet<ContainerId>,
 }
 
-impl LeftAlone {
-    fn stop_asked(&self, id: &ContainerId) -> Result<(), String> {
+impl UnchangedPods {
+    fn stop_requested_for(&self, id: &ContainerId) -> Result<(), String> {
         let runs = |one: &&Arc<Instance>| one.state == Some(ContainerState::Running);
         let Some(one) = self.containers.get(id).filter(runs) else { return Ok(()) };
         let pod = self.pods.get(&one.uid).filter(|_| !self.changed.contains(&one.uid));
@@ -70,7 +70,7 @@ fn may_end(pod: &PodPlan) -> bool {
     pod.may_finish() || pod.init.iter().any(|init| !init.sidecar && fails(init))
 }
 
-impl Invariant for LeftAlone {
+impl Invariant for UnchangedPods {
     fn sentence(&self) -> &'static str {
         "a container that runs as its pod wants it is left alone"
     }
@@ -95,7 +95,7 @@ impl Invariant for LeftAlone {
                 }
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::StopAsked(id, _) => return self.stop_asked(id),
+            Event::StopRequested(id, _) => return self.stop_requested_for(id),
             _ => {}
         }
         Ok(())
@@ -125,7 +125,7 @@ mod tests {
         let runs = |name| container(name, 0, Running, Created);
         let start = [first, sandbox("s", SandboxState::Ready), runs("side"), runs("a")];
         let all = start.into_iter().chain(between).chain([stop(ends, 30)]);
-        breaks(LeftAlone::default(), (1..).zip(all))
+        breaks(UnchangedPods::default(), (1..).zip(all))
     }
 
     #[test]

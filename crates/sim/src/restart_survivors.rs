@@ -13,17 +13,17 @@ use crate::plan::PodPlan;
 /// Finds containers that live although another one of their pod and sandbox has ended so that all start over.
 /// Whoever looks sees that end until all that ran then is gone, and however late that is, they end for it.
 #[derive(Debug, Default)]
-pub(crate) struct Outlived {
+pub(crate) struct RestartSurvivors {
     wanted: BTreeMap<PodUid, Arc<PodPlan>>,
     /// All that are there.
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// Those that the agent asked to end: what they end with is its doing, and it knows what comes next.
-    asked: BTreeSet<ContainerId>,
+    stop_requested: BTreeSet<ContainerId>,
     /// Those that are to end, and the ended one for which they are.
     due: BTreeMap<ContainerId, ContainerId>,
 }
 
-impl Outlived {
+impl RestartSurvivors {
     /// Takes the next records in.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
@@ -44,11 +44,11 @@ impl Outlived {
                 self.forget(|one| one.uid == *uid);
             }
             // It was about to replace that one for something else, and has not seen how it ended.
-            Event::StopAsked(id, _) => {
-                self.asked.insert(id.clone());
+            Event::StopRequested(id, _) => {
+                self.stop_requested.insert(id.clone());
                 self.due.retain(|_, ended| ended != id);
             }
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 self.capped(id);
             }
             Event::Sandbox(id, _, state) if *state != SandboxState::Ready => self.lost(id),
@@ -85,7 +85,7 @@ impl Outlived {
         }
         self.containers.insert(one.id.clone(), Arc::clone(one));
         let has_ended = one.state == Some(ContainerState::Exited) && was != one.state;
-        if has_ended && !self.asked.contains(&one.id) && self.is_the_end_of_all(one) {
+        if has_ended && !self.stop_requested.contains(&one.id) && self.is_the_end_of_all(one) {
             let lives = |other: &&Arc<Instance>| {
                 (&other.uid, &other.sandbox) == (&one.uid, &one.sandbox) && other.may_live()
             };
@@ -140,8 +140,9 @@ mod tests {
         let lost = || seen(instance("b", 0, Unknown), Running);
         let elsewhere =
             || seen(Instance { sandbox: "t".into(), ..instance("c", 0, Running) }, Created);
-        let stopped = |id: &str| Event::StopAsked(id.into(), Duration::ZERO);
-        let capped = || Event::RemoveAsked(Removed::Container("a0".into()), "per-container-cap");
+        let stopped = |id: &str| Event::StopRequested(id.into(), Duration::ZERO);
+        let capped =
+            || Event::RemovalRequested(Removed::Container("a0".into()), "per-container-cap");
         let dead = |id: &str| Event::Sandbox(id.into(), "u".into(), SandboxState::NotReady);
         let gone = || Event::Unwanted("u".into());
         let rows = [
@@ -171,7 +172,7 @@ mod tests {
             (vec![gone(), ends("a", 3)], 0),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
-            let mut over = Outlived::default();
+            let mut over = RestartSurvivors::default();
             for event in [wanted(0), runs("a", 0), runs("b", 0)].iter().chain(&events) {
                 over.take(event);
             }

@@ -10,7 +10,7 @@ use model::observed::{Container, Sandbox};
 use model::ports::files::{FileError, HostFiles as _};
 
 use super::Outside;
-use crate::history::{Event, Thing};
+use crate::history::{Event, ObjectRef};
 
 /// Directories in which everything is somebody's, and what the journal calls it.
 const FOLDERS: [(&str, &str); 3] = [("pod-directory", "/pods"), ("log", LOGS), ("log", LINKS)];
@@ -19,31 +19,31 @@ const LINKS: &str = "/var/log/containers";
 
 /// What there is.
 #[derive(Debug, Default)]
-pub(super) struct There {
+pub(super) struct Existing {
     /// Containers and sandboxes.
-    runtime: BTreeSet<Thing>,
+    runtime: BTreeSet<ObjectRef>,
     /// Images, and what lies on the disk.
-    around: BTreeSet<Thing>,
+    around: BTreeSet<ObjectRef>,
 }
 
-impl Thing {
+impl ObjectRef {
     fn new(kind: &str, id: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), id: id.into() }
     }
 }
 
 /// Replaces what there was; answers what of it is not there any more.
-fn replace(before: &mut BTreeSet<Thing>, now: BTreeSet<Thing>) -> Vec<Event> {
+fn replace(before: &mut BTreeSet<ObjectRef>, now: BTreeSet<ObjectRef>) -> Vec<Event> {
     let gone = before.difference(&now).cloned().map(Event::Gone).collect();
     *before = now;
     gone
 }
 
-impl There {
+impl Existing {
     /// The containers and sandboxes that are gone, now that these are there.
     pub(super) fn gone(&mut self, containers: &[Container], sandboxes: &[Sandbox]) -> Vec<Event> {
-        let containers = containers.iter().map(|one| Thing::new("container", one.id.as_str()));
-        let sandboxes = sandboxes.iter().map(|one| Thing::new("sandbox", one.id.as_str()));
+        let containers = containers.iter().map(|one| ObjectRef::new("container", one.id.as_str()));
+        let sandboxes = sandboxes.iter().map(|one| ObjectRef::new("sandbox", one.id.as_str()));
         replace(&mut self.runtime, containers.chain(sandboxes).collect())
     }
 }
@@ -52,13 +52,14 @@ impl Outside {
     /// Looks which images and which files of pods are gone.
     pub(crate) fn look_around(&self) {
         let images = self.runtime.images().into_iter();
-        let mut now: BTreeSet<Thing> = images.map(|one| Thing::new("image", one.id)).collect();
+        let mut now: BTreeSet<ObjectRef> =
+            images.map(|one| ObjectRef::new("image", one.id)).collect();
         for (kind, folder) in FOLDERS {
             let folder = Path::new(folder);
             let names = self.files.list(folder).now_or_never();
             let names = names.expect("nothing delays files in memory").unwrap_or_default();
             let path = |name: String| folder.join(name).to_string_lossy().into_owned();
-            now.extend(names.into_iter().map(|name| Thing::new(kind, path(name))));
+            now.extend(names.into_iter().map(|name| ObjectRef::new(kind, path(name))));
         }
         let gone = replace(&mut self.state().there.around, now);
         for event in gone {

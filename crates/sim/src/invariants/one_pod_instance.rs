@@ -9,12 +9,12 @@ use crate::history::{Event, Record};
 
 /// A static pod does not start beside its earlier self.
 #[derive(Debug, Default)]
-pub(super) struct OneSelf {
+pub(super) struct OnePodInstance {
     names: BTreeMap<PodUid, String>,
     live: BTreeMap<String, BTreeMap<PodUid, BTreeSet<ContainerId>>>,
 }
 
-impl Invariant for OneSelf {
+impl Invariant for OnePodInstance {
     fn sentence(&self) -> &'static str {
         "no container of a pod starts while one of another pod of its name lives"
     }

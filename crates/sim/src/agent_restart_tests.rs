@@ -12,20 +12,20 @@ fn new_agent_may_start_only_containers_that_ended() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
     let new = |name| Event::Container(Arc::new(instance(name, 1, Created)), None);
-    let sandbox = Maker { uid: "u".into(), name: None, attempt: 1 };
+    let sandbox = ReservedName { uid: "u".into(), name: None, attempt: 1 };
     let rows = [
         (vec![], false),
         (vec![new("b")], false),
         (vec![new("a")], true),
         (vec![new("b"), new("b")], true),
-        (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
-        (vec![new("b"), Event::StopAsked("b1".into(), Duration::ZERO)], true),
-        (vec![Event::MakeAsked(sandbox)], true),
+        (vec![Event::StopRequested("a0".into(), Duration::ZERO)], true),
+        (vec![new("b"), Event::StopRequested("b1".into(), Duration::ZERO)], true),
+        (vec![Event::CreationRequested(sandbox)], true),
     ];
     for (events, expected) in rows {
         let news: Vec<Record> =
             events.into_iter().map(|event| Record { at: Duration::ZERO, event }).collect();
-        let found = disturbed(&before, &news, &wanted);
+        let found = unexpected_action(&before, &news, &wanted);
         assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
     }
 }
@@ -35,15 +35,15 @@ fn expired_pod_may_restart_after_a_clock_step_back() {
     let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
     let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
-    let sandbox = Maker { uid: "u".into(), name: None, attempt: 1 };
+    let sandbox = ReservedName { uid: "u".into(), name: None, attempt: 1 };
     // Not all of it had run when its time was up.
     let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
-    for event in [Event::MakeAsked(sandbox), first] {
+    for event in [Event::CreationRequested(sandbox), first] {
         let news = [Record { at: Duration::ZERO, event }];
         before.sandboxes[0].age = SignedDuration::from_secs(1001);
-        assert!(disturbed(&before, &news, &wanted).is_some());
+        assert!(unexpected_action(&before, &news, &wanted).is_some());
         before.sandboxes[0].age = SignedDuration::from_secs(-3600);
-        assert_eq!(disturbed(&before, &news, &wanted), None);
+        assert_eq!(unexpected_action(&before, &news, &wanted), None);
     }
 }
 
@@ -61,7 +61,7 @@ fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
         let mut pod = pod(Policy::Always);
         pod.containers[1].extras = extras;
         let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
-        let stop = Event::StopAsked("a0".into(), Duration::ZERO);
+        let stop = Event::StopRequested("a0".into(), Duration::ZERO);
         found(before, first.into_iter().chain([stop]).collect(), &wanted)
     };
     assert!(!disturbs(&before, None, Extras { post_start: failing, ..Extras::default() }));
@@ -89,8 +89,8 @@ fn finds_new_agent_that_removes_needed_objects() {
     let containers = vec![instance("a", 0, Running), instance("b", 0, Exited)];
     let before = snapshot(containers.clone(), &[true]);
     let running = snapshot(vec![containers[0].clone(), instance("b", 0, Running)], &[true]);
-    let container = |rule| Event::RemoveAsked(Removed::Container("b0".into()), rule);
-    let sandbox = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let container = |rule| Event::RemovalRequested(Removed::Container("b0".into()), rule);
+    let sandbox = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
     let rows = [
         (container("pod-is-gone"), true),
         (container("pod-terminated"), true),
@@ -98,7 +98,7 @@ fn finds_new_agent_that_removes_needed_objects() {
         (container("restart-all-containers"), false),
         (sandbox("pod-is-gone"), true),
         (sandbox("sandbox-older"), false),
-        (Event::RemoveAsked(Removed::Container("other".into()), "pod-is-gone"), false),
+        (Event::RemovalRequested(Removed::Container("other".into()), "pod-is-gone"), false),
     ];
     for (event, expected) in rows {
         assert_eq!(
@@ -114,8 +114,8 @@ fn finds_new_agent_that_removes_needed_objects() {
     for (path, expected) in
         [("default_p_u", true), ("default_p_u/b/0.log", false), ("x_p_v", false)]
     {
-        let thing = Thing { kind: "log".to_owned(), id: format!("{LOGS}{path}") };
-        let event = Event::RemovalBegan(thing, "pod-is-gone");
+        let object = ObjectRef { kind: "log".to_owned(), id: format!("{LOGS}{path}") };
+        let event = Event::RemovalBegan(object, "pod-is-gone");
         assert_eq!(found(&before, vec![event], &asking(Policy::Always)), expected, "{path}");
     }
 }
@@ -129,24 +129,25 @@ fn asking(policy: Policy) -> Wanted {
 fn found(before: &Snapshot, events: Vec<Event>, wanted: &Wanted) -> bool {
     let record = |event| Record { at: Duration::ZERO, event };
     let news: Vec<Record> = events.into_iter().map(record).collect();
-    disturbed(before, &news, wanted).is_some()
+    unexpected_action(before, &news, wanted).is_some()
 }
 
 #[test]
 fn finds_new_agent_that_resizes_stops_or_pulls() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
-    let pull =
-        |image: &str, is_there| Event::PullAsked(ImagePull { image: image.to_owned(), is_there });
+    let pull = |image: &str, is_there| {
+        Event::PullRequested(ImagePull { image: image.to_owned(), is_there })
+    };
     let image = pod(Policy::Always).containers[0].image;
     let make = |name: &str| {
         let (uid, name) = ("u".into(), Some(Arc::from(name)));
-        Event::MakeAsked(Maker { uid, name, attempt: 1 })
+        Event::CreationRequested(ReservedName { uid, name, attempt: 1 })
     };
     let rows = [
-        (Event::ResizeAsked("a0".into()), true),
-        (Event::SandboxResizeAsked("s".into()), true),
-        (Event::StopSandboxAsked("s".into()), true),
-        (Event::StopSandboxAsked("older".into()), false),
+        (Event::ResizeRequested("a0".into()), true),
+        (Event::SandboxResizeRequested("s".into()), true),
+        (Event::SandboxStopRequested("s".into()), true),
+        (Event::SandboxStopRequested("older".into()), false),
         (make("a"), true),
         (make("b"), false),
         (pull(image, true), true),
@@ -164,7 +165,7 @@ fn finds_new_agent_that_resizes_stops_or_pulls() {
     let late = vec![pull(image, false), runs, pull(image, true)];
     assert!(found(&before, late, &asking(Policy::Always)), "nobody waits for it any more");
     // Whose containers have ended for good may end.
-    let stop = || Event::StopSandboxAsked("s".into());
+    let stop = || Event::SandboxStopRequested("s".into());
     let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
     assert!(found(&before, vec![stop()], &asking(Policy::Never)));
     assert!(!found(&before, vec![end.clone(), stop()], &asking(Policy::Never)));
@@ -181,7 +182,7 @@ fn new_agent_may_stop_sidecars_only_of_ended_pods() {
         let pod = PodPlan { init: vec![sidecar], ..pod(policy) };
         Wanted::from([("u".into(), Arc::new(pod))])
     };
-    let stop = || Event::StopAsked("i0".into(), Duration::ZERO);
+    let stop = || Event::StopRequested("i0".into(), Duration::ZERO);
     let end = || Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
     let rows = [
         (vec![stop()], Policy::Never, true),

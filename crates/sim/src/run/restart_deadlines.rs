@@ -24,13 +24,13 @@ const START: Duration = Duration::from_secs(10);
 /// The ends of containers under the agent of the moment. It has no delay for what ended before, and for the rest
 /// as long a one as these make it.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct RestartDeadlines {
     /// When the agent started.
     since: Duration,
     ends: BTreeMap<(PodUid, Arc<str>), u32>,
 }
 
-impl Waits {
+impl RestartDeadlines {
     /// Takes the next records in.
     pub(super) fn read(&mut self, records: &[Record]) {
         for Record { at, event } in records {
@@ -103,7 +103,7 @@ mod tests {
         };
         let mut records: Vec<_> = (0..).zip(ends.iter().copied()).map(end).collect();
         records.insert(ends.iter().take_while(|at| **at < 500).count(), started);
-        let mut waits = Waits::default();
+        let mut waits = RestartDeadlines::default();
         waits.read(&records);
         let last = ended(0, *ends.last().unwrap());
         let seen = snapshot(vec![last], &[true]);

@@ -7,16 +7,18 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
 use model::observed::{ContainerState, SandboxState};
 
-use crate::history::{CgroupWrite, Event, ImagePull, Instance, Maker, Record, Removed, Thing};
+use crate::history::{
+    CgroupWrite, Event, ImagePull, Instance, ObjectRef, Record, Removed, ReservedName,
+};
 use crate::invariants::caps::CAPS;
 use crate::invariants::removals::{BY_WORKERS, LOGS};
+use crate::late_removals::Capped;
 use crate::plan::{ContainerPlan, PodPlan};
-use crate::robbed::Capped;
 use crate::settled::{Snapshot, Wanted};
 
 /// What a new agent did that it should not have: a node that is settled is left as it is, and only
 /// containers that ended are started again.
-pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
+pub fn unexpected_action(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
     let mut quiet = Quiet::new(before, wanted);
     news.iter().find_map(|record| quiet.read(&record.event))
 }
@@ -70,9 +72,9 @@ impl<'a> Quiet<'a> {
     fn read(&mut self, event: &Event) -> Option<String> {
         self.capped.take(event);
         match event {
-            Event::StopAsked(id, _) => self.stops(id),
-            Event::StopSandboxAsked(id) => self.stops_sandbox(id),
-            Event::MakeAsked(maker) => self.makes(maker),
+            Event::StopRequested(id, _) => self.stops(id),
+            Event::SandboxStopRequested(id) => self.stops_sandbox(id),
+            Event::CreationRequested(reserved) => self.makes(reserved),
             // One that is removed had ended.
             Event::Container(one, was) if one.state.is_some() => {
                 if self.is_the_end_of_all(one) {
@@ -91,18 +93,18 @@ impl<'a> Quiet<'a> {
                 }
                 None
             }
-            Event::ResizeAsked(id) => {
+            Event::ResizeRequested(id) => {
                 let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
                 self.resizes(owner).then(|| format!("it resizes {id}"))
             }
-            Event::SandboxResizeAsked(id) => {
+            Event::SandboxResizeRequested(id) => {
                 self.resizes(self.ready.get(id)).then(|| format!("it resizes {id}"))
             }
-            Event::PullAsked(pull) => self.pulls(pull),
+            Event::PullRequested(pull) => self.pulls(pull),
             Event::CgroupWritten(write) => self.writes(write),
-            Event::RemoveAsked(removed, rule) => self.removes(removed, rule),
-            Event::RemovalBegan(thing, rule) if thing.kind == "log" => {
-                self.removes_logs(thing, rule)
+            Event::RemovalRequested(removed, rule) => self.removes(removed, rule),
+            Event::RemovalBegan(object, rule) if object.kind == "log" => {
+                self.removes_logs(object, rule)
             }
             _ => None,
         }
@@ -111,7 +113,7 @@ impl<'a> Quiet<'a> {
     /// Whether something of a pod is resized that should not be. One whose end nobody knows of runs anew, and asks
     /// then for what it was not given when it was over.
     fn resizes(&self, owner: Option<&PodUid>) -> bool {
-        !owner.is_some_and(|uid| self.is_robbed(uid))
+        !owner.is_some_and(|uid| self.has_late_removals(uid))
     }
 
     /// Whether a container has ended so that all of its pod start over.
@@ -156,10 +158,10 @@ impl<'a> Quiet<'a> {
     }
 
     /// The logs of a pod that is wanted go with its containers, one by one.
-    fn removes_logs(&self, thing: &Thing, rule: &str) -> Option<String> {
-        let directory = thing.id.strip_prefix(LOGS).filter(|below| !below.contains('/'))?;
+    fn removes_logs(&self, object: &ObjectRef, rule: &str) -> Option<String> {
+        let directory = object.id.strip_prefix(LOGS).filter(|below| !below.contains('/'))?;
         let uid = LogLayout::pod_of_directory(directory);
-        self.wanted.contains_key(&uid).then(|| format!("it removes {} by {rule}", thing.id))
+        self.wanted.contains_key(&uid).then(|| format!("it removes {} by {rule}", object.id))
     }
 
     fn stops(&self, id: &ContainerId) -> Option<String> {
@@ -167,7 +169,7 @@ impl<'a> Quiet<'a> {
         // Of a pod that has ended sidecars may be left.
         let may = owner.is_some_and(|uid| {
             let may_end = self.has_deadline(uid) || self.has_ended(uid);
-            may_end || self.is_restless(uid) || self.is_robbed(uid)
+            may_end || self.is_restless(uid) || self.has_late_removals(uid)
         });
         (!may).then(|| format!("it stops {id}"))
     }
@@ -178,8 +180,8 @@ impl<'a> Quiet<'a> {
         (!self.may_end(uid)).then(|| format!("it stops {id} of {uid}"))
     }
 
-    fn makes(&self, maker: &Maker) -> Option<String> {
-        let Maker { uid, name, .. } = maker;
+    fn makes(&self, reserved: &ReservedName) -> Option<String> {
+        let ReservedName { uid, name, .. } = reserved;
         match name {
             None if self.has_time_again(uid) => None,
             None => Some(format!("it makes a sandbox for {uid}")),
@@ -209,7 +211,7 @@ impl<'a> Quiet<'a> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
         let asks = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
-            let is_over = self.over.contains(*uid) && !self.is_robbed(uid);
+            let is_over = self.over.contains(*uid) && !self.has_late_removals(uid);
             pod.milli() > 0 && !is_over && moves(uid)
         };
         let may = match pod {
@@ -240,17 +242,18 @@ impl<'a> Quiet<'a> {
 
     /// Whether the time of a pod was up, before somebody set the clock back.
     fn has_time_again(&self, uid: &PodUid) -> bool {
-        self.is_robbed(uid) || self.before.has_time(uid, self.wanted.get(uid).map(|pod| &**pod))
+        self.has_late_removals(uid)
+            || self.before.has_time(uid, self.wanted.get(uid).map(|pod| &**pod))
     }
 
     /// Whether a pod may be ended.
     fn may_end(&self, uid: &PodUid) -> bool {
-        self.has_deadline(uid) || self.is_robbed(uid) || self.has_ended(uid)
+        self.has_deadline(uid) || self.has_late_removals(uid) || self.has_ended(uid)
     }
 
     /// Whether there is nothing by which the end of a pod, or of one of its containers, is known.
-    fn is_robbed(&self, uid: &PodUid) -> bool {
-        self.before.robbed.contains(uid) || self.capped.pods().contains(uid)
+    fn has_late_removals(&self, uid: &PodUid) -> bool {
+        self.before.late_removals.contains(uid) || self.capped.pods().contains(uid)
     }
 
     /// Whether nothing of a pod will run again.
@@ -272,5 +275,5 @@ impl<'a> Quiet<'a> {
 }
 
 #[cfg(test)]
-#[path = "disturbed_tests.rs"]
+#[path = "agent_restart_tests.rs"]
 mod tests;

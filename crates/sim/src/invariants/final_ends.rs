@@ -15,23 +15,24 @@ use crate::plan::PodPlan;
 /// that the agent had asked to end did not end by itself; who runs in a sandbox that died is replaced with
 /// it; and of what a cap took nobody knows that it ended, nor of what was removed late, having run after all.
 #[derive(Debug, Default)]
-pub(super) struct EndedForGood {
+pub(super) struct FinalEnds {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
-    asked: BTreeSet<ContainerId>,
-    asked_sandboxes: BTreeSet<SandboxId>,
+    stop_requested: BTreeSet<ContainerId>,
+    stop_requested_sandboxes: BTreeSet<SandboxId>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// Those that were to be removed before they had run.
     doomed: BTreeSet<ContainerId>,
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
 }
 
-impl EndedForGood {
+impl FinalEnds {
     fn was_asked(&self, one: &Instance) -> bool {
-        self.asked.contains(&one.id) || self.asked_sandboxes.contains(&one.sandbox)
+        self.stop_requested.contains(&one.id)
+            || self.stop_requested_sandboxes.contains(&one.sandbox)
     }
 }
 
-impl Invariant for EndedForGood {
+impl Invariant for FinalEnds {
     fn sentence(&self) -> &'static str {
         "a container that ended for good never starts again"
     }
@@ -41,16 +42,16 @@ impl Invariant for EndedForGood {
             Event::Wanted(uid, pod) => {
                 self.pods.insert(uid.clone(), Arc::clone(pod));
             }
-            Event::StopAsked(id, _) => {
-                self.asked.insert(id.clone());
+            Event::StopRequested(id, _) => {
+                self.stop_requested.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => {
-                self.asked_sandboxes.insert(id.clone());
+            Event::SandboxStopRequested(id) => {
+                self.stop_requested_sandboxes.insert(id.clone());
             }
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 self.ended.retain(|_, ended| ended.id != *id);
             }
-            Event::RemoveAsked(Removed::Container(id), _) => {
+            Event::RemovalRequested(Removed::Container(id), _) => {
                 let has_run = self.containers.get(id).is_some_and(|one| one.started.is_some());
                 if !has_run {
                     self.doomed.insert(id.clone());

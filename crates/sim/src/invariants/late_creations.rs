@@ -8,22 +8,22 @@ use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Acted, Event, Instance, Maker, Record, Removed};
+use crate::history::{ActionTarget, Event, Instance, Record, Removed, ReservedName};
 
 /// What was made and never started, and that the agent has seen, is started, or removed to make way.
 /// An agent that has not seen it, also because the answer got lost, asks for its number and hears that it is
 /// taken, or for another.
 #[derive(Debug, Default)]
-pub(super) struct LateWinnersAreUsed {
+pub(super) struct LateCreationsAreUsed {
     /// The instance with the highest number of each name.
     latest: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
     /// Those that this agent has seen.
     seen: BTreeSet<ContainerId>,
     /// Those that were to be removed.
-    asked: BTreeSet<ContainerId>,
+    removal_requested: BTreeSet<ContainerId>,
     /// For whom the agent does something: what it sees of the pod meanwhile counts when that is over. It has made
     /// up its mind before.
-    acting: Vec<Acted>,
+    acting: Vec<ActionTarget>,
     /// Looks under way that go wrong: it may be one in the middle of such work.
     spoilt: usize,
     /// When the last of them was over: whoever waited for it makes up its mind by it, whatever is seen in that moment.
@@ -31,13 +31,13 @@ pub(super) struct LateWinnersAreUsed {
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
-impl LateWinnersAreUsed {
-    fn told(&mut self, id: &ContainerId, at: Duration) {
+impl LateCreationsAreUsed {
+    fn observed(&mut self, id: &ContainerId, at: Duration) {
         let pod = self.pods.get(id);
-        let is_for_it = |acted: &Acted| match acted {
-            Acted::Pod(of) => Some(of) == pod,
-            Acted::Container(other) => self.pods.get(other) == pod,
-            Acted::Any => true,
+        let is_for_it = |acted: &ActionTarget| match acted {
+            ActionTarget::Pod(of) => Some(of) == pod,
+            ActionTarget::Container(other) => self.pods.get(other) == pod,
+            ActionTarget::Any => true,
         };
         let is_spoilt = self.spoilt > 0 || self.spoilt_until == Some(at);
         if !is_spoilt && !self.acting.iter().any(is_for_it) {
@@ -58,22 +58,22 @@ impl LateWinnersAreUsed {
         }
     }
 
-    fn make_asked(&self, maker: &Maker) -> Result<(), String> {
-        let Some(name) = &maker.name else { return Ok(()) };
-        let Some(latest) = self.latest.get(&(maker.uid.clone(), Arc::clone(name))) else {
+    fn creation_requested(&self, reserved: &ReservedName) -> Result<(), String> {
+        let Some(name) = &reserved.name else { return Ok(()) };
+        let Some(latest) = self.latest.get(&(reserved.uid.clone(), Arc::clone(name))) else {
             return Ok(());
         };
         let waits = latest.state == Some(ContainerState::Created)
             && self.seen.contains(&latest.id)
-            && !self.asked.contains(&latest.id);
-        if waits && latest.attempt != maker.attempt {
-            return Err(format!("number {} is made while {} waits", maker.attempt, latest.id));
+            && !self.removal_requested.contains(&latest.id);
+        if waits && latest.attempt != reserved.attempt {
+            return Err(format!("number {} is made while {} waits", reserved.attempt, latest.id));
         }
         Ok(())
     }
 }
 
-impl Invariant for LateWinnersAreUsed {
+impl Invariant for LateCreationsAreUsed {
     fn sentence(&self) -> &'static str {
         "what was made and never started is started or removed before another one is made"
     }
@@ -85,23 +85,23 @@ impl Invariant for LateWinnersAreUsed {
                 self.acting.clear();
                 self.spoilt = 0;
             }
-            Event::LookSpoilt => self.spoilt += 1,
-            Event::SpoiltLookOver => {
+            Event::ReadFaultBegan => self.spoilt += 1,
+            Event::ReadFaultEnded => {
                 self.spoilt = self.spoilt.saturating_sub(1);
                 self.spoilt_until = Some(record.at);
             }
-            Event::Acts(acted) => self.acting.push(acted.clone()),
-            Event::HasActed(acted) => {
+            Event::ActionBegan(acted) => self.acting.push(acted.clone()),
+            Event::ActionEnded(acted) => {
                 if let Some(at) = self.acting.iter().position(|other| other == acted) {
                     self.acting.swap_remove(at);
                 }
             }
             Event::Container(one, _) => self.changed(one),
-            Event::Told(id, _) => self.told(id, record.at),
-            Event::RemoveAsked(Removed::Container(id), _) => {
-                self.asked.insert(id.clone());
+            Event::ContainerObserved(id, _) => self.observed(id, record.at),
+            Event::RemovalRequested(Removed::Container(id), _) => {
+                self.removal_requested.insert(id.clone());
             }
-            Event::MakeAsked(maker) => return self.make_asked(maker),
+            Event::CreationRequested(reserved) => return self.creation_requested(reserved),
             _ => {}
         }
         Ok(())
@@ -122,17 +122,17 @@ mod tests {
         );
         let make = |number| {
             let (uid, name) = ("u".into(), Some("a".into()));
-            Event::MakeAsked(Maker { uid, name, attempt: number })
+            Event::CreationRequested(ReservedName { uid, name, attempt: number })
         };
-        let told = || Event::Told("a3".into(), false);
+        let observed = || Event::ContainerObserved("a3".into(), false);
         let again = || Event::AgentStarted(2);
         let other = || container("b", 0, Created, Created);
-        let starts_other = || Event::Acts(Acted::Container("b0".into()));
-        let started_other = || Event::HasActed(Acted::Container("b0".into()));
-        let stranger = || Event::Acts(Acted::Pod("another".into()));
+        let starts_other = || Event::ActionBegan(ActionTarget::Container("b0".into()));
+        let started_other = || Event::ActionEnded(ActionTarget::Container("b0".into()));
+        let other_pod = || Event::ActionBegan(ActionTarget::Pod("another".into()));
         let runs = || container("b", 0, Running, Created);
-        let waits = || vec![container("a", 3, Created, Created), told()];
-        let remove = || Event::RemoveAsked(Removed::Container("a3".into()), "never-started");
+        let waits = || vec![container("a", 3, Created, Created), observed()];
+        let remove = || Event::RemovalRequested(Removed::Container("a3".into()), "never-started");
         let gone = || with(container("a", 3, Created, Created), |one| one.state = None);
         let rows = [
             (vec![make(4)], sentence),
@@ -145,25 +145,39 @@ mod tests {
             (vec![container("a", 5, Exited, Running), make(6)], None),
             // Another agent has not seen it yet.
             (vec![again(), make(4)], None),
-            (vec![again(), told(), make(4)], sentence),
+            (vec![again(), observed(), make(4)], sentence),
             // Nor one that has made up its mind, and just starts another container of the pod, or fetches an image.
-            (vec![again(), other(), starts_other(), told(), make(4)], None),
-            (vec![again(), other(), starts_other(), runs(), told(), make(4)], None),
-            (vec![again(), other(), starts_other(), started_other(), told(), make(4)], sentence),
-            (vec![again(), Event::Acts(Acted::Pod("u".into())), told(), make(4)], None),
-            (vec![again(), Event::Acts(Acted::Any), told(), make(4)], None),
-            (vec![again(), stranger(), told(), make(4)], sentence),
-            (vec![again(), Event::LookSpoilt, told(), make(4)], None),
-            (vec![again(), Event::LookSpoilt, Event::SpoiltLookOver, told(), make(4)], sentence),
-            (vec![other(), starts_other(), again(), told(), make(4)], sentence),
+            (vec![again(), other(), starts_other(), observed(), make(4)], None),
+            (vec![again(), other(), starts_other(), runs(), observed(), make(4)], None),
+            (
+                vec![again(), other(), starts_other(), started_other(), observed(), make(4)],
+                sentence,
+            ),
+            (
+                vec![
+                    again(),
+                    Event::ActionBegan(ActionTarget::Pod("u".into())),
+                    observed(),
+                    make(4),
+                ],
+                None,
+            ),
+            (vec![again(), Event::ActionBegan(ActionTarget::Any), observed(), make(4)], None),
+            (vec![again(), other_pod(), observed(), make(4)], sentence),
+            (vec![again(), Event::ReadFaultBegan, observed(), make(4)], None),
+            (
+                vec![again(), Event::ReadFaultBegan, Event::ReadFaultEnded, observed(), make(4)],
+                sentence,
+            ),
+            (vec![other(), starts_other(), again(), observed(), make(4)], sentence),
         ];
         for (events, expected) in rows {
             let all = waits().into_iter().chain(events.clone());
             assert_eq!(broken(all), expected, "{events:?}");
         }
-        let at_once = [Event::LookSpoilt, Event::SpoiltLookOver, told(), make(4)];
+        let at_once = [Event::ReadFaultBegan, Event::ReadFaultEnded, observed(), make(4)];
         let all = [container("a", 3, Created, Created)].into_iter().chain(at_once);
-        let mut invariant = LateWinnersAreUsed::default();
+        let mut invariant = LateCreationsAreUsed::default();
         for event in all {
             invariant.read(&Record { at: Duration::ZERO, event }).unwrap();
         }

@@ -14,7 +14,7 @@ const WITHIN: Duration = Duration::from_secs(65);
 
 /// An agent that can read the runtime reads the status of a dead container in time.
 #[derive(Debug, Default)]
-pub(super) struct DeathsSeen {
+pub(super) struct DeathsAreObserved {
     /// Dead containers whose status was not read since, and when they died.
     unseen: BTreeMap<ContainerId, Duration>,
     /// Containers whose status said that they do not run: a change may be recorded after it was read.
@@ -26,7 +26,7 @@ pub(super) struct DeathsSeen {
     is_running: bool,
 }
 
-impl DeathsSeen {
+impl DeathsAreObserved {
     fn overdue(&self, now: Duration) -> Result<(), String> {
         if !self.is_running || self.spoilt > 0 {
             return Ok(());
@@ -36,7 +36,7 @@ impl DeathsSeen {
     }
 }
 
-impl Invariant for DeathsSeen {
+impl Invariant for DeathsAreObserved {
     fn sentence(&self) -> &'static str {
         "a death is acted on within 65 s"
     }
@@ -48,13 +48,13 @@ impl Invariant for DeathsSeen {
                 (self.is_running, self.spoilt, self.since) = (true, 0, record.at);
             }
             Event::AgentDied => self.is_running = false,
-            Event::LookSpoilt => self.spoilt += 1,
-            Event::SpoiltLookOver => {
+            Event::ReadFaultBegan => self.spoilt += 1,
+            Event::ReadFaultEnded => {
                 self.spoilt = self.spoilt.saturating_sub(1);
                 self.since = record.at;
             }
-            Event::LookFailed => self.since = record.at,
-            Event::Told(id, false) => {
+            Event::ReadFailed => self.since = record.at,
+            Event::ContainerObserved(id, false) => {
                 self.unseen.remove(id);
                 self.seen.insert(id.clone());
             }
@@ -82,7 +82,7 @@ mod tests {
     use crate::invariants::tests::container;
 
     fn read(events: Vec<(u64, Event)>) -> Result<(), String> {
-        let mut invariant = DeathsSeen::default();
+        let mut invariant = DeathsAreObserved::default();
         let start = std::iter::once((0, Event::AgentStarted(1)));
         for (second, event) in start.chain(events) {
             invariant.read(&Record { at: Duration::from_secs(second), event })?;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn finds_death_unobserved_for_65_seconds() {
         let death = || (10, container("a", 0, Exited, Running));
-        let seen = |second| (second, Event::Told("a0".into(), false));
+        let seen = |second| (second, Event::ContainerObserved("a0".into(), false));
         let any = |second| (second, Event::ClockJumped);
         assert!(read(vec![death(), any(75)]).is_ok());
         assert!(read(vec![death(), any(76)]).is_err());
@@ -101,13 +101,13 @@ mod tests {
         assert!(read(vec![seen(10), death(), any(90)]).is_ok(), "recorded after it was read");
         let starts = (5, container("a", 0, Running, Created));
         assert!(read(vec![seen(4), starts, death(), any(90)]).is_err(), "read before it ran");
-        let still_running = (20, Event::Told("a0".into(), true));
+        let still_running = (20, Event::ContainerObserved("a0".into(), true));
         assert!(read(vec![death(), still_running, any(76)]).is_err());
-        assert!(read(vec![death(), (60, Event::LookFailed), any(125)]).is_ok());
-        assert!(read(vec![death(), (60, Event::LookFailed), any(126)]).is_err());
-        let spoilt = || vec![death(), (60, Event::LookSpoilt), any(170)];
+        assert!(read(vec![death(), (60, Event::ReadFailed), any(125)]).is_ok());
+        assert!(read(vec![death(), (60, Event::ReadFailed), any(126)]).is_err());
+        let spoilt = || vec![death(), (60, Event::ReadFaultBegan), any(170)];
         assert!(read(spoilt()).is_ok());
-        let over = [(180, Event::SpoiltLookOver), any(246)];
+        let over = [(180, Event::ReadFaultEnded), any(246)];
         assert!(read(spoilt().into_iter().chain(over).collect()).is_err());
         assert!(read(vec![death(), (20, Event::AgentDied), any(200)]).is_ok());
     }

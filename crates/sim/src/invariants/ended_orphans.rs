@@ -13,7 +13,7 @@ use crate::history::{Event, Record};
 /// any more; it stops the sandbox once more, to be sure, before it is removed. Whoever is wanted anew starts
 /// over, and may have to end first.
 #[derive(Debug, Default)]
-pub(super) struct EndedUnwanted {
+pub(super) struct EndedOrphans {
     unwanted: BTreeSet<PodUid>,
     /// Pods that came back, until the first sandbox is made for them: an agent that heard of it starts over,
     /// whether or not they are wanted by then.
@@ -34,7 +34,7 @@ struct Seen {
     alone: bool,
 }
 
-impl EndedUnwanted {
+impl EndedOrphans {
     fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid, state: SandboxState) {
         let ready = state == SandboxState::Ready;
         if let Some(seen) = self.sandboxes.get_mut(id) {
@@ -51,7 +51,7 @@ impl EndedUnwanted {
         self.ended.remove(uid);
     }
 
-    fn asked_to_stop(&mut self, id: &SandboxId) {
+    fn stop_requested_for(&mut self, id: &SandboxId) {
         let Some(Seen { uid, ready, alone }) = self.sandboxes.get(id) else { return };
         let goes = self.unwanted.contains(uid) && !self.coming_back.contains(uid);
         if goes && *ready && *alone {
@@ -77,7 +77,7 @@ impl EndedUnwanted {
     }
 }
 
-impl Invariant for EndedUnwanted {
+impl Invariant for EndedOrphans {
     fn sentence(&self) -> &'static str {
         "a pod that was ended because nobody wants it is left alone"
     }
@@ -96,21 +96,21 @@ impl Invariant for EndedUnwanted {
                 self.containers.insert(one.id.clone(), one.uid.clone());
             }
             Event::Sandbox(id, uid, state) => self.sandbox_changed(id, uid, *state),
-            Event::Gone(thing) if thing.kind == "sandbox" => {
-                self.sandboxes.remove(&SandboxId::from(thing.id.as_str()));
+            Event::Gone(object) if object.kind == "sandbox" => {
+                self.sandboxes.remove(&SandboxId::from(object.id.as_str()));
             }
-            Event::StopSandboxAsked(id) => self.asked_to_stop(id),
+            Event::SandboxStopRequested(id) => self.stop_requested_for(id),
             Event::SandboxStopped(id) => self.stopped(id),
-            Event::MakeAsked(maker) => {
-                if self.ended.contains(&maker.uid) {
-                    let what = maker.name.as_deref().unwrap_or("a sandbox");
-                    return Err(format!("{what} is made for {}, which was ended", maker.uid));
+            Event::CreationRequested(reserved) => {
+                if self.ended.contains(&reserved.uid) {
+                    let what = reserved.name.as_deref().unwrap_or("a sandbox");
+                    return Err(format!("{what} is made for {}, which was ended", reserved.uid));
                 }
-                if maker.name.is_none() {
-                    self.coming_back.remove(&maker.uid);
+                if reserved.name.is_none() {
+                    self.coming_back.remove(&reserved.uid);
                 }
             }
-            Event::StartAsked(id) => {
+            Event::StartRequested(id) => {
                 let owner = self.containers.get(id).filter(|uid| self.ended.contains(*uid));
                 if let Some(uid) = owner {
                     return Err(format!("{id} of {uid}, which was ended, is started"));
@@ -130,7 +130,7 @@ mod tests {
     use model::observed::SandboxState::{NotReady, Ready};
 
     use super::*;
-    use crate::history::Maker;
+    use crate::history::ReservedName;
     use crate::invariants::tests::{broken, container, wanted};
     use crate::plan::Policy;
 
@@ -142,7 +142,11 @@ mod tests {
     }
 
     fn make(name: Option<&str>) -> Event {
-        Event::MakeAsked(Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 1 })
+        Event::CreationRequested(ReservedName {
+            uid: "u".into(),
+            name: name.map(Arc::from),
+            attempt: 1,
+        })
     }
 
     fn again() -> Event {
@@ -154,23 +158,23 @@ mod tests {
     }
 
     fn ask() -> Event {
-        Event::StopSandboxAsked("s".into())
+        Event::SandboxStopRequested("s".into())
     }
 
-    fn told() -> Event {
+    fn stop_answered() -> Event {
         Event::SandboxStopped("s".into())
     }
 
     /// A pod runs, nobody wants it any more, and its sandbox is ended.
     fn ended() -> Vec<Event> {
         let runs = [again(), sandbox("s", Ready), container("x", 0, Created, Created)];
-        let ends = [gone(), ask(), sandbox("s", NotReady), told()];
+        let ends = [gone(), ask(), sandbox("s", NotReady), stop_answered()];
         runs.into_iter().chain(ends).collect()
     }
 
     #[test]
     fn finds_any_work_for_an_ended_orphan() {
-        let start = || Event::StartAsked("x0".into());
+        let start = || Event::StartRequested("x0".into());
         assert_eq!(broken(ended().into_iter().chain([ask()])), None, "to be sure");
         for deed in [make(None), make(Some("x")), start()] {
             assert_eq!(broken(ended().into_iter().chain([deed.clone()])), SENTENCE, "{deed:?}");
@@ -191,26 +195,32 @@ mod tests {
     #[test]
     fn only_stopping_the_current_sandbox_ends_the_pod() {
         let made = |events: Vec<Event>| broken(events.into_iter().chain([make(None)]));
-        assert_eq!(made(vec![again(), sandbox("s", Ready), ask(), told()]), None, "it is wanted");
+        assert_eq!(
+            made(vec![again(), sandbox("s", Ready), ask(), stop_answered()]),
+            None,
+            "it is wanted"
+        );
         let dead = vec![again(), sandbox("s", Ready), sandbox("s", NotReady), gone()];
-        let dead = dead.into_iter().chain([ask(), told()]).collect();
+        let dead = dead.into_iter().chain([ask(), stop_answered()]).collect();
         assert_eq!(made(dead), None, "it is replaced, by who has not heard yet");
-        let two = vec![again(), sandbox("t", Ready), sandbox("s", Ready), gone(), ask(), told()];
+        let two =
+            vec![again(), sandbox("t", Ready), sandbox("s", Ready), gone(), ask(), stop_answered()];
         assert_eq!(made(two), None, "it may be the one too many");
         let next = vec![again(), sandbox("t", Ready), sandbox("t", NotReady), sandbox("s", Ready)];
-        let next = next.into_iter().chain([gone(), ask(), told()]).collect();
+        let next = next.into_iter().chain([gone(), ask(), stop_answered()]).collect();
         assert_eq!(made(next), SENTENCE, "the other one had ended");
     }
 
     #[test]
     fn returned_pod_starts_over() {
-        let first = vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), told()];
+        let first =
+            vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), stop_answered()];
         assert_eq!(broken(first.iter().cloned().chain([make(None)])), None);
         // It has started over, and ends for good.
         let second = [
             make(None),
             sandbox("s2", Ready),
-            Event::StopSandboxAsked("s2".into()),
+            Event::SandboxStopRequested("s2".into()),
             Event::SandboxStopped("s2".into()),
             make(None),
         ];

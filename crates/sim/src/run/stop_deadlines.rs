@@ -10,14 +10,14 @@ use crate::settled::Snapshot;
 
 /// Until when each container may live that the agent of the moment asked to end.
 #[derive(Debug, Default)]
-pub(super) struct Endings(BTreeMap<ContainerId, Duration>);
+pub(super) struct StopDeadlines(BTreeMap<ContainerId, Duration>);
 
-impl Endings {
+impl StopDeadlines {
     /// Takes the next records in.
     pub(super) fn read(&mut self, records: &[Record]) {
         for Record { at, event } in records {
             match event {
-                Event::StopAsked(id, grace) => {
+                Event::StopRequested(id, grace) => {
                     // Who is asked again gets no more time for that.
                     let until = self.0.entry(id.clone()).or_insert(Duration::MAX);
                     *until = (*until).min(at.saturating_add(*grace));
@@ -55,32 +55,32 @@ mod tests {
     #[test]
     fn container_has_the_grace_of_the_first_stop() {
         let record = |at, event| Record { at: Duration::from_secs(at), event };
-        let asked =
-            |at, grace| record(at, Event::StopAsked("c".into(), Duration::from_secs(grace)));
+        let stop_requested =
+            |at, grace| record(at, Event::StopRequested("c".into(), Duration::from_secs(grace)));
         let failed = |at| record(at, Event::StopFailed("c".to_owned()));
         let restart = |at| record(at, Event::AgentStarted(2));
         let rows = [
             (vec![], None),
-            (vec![asked(10, 60)], Some(70)),
-            (vec![asked(10, 60), asked(50, 60)], Some(70)),
-            (vec![asked(10, 60), asked(20, 2)], Some(22)),
-            (vec![asked(10, 60), failed(20), asked(50, 60)], Some(110)),
-            (vec![asked(10, 60), restart(30)], None),
-            (vec![asked(10, 60), restart(30), asked(50, 60)], Some(110)),
+            (vec![stop_requested(10, 60)], Some(70)),
+            (vec![stop_requested(10, 60), stop_requested(50, 60)], Some(70)),
+            (vec![stop_requested(10, 60), stop_requested(20, 2)], Some(22)),
+            (vec![stop_requested(10, 60), failed(20), stop_requested(50, 60)], Some(110)),
+            (vec![stop_requested(10, 60), restart(30)], None),
+            (vec![stop_requested(10, 60), restart(30), stop_requested(50, 60)], Some(110)),
         ];
         for (records, expected) in rows {
-            let mut endings = Endings::default();
-            endings.read(&records);
-            let until = endings.all().get(&ContainerId::from("c")).map(Duration::as_secs);
+            let mut stop_deadlines = StopDeadlines::default();
+            stop_deadlines.read(&records);
+            let until = stop_deadlines.all().get(&ContainerId::from("c")).map(Duration::as_secs);
             assert_eq!(until, expected, "{records:?}");
         }
     }
 
     #[test]
     fn live_container_that_was_stopped_is_ending() {
-        let mut endings = Endings::default();
-        let event = Event::StopAsked("x0".into(), Duration::from_mins(1));
-        endings.read(&[Record { at: Duration::ZERO, event }]);
+        let mut stop_deadlines = StopDeadlines::default();
+        let event = Event::StopRequested("x0".into(), Duration::from_mins(1));
+        stop_deadlines.read(&[Record { at: Duration::ZERO, event }]);
         let rows = [
             (vec![instance("x", 0, Running)], Some("x0")),
             (vec![instance("x", 0, Exited)], None),
@@ -88,7 +88,11 @@ mod tests {
         ];
         for (containers, expected) in rows {
             let snapshot = Snapshot { containers, ..Snapshot::default() };
-            assert_eq!(endings.live(&snapshot), expected.map(ContainerId::from), "{snapshot:?}");
+            assert_eq!(
+                stop_deadlines.live(&snapshot),
+                expected.map(ContainerId::from),
+                "{snapshot:?}"
+            );
         }
     }
 }

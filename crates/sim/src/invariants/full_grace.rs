@@ -8,8 +8,8 @@ use model::ids::{ContainerId, PodUid};
 use podspec::Origin;
 
 use super::Invariant;
-use super::starting_over::StartingOver;
-use crate::history::{Acted, Event, Instance, Record};
+use super::pod_restart::PodRestart;
+use crate::history::{ActionTarget, Event, Instance, Record};
 use crate::plan::{ContainerPlan, Hook, PodPlan};
 
 /// The least that the runtime is told.
@@ -21,7 +21,7 @@ const SLACK: Duration = Duration::from_secs(1);
 /// A container has the grace of its pod, less what its hook and the wait for its turn took, however often that is
 /// tried. Who knows a pod from the runtime only does not know its grace, and where all start over there is none.
 #[derive(Debug, Default)]
-pub(super) struct WholeGrace {
+pub(super) struct FullGrace {
     /// All versions of each pod: an agent may work by an earlier one.
     pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
     unwanted: BTreeSet<PodUid>,
@@ -29,8 +29,8 @@ pub(super) struct WholeGrace {
     read: BTreeSet<PodUid>,
     /// Others that it met when nobody wanted them, or ended all the same, and of which it has made nothing since: what
     /// is a stranger once ends as one.
-    strangers: BTreeSet<PodUid>,
-    starting_over: StartingOver,
+    orphans: BTreeSet<PodUid>,
+    starting_over: PodRestart,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// When this agent did something to containers.
     acted: BTreeMap<ContainerId, Vec<Duration>>,
@@ -38,13 +38,18 @@ pub(super) struct WholeGrace {
     requested: Vec<Duration>,
 }
 
-impl WholeGrace {
-    fn stop_asked(&mut self, id: &ContainerId, told: Duration, at: Duration) -> Result<(), String> {
+impl FullGrace {
+    fn stop_requested_for(
+        &mut self,
+        id: &ContainerId,
+        told: Duration,
+        at: Duration,
+    ) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         if !self.read.contains(&one.uid) {
-            self.strangers.insert(one.uid.clone());
+            self.orphans.insert(one.uid.clone());
         }
-        let is_excused = self.strangers.contains(&one.uid) || self.starting_over.contains(&one.uid);
+        let is_excused = self.orphans.contains(&one.uid) || self.starting_over.contains(&one.uid);
         let versions = self.pods.get(&one.uid).filter(|_| !is_excused);
         let least = versions.into_iter().flatten().filter_map(|pod| self.least(pod, one, at)).min();
         match least.filter(|least| told < *least) {
@@ -124,7 +129,7 @@ fn since_it_began<'a>(
     at.saturating_sub(began.copied().unwrap_or(at))
 }
 
-impl Invariant for WholeGrace {
+impl Invariant for FullGrace {
     fn sentence(&self) -> &'static str {
         "a container that ends has all of its pod's grace that its hook and its turn leave"
     }
@@ -136,27 +141,29 @@ impl Invariant for WholeGrace {
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
                 if !self.read.contains(uid) {
-                    self.strangers.insert(uid.clone());
+                    self.orphans.insert(uid.clone());
                 }
             }
             Event::AgentStarted(_) => {
                 self.acted.clear();
                 self.requested.clear();
                 self.read.clear();
-                self.strangers.clone_from(&self.unwanted);
+                self.orphans.clone_from(&self.unwanted);
             }
             Event::OriginRead(origin) => self.origin_read(origin),
-            Event::MakeAsked(maker) => {
-                self.strangers.remove(&maker.uid);
+            Event::CreationRequested(reserved) => {
+                self.orphans.remove(&reserved.uid);
             }
-            Event::Acts(Acted::Container(id)) => {
+            Event::ActionBegan(ActionTarget::Container(id)) => {
                 self.acted.entry(id.clone()).or_default().push(record.at);
             }
-            Event::PodWebAsked => self.requested.push(record.at),
+            Event::PodHttpRequested => self.requested.push(record.at),
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::StopAsked(id, grace) => return self.stop_asked(id, *grace, record.at),
+            Event::StopRequested(id, grace) => {
+                return self.stop_requested_for(id, *grace, record.at);
+            }
             _ => {}
         }
         Ok(())
@@ -173,11 +180,11 @@ mod tests {
 
     /// Whether the invariant is broken over events at their seconds.
     fn found(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
-        breaks(WholeGrace::default(), events)
+        breaks(FullGrace::default(), events)
     }
 
     fn acts(id: &str) -> Event {
-        Event::Acts(Acted::Container(id.into()))
+        Event::ActionBegan(ActionTarget::Container(id.into()))
     }
 
     fn version(change: impl FnOnce(&mut PodPlan)) -> Event {
@@ -206,7 +213,7 @@ mod tests {
         assert!(short(vec![]) && short(vec![gone()]), "whether or not somebody wants it");
         assert!(!short(vec![again()]) && !short(vec![again(), gone(), read()]), "a stranger");
         assert!(short(vec![again(), read(), gone()]));
-        let maker = || crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+        let reserved = || crate::history::ReservedName { uid: "u".into(), name: None, attempt: 1 };
         let came_back = || vec![wanted(Policy::Always), read()];
         for met in [
             vec![again(), gone()],
@@ -214,9 +221,9 @@ mod tests {
             vec![again(), gone(), stop("a0", 2)],
             vec![again(), stop("a0", 2)],
         ] {
-            let as_stranger = [met, came_back()].concat();
-            assert!(!short(as_stranger.clone()), "what is a stranger once ends as one");
-            let anew = [as_stranger, vec![Event::MakeAsked(maker())]].concat();
+            let as_orphan = [met, came_back()].concat();
+            assert!(!short(as_orphan.clone()), "what is a stranger once ends as one");
+            let anew = [as_orphan, vec![Event::CreationRequested(reserved())]].concat();
             assert!(short(anew), "it has begun anew");
         }
         assert!(!short(vec![version(|pod| pod.grace = 29)]), "the other version says so");
@@ -249,7 +256,7 @@ mod tests {
         assert!(short(exec, 90, 19) && !short(exec, 90, 20));
         assert!(short(exec, 50, 29), "that was another time");
         assert!(!short(exec, 70, 2) && short(exec, 70, 1), "the least");
-        let by_request = |at, grace| short_by((at, Event::PodWebAsked), Hook::Http, grace);
+        let by_request = |at, grace| short_by((at, Event::PodHttpRequested), Hook::Http, grace);
         assert!(short(Hook::Http, 90, 29) && by_request(90, 19) && !by_request(90, 20));
     }
 

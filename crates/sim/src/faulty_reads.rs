@@ -12,19 +12,19 @@ use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
 
 use crate::faulty::{Attempt, faulty};
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 
 /// What one agent looks at.
 #[derive(Debug)]
-pub(crate) struct FaultyLooks {
+pub(crate) struct FaultyReads {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
 }
 
-impl FaultyLooks {
+impl FaultyReads {
     async fn call<T>(
         &self,
-        asked: Asked,
+        point: FaultPoint,
         operation: &'static str,
         path: &Path,
         work: impl Future<Output = Result<T, FileError>>,
@@ -34,20 +34,20 @@ impl FaultyLooks {
             let source = io::Error::other("input/output error");
             FileError { operation, path: path.to_owned(), source }
         };
-        let attempt = Attempt { asked, what: &what, broken };
+        let attempt = Attempt { point, what: &what, broken };
         faulty(&self.outside, &self.life, attempt, work).await
     }
 }
 
 #[async_trait]
-impl Disks for FaultyLooks {
+impl Disks for FaultyReads {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
-        self.call(Asked::Disk, "measure", path, self.outside.disk.space(path)).await
+        self.call(FaultPoint::Disk, "measure", path, self.outside.disk.space(path)).await
     }
 }
 
 #[async_trait]
-impl ContainerLogs for FaultyLooks {
+impl ContainerLogs for FaultyReads {
     async fn open(
         &self,
         path: &Path,
@@ -55,6 +55,6 @@ impl ContainerLogs for FaultyLooks {
         follow: Option<Ended>,
     ) -> Result<LogText, FileError> {
         let work = self.outside.logs.open(path, request, follow);
-        self.call(Asked::Log, "open", path, work).await
+        self.call(FaultPoint::Log, "open", path, work).await
     }
 }

@@ -10,7 +10,7 @@ use super::read_pods::ReadPods;
 use crate::history::{Event, Record, Removed};
 
 /// Rules by which something of a pod goes because nobody wants the pod.
-pub(super) const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
+pub(super) const ORPHAN_RULES: [&str; 2] = ["pod-is-gone", "pod-deleted"];
 
 /// How long after an agent has read of a pod it may still go by what it knew before.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);
@@ -18,13 +18,13 @@ const KNOWN_AFTER: Duration = Duration::from_secs(10);
 /// Once an agent has read that a pod is wanted, nothing of it goes because nobody would want it: whatever was
 /// decided before, and however long what came first has taken.
 #[derive(Debug, Default)]
-pub(super) struct RemainsOfReturned {
+pub(super) struct ReturnedPodsKeepObjects {
     read: ReadPods,
     /// Whose containers and sandboxes are, by their ids.
     owners: BTreeMap<String, PodUid>,
 }
 
-impl RemainsOfReturned {
+impl ReturnedPodsKeepObjects {
     fn removed(&self, id: &str, rule: &str, now: Duration) -> Result<(), String> {
         match self.owners.get(id).and_then(|uid| self.read.since(uid)) {
             Some(read) if now > read + KNOWN_AFTER => {
@@ -35,7 +35,7 @@ impl RemainsOfReturned {
     }
 }
 
-impl Invariant for RemainsOfReturned {
+impl Invariant for ReturnedPodsKeepObjects {
     fn sentence(&self) -> &'static str {
         "what is left of a pod stays when the pod is known to have come back"
     }
@@ -49,7 +49,7 @@ impl Invariant for RemainsOfReturned {
             Event::Sandbox(id, uid, _) => {
                 self.owners.insert(id.to_string(), uid.clone());
             }
-            Event::RemoveAsked(removed, rule) if NOBODY_WANTS_IT.contains(rule) => {
+            Event::RemovalRequested(removed, rule) if ORPHAN_RULES.contains(rule) => {
                 let id = match removed {
                     Removed::Container(id) => id.as_str(),
                     Removed::Sandbox(id) => id.as_str(),
@@ -84,11 +84,11 @@ mod tests {
             (vec![gone(), again(), read(), gone()], false),
             (vec![gone(), again(), read(), Event::AgentStarted(2)], false),
         ];
-        let container_goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
-        let sandbox_goes = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+        let container_goes = |rule| Event::RemovalRequested(Removed::Container("a0".into()), rule);
+        let sandbox_goes = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
         for (events, expected) in rows {
             let found = |removal: Event, after: u64| {
-                let mut invariant = RemainsOfReturned::default();
+                let mut invariant = ReturnedPodsKeepObjects::default();
                 let there = Event::Sandbox("s".into(), "u".into(), NotReady);
                 let first = [again(), container("a", 0, Exited, Running), there];
                 for event in first.into_iter().chain(events.clone()) {
@@ -96,7 +96,7 @@ mod tests {
                 }
                 invariant.read(&Record { at: seconds(1 + after), event: removal }).is_err()
             };
-            for rule in NOBODY_WANTS_IT {
+            for rule in ORPHAN_RULES {
                 assert_eq!(found(container_goes(rule), 11), expected, "{events:?}");
                 assert_eq!(found(sandbox_goes(rule), 11), expected, "{events:?}");
                 assert!(!found(sandbox_goes(rule), 9), "it has just read of it");

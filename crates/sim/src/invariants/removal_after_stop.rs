@@ -11,14 +11,14 @@ use crate::history::{Event, Instance, Record, Removed};
 /// A runtime ends what it removes, without a grace: whatever runs is asked to end before. A container that
 /// started after the last look at it is nobody's fault, however late that was answered.
 #[derive(Debug, Default)]
-pub(super) struct RemovedAfterItsEnd {
+pub(super) struct RemovalAfterStop {
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// Those that ran by what was last told of them.
     seen_running: BTreeSet<ContainerId>,
-    asked: BTreeSet<ContainerId>,
+    stop_requested: BTreeSet<ContainerId>,
 }
 
-impl Invariant for RemovedAfterItsEnd {
+impl Invariant for RemovalAfterStop {
     fn sentence(&self) -> &'static str {
         "nothing that runs is removed before it was asked to end"
     }
@@ -28,20 +28,20 @@ impl Invariant for RemovedAfterItsEnd {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::Told(id, runs) => {
+            Event::ContainerObserved(id, runs) => {
                 if *runs {
                     self.seen_running.insert(id.clone());
                 } else {
                     self.seen_running.remove(id);
                 }
             }
-            Event::StopAsked(id, _) => {
-                self.asked.insert(id.clone());
+            Event::StopRequested(id, _) => {
+                self.stop_requested.insert(id.clone());
             }
-            Event::RemoveAsked(Removed::Container(id), _) => {
+            Event::RemovalRequested(Removed::Container(id), _) => {
                 let one = self.containers.get(id).filter(|one| one.may_live());
-                let is_asked = self.asked.contains(id);
-                if one.is_some() && !is_asked && self.seen_running.contains(id) {
+                let is_stop_requested = self.stop_requested.contains(id);
+                if one.is_some() && !is_stop_requested && self.seen_running.contains(id) {
                     return Err(format!("{id} is removed while it runs"));
                 }
             }

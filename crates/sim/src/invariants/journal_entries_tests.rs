@@ -17,17 +17,17 @@ enum Step {
 }
 
 fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
-    let thing = || Thing { kind: "container".to_owned(), id: "c".to_owned() };
+    let object = || ObjectRef { kind: "container".to_owned(), id: "c".to_owned() };
     let mut at = Duration::ZERO;
     steps.iter().map(move |step| {
         let event = match step {
-            Step::Noted => Event::Noted(thing(), "old".to_owned()),
-            Step::Began => Event::RemovalBegan(thing(), "old"),
-            Step::Ended => Event::RemovalEnded(thing()),
-            Step::Written(rule) => Event::Written(thing(), (*rule).to_owned(), false),
-            Step::Failed => Event::Written(thing(), "old".to_owned(), true),
-            Step::Settled => Event::Settled(thing(), "old".to_owned()),
-            Step::Gone => Event::Gone(thing()),
+            Step::Noted => Event::IntentWritten(object(), "old".to_owned()),
+            Step::Began => Event::RemovalBegan(object(), "old"),
+            Step::Ended => Event::RemovalEnded(object()),
+            Step::Written(rule) => Event::EntryWritten(object(), (*rule).to_owned(), false),
+            Step::Failed => Event::EntryWritten(object(), "old".to_owned(), true),
+            Step::Settled => Event::IntentSettled(object(), "old".to_owned()),
+            Step::Gone => Event::Gone(object()),
             Step::Died => Event::AgentDied,
             Step::Started => Event::AgentStarted(2),
             Step::Later => {
@@ -75,7 +75,7 @@ fn finds_removal_without_a_journal_entry() {
         (&[Noted, Began, Started], false),
     ];
     for (row, (steps, expected)) in rows.iter().enumerate() {
-        let mut invariant = OnRecord::default();
+        let mut invariant = JournalEntries::default();
         let read = events(steps).try_for_each(|record| invariant.read(&record));
         assert_eq!(read.is_ok(), *expected, "row {row}: {read:?}");
     }

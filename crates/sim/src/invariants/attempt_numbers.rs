@@ -8,30 +8,30 @@ use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Instance, Maker, Record, Removed};
+use crate::history::{Event, Instance, Record, Removed, ReservedName};
 
 /// Whoever removes an instance, with its log, may use its number again; as long as another one is there that
 /// has started, no number is used that is not higher than its own. Where none is left the logs tell, if they can
 /// be read.
 #[derive(Debug, Default)]
-pub(super) struct NumbersAdvance {
+pub(super) struct AttemptNumbersAdvance {
     /// The numbers of those that are there, if they have started.
     there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, Option<u32>>>,
     /// The numbers of each that started and may have left a log: what did not start has an empty one, and what the
     /// agent removes takes its log with it.
     started: BTreeMap<(PodUid, Arc<str>), BTreeSet<u32>>,
-    asked: BTreeSet<ContainerId>,
+    removal_requested: BTreeSet<ContainerId>,
     /// Where the logs of the container lie that is made next, and their highest number.
     logs: Option<(PathBuf, Option<u32>)>,
     /// Directories that could not be read when they were last.
     unread: BTreeSet<PathBuf>,
 }
 
-impl NumbersAdvance {
-    fn make_asked(&mut self, maker: &Maker) -> Result<(), String> {
+impl AttemptNumbersAdvance {
+    fn creation_requested(&mut self, reserved: &ReservedName) -> Result<(), String> {
         let logs = self.logs.take();
-        let Some(name) = &maker.name else { return Ok(()) };
-        let key = (maker.uid.clone(), Arc::clone(name));
+        let Some(name) = &reserved.name else { return Ok(()) };
+        let key = (reserved.uid.clone(), Arc::clone(name));
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
         if is_alone && logs.as_ref().is_none_or(|(_, logged)| logged.is_none()) {
             // Nothing is left that has a number: they begin anew.
@@ -42,8 +42,8 @@ impl NumbersAdvance {
         let started = self.started.get(&key);
         let used = logged.and_then(|logged| started?.range(..=logged).next_back().copied());
         match used {
-            Some(used) if is_alone && is_read && used >= maker.attempt => {
-                Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
+            Some(used) if is_alone && is_read && used >= reserved.attempt => {
+                Err(format!("{name} of {} gets number {} again", reserved.uid, reserved.attempt))
             }
             _ => Ok(()),
         }
@@ -54,7 +54,7 @@ impl NumbersAdvance {
         let there = self.there.entry(key.clone()).or_default();
         if one.state.is_none() {
             there.remove(&one.id);
-            if self.asked.contains(&one.id) {
+            if self.removal_requested.contains(&one.id) {
                 self.started.entry(key).or_default().remove(&one.attempt);
             }
             return Ok(());
@@ -76,7 +76,7 @@ impl NumbersAdvance {
     }
 }
 
-impl Invariant for NumbersAdvance {
+impl Invariant for AttemptNumbersAdvance {
     fn sentence(&self) -> &'static str {
         "every instance of a container that starts has a higher number than those that are there"
     }
@@ -87,15 +87,15 @@ impl Invariant for NumbersAdvance {
             Event::LogsLeft(directory, highest) => {
                 self.logs = Some((directory.clone(), *highest));
             }
-            Event::Unread(directory) => {
+            Event::DirectoryUnreadable(directory) => {
                 self.unread.insert(directory.clone());
             }
             // Its logs go with it: when it comes again under the same uid, those are another life's.
             Event::Unwanted(uid) => self.started.retain(|(of, _), _| of != uid),
-            Event::RemoveAsked(Removed::Container(id), _) => {
-                self.asked.insert(id.clone());
+            Event::RemovalRequested(Removed::Container(id), _) => {
+                self.removal_requested.insert(id.clone());
             }
-            Event::MakeAsked(maker) => return self.make_asked(maker),
+            Event::CreationRequested(reserved) => return self.creation_requested(reserved),
             _ => {}
         }
         Ok(())
@@ -148,9 +148,14 @@ mod tests {
     #[test]
     fn finds_attempt_number_of_an_existing_log_without_instances() {
         let logs = |highest| Event::LogsLeft("/logs/a".into(), highest);
-        let unread = |path: &str| Event::Unread(path.into());
-        let make =
-            |attempt| Event::MakeAsked(Maker { uid: "u".into(), name: Some("a".into()), attempt });
+        let unread = |path: &str| Event::DirectoryUnreadable(path.into());
+        let make = |attempt| {
+            Event::CreationRequested(ReservedName {
+                uid: "u".into(),
+                name: Some("a".into()),
+                attempt,
+            })
+        };
         let none = || [gone(2), gone(3)].into_iter();
         let rows = [
             (vec![logs(None), make(0)], None),
@@ -180,11 +185,12 @@ mod tests {
         let ran = || [container("a", 0, Running, Created), gone(0), logs(Some(0)), make(0)];
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(ran())), SENTENCE);
         // An earlier one of that number took its log along; the late one has not started.
-        let asked = Event::RemoveAsked(Removed::Container("a3".into()), "pod-is-gone");
+        let removal_requested =
+            Event::RemovalRequested(Removed::Container("a3".into()), "pod-is-gone");
         let late = with(container("a", 3, Created, Created), |one| one.id = "late".into());
         let late_goes = with(late.clone(), |one| one.state = None);
         let late = [gone(3), late, late_goes, logs(Some(3)), make(3)];
-        let with_log = ended().chain([gone(2), asked]).chain(late.clone());
+        let with_log = ended().chain([gone(2), removal_requested]).chain(late.clone());
         assert_eq!(broken(with_log), None);
         assert_eq!(broken(ended().chain([gone(2)]).chain(late)), SENTENCE);
         // The instance says more than its log.

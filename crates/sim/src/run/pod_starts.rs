@@ -12,12 +12,12 @@ use crate::outside::Outside;
 /// Since when each pod is wanted, and when its sandboxes were made. The first may be gone long before its pod; and where
 /// the clock was set back, the pod is thought to run since one that was made afterwards, of a later life.
 #[derive(Debug, Default)]
-pub(super) struct Beginnings {
+pub(super) struct PodStarts {
     wanted: BTreeMap<PodUid, Duration>,
     made: BTreeMap<PodUid, BTreeMap<SandboxId, Duration>>,
 }
 
-impl Beginnings {
+impl PodStarts {
     /// Takes the next records in.
     pub(super) fn read(&mut self, records: &[Record]) {
         for record in records {

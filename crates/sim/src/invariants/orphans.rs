@@ -14,12 +14,12 @@ const PATIENCE: Duration = Duration::from_mins(6);
 
 /// A pod that has ended is not synced again: nothing of it is made or started long after it was last wanted.
 #[derive(Debug, Default)]
-pub(super) struct UnwantedStayDead {
+pub(super) struct OrphansStayDead {
     unwanted: BTreeMap<PodUid, Duration>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
-impl Invariant for UnwantedStayDead {
+impl Invariant for OrphansStayDead {
     fn sentence(&self) -> &'static str {
         "nothing of a pod is made or started that nobody has wanted for long"
     }
@@ -35,18 +35,18 @@ impl Invariant for UnwantedStayDead {
             Event::Container(one, _) => {
                 self.pods.insert(one.id.clone(), one.uid.clone());
             }
-            Event::StartAsked(id) => {
+            Event::StartRequested(id) => {
                 let since = self.pods.get(id).and_then(|uid| self.unwanted.get(uid));
                 if since.is_some_and(|since| record.at > *since + PATIENCE) {
                     return Err(format!("{id} is started, unwanted since {since:?}"));
                 }
             }
-            Event::MakeAsked(maker) => {
-                let since = self.unwanted.get(&maker.uid);
+            Event::CreationRequested(reserved) => {
+                let since = self.unwanted.get(&reserved.uid);
                 if since.is_some_and(|since| record.at > *since + PATIENCE) {
                     return Err(format!(
                         "something of {} is made, unwanted since {since:?}",
-                        maker.uid
+                        reserved.uid
                     ));
                 }
             }

@@ -5,32 +5,32 @@ use std::sync::Arc;
 
 use model::ids::{ContainerId, PodUid};
 
-use crate::goings::Goings;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::invariants::caps::CAPS;
+use crate::source_observation::SourceObservation;
 
 /// Finds pods that came back while something of them was being removed, which was gone only later, perhaps
 /// long after the agent had given the removal up. Until then the pod looks as if it had run, and an agent
 /// that sees it finished is right; it does not know that this will vanish. Whether such a pod runs again is
 /// left to chance, until the agent hears that nobody wants it.
 #[derive(Debug, Default)]
-pub(crate) struct Robbed {
-    goings: Goings,
+pub(crate) struct LateRemovalExemption {
+    source_observation: SourceObservation,
     wanted: BTreeSet<PodUid>,
     /// Whose containers and sandboxes are, by their ids.
     pods: BTreeMap<String, PodUid>,
     /// What was to be removed when nobody wanted its pod.
-    asked: BTreeSet<String>,
+    removal_requested: BTreeSet<String>,
     /// Those that lost something.
-    losers: BTreeSet<PodUid>,
+    exempt: BTreeSet<PodUid>,
 }
 
-impl Robbed {
+impl LateRemovalExemption {
     /// Takes the next records in.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
-            for uid in self.goings.heard(&record.event) {
-                self.losers.remove(&uid);
+            for uid in self.source_observation.observe(&record.event) {
+                self.exempt.remove(&uid);
             }
             match &record.event {
                 Event::Wanted(uid, _) => {
@@ -39,18 +39,23 @@ impl Robbed {
                 Event::Unwanted(uid) => {
                     self.wanted.remove(uid);
                 }
-                Event::RemoveAsked(Removed::Container(id), _) => self.asked(id.as_str()),
-                Event::RemoveAsked(Removed::Sandbox(id), _) => self.asked(id.as_str()),
+                Event::RemovalRequested(Removed::Container(id), _) => {
+                    self.removal_requested(id.as_str())
+                }
+                Event::RemovalRequested(Removed::Sandbox(id), _) => {
+                    self.removal_requested(id.as_str())
+                }
                 Event::Container(one, _) => {
                     self.pods.insert(one.id.to_string(), one.uid.clone());
                 }
                 Event::Sandbox(id, uid, _) => {
                     self.pods.insert(id.to_string(), uid.clone());
                 }
-                Event::Gone(thing) => {
-                    let owner = self.pods.get(&thing.id).filter(|uid| self.wanted.contains(*uid));
-                    if let Some(uid) = owner.filter(|_| self.asked.contains(&thing.id)) {
-                        self.losers.insert(uid.clone());
+                Event::Gone(object) => {
+                    let owner = self.pods.get(&object.id).filter(|uid| self.wanted.contains(*uid));
+                    if let Some(uid) = owner.filter(|_| self.removal_requested.contains(&object.id))
+                    {
+                        self.exempt.insert(uid.clone());
                     }
                 }
                 _ => {}
@@ -58,15 +63,15 @@ impl Robbed {
         }
     }
 
-    fn asked(&mut self, id: &str) {
+    fn removal_requested(&mut self, id: &str) {
         if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) {
-            self.asked.insert(id.to_owned());
+            self.removal_requested.insert(id.to_owned());
         }
     }
 
     /// Those that are wanted now.
     pub(crate) fn pods(&self) -> BTreeSet<PodUid> {
-        self.losers.clone()
+        self.exempt.clone()
     }
 }
 
@@ -75,7 +80,7 @@ impl Robbed {
 /// comes back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Capped {
-    goings: Goings,
+    source_observation: SourceObservation,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     taken: BTreeSet<(PodUid, Arc<str>)>,
 }
@@ -90,13 +95,13 @@ impl Capped {
 
     /// Takes an event in.
     pub(crate) fn take(&mut self, event: &Event) {
-        let gone = self.goings.heard(event);
+        let gone = self.source_observation.observe(event);
         self.taken.retain(|(of, _)| !gone.contains(of));
         match event {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 let Some(one) = self.containers.get(id) else { return };
                 if !self.containers.values().any(|other| other.succeeds(one)) {
                     self.taken.insert((one.uid.clone(), Arc::clone(&one.name)));
@@ -124,7 +129,7 @@ mod tests {
     use model::observed::{ContainerState, SandboxState};
 
     use super::*;
-    use crate::history::Thing;
+    use crate::history::ObjectRef;
     use crate::plan::{Plan, Policy, What};
 
     fn exited() -> Event {
@@ -154,22 +159,42 @@ mod tests {
         let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
         let unwanted = || Event::Unwanted("u".into());
         let read = || Event::OriginRead(pod.origin());
-        let thing = |kind: &str, id: &str| Thing { kind: kind.to_owned(), id: id.to_owned() };
-        let (asked, gone) = (
-            || Event::RemoveAsked(Removed::Container("c".into()), "pod-is-gone"),
-            || Event::Gone(thing("container", "c")),
+        let object = |kind: &str, id: &str| ObjectRef { kind: kind.to_owned(), id: id.to_owned() };
+        let (removal_requested, gone) = (
+            || Event::RemovalRequested(Removed::Container("c".into()), "pod-is-gone"),
+            || Event::Gone(object("container", "c")),
         );
         let sandbox = || Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);
-        let asked_sandbox = || Event::RemoveAsked(Removed::Sandbox("s".into()), "pod-is-gone");
-        let gone_sandbox = || Event::Gone(thing("sandbox", "s"));
+        let asked_sandbox = || Event::RemovalRequested(Removed::Sandbox("s".into()), "pod-is-gone");
+        let gone_sandbox = || Event::Gone(object("sandbox", "s"));
         let rows = [
-            (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone()], true),
-            (vec![wanted(), exited(), unwanted(), asked(), gone(), wanted()], false),
-            (vec![wanted(), exited(), asked(), gone()], false),
+            (vec![wanted(), exited(), unwanted(), removal_requested(), wanted(), gone()], true),
+            (vec![wanted(), exited(), unwanted(), removal_requested(), gone(), wanted()], false),
+            (vec![wanted(), exited(), removal_requested(), gone()], false),
             // The agent does not look before somebody wants it again.
-            (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted()], true),
             (
-                vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted(), read()],
+                vec![
+                    wanted(),
+                    exited(),
+                    unwanted(),
+                    removal_requested(),
+                    wanted(),
+                    gone(),
+                    unwanted(),
+                ],
+                true,
+            ),
+            (
+                vec![
+                    wanted(),
+                    exited(),
+                    unwanted(),
+                    removal_requested(),
+                    wanted(),
+                    gone(),
+                    unwanted(),
+                    read(),
+                ],
                 false,
             ),
             (
@@ -178,11 +203,11 @@ mod tests {
             ),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
-            let mut robbed = Robbed::default();
+            let mut exemption = LateRemovalExemption::default();
             let at = Duration::ZERO;
             let records: Vec<_> = events.into_iter().map(|event| Record { at, event }).collect();
-            robbed.read(&records);
-            assert_eq!(!robbed.pods().is_empty(), expected, "row {row}");
+            exemption.read(&records);
+            assert_eq!(!exemption.pods().is_empty(), expected, "row {row}");
         }
     }
 
@@ -193,7 +218,7 @@ mod tests {
             let one = Instance { id: "d".into(), attempt: 1, ..(*one).clone() };
             Event::Container(Arc::new(one), None)
         };
-        let goes = |rule| Event::RemoveAsked(Removed::Container("c".into()), rule);
+        let goes = |rule| Event::RemovalRequested(Removed::Container("c".into()), rule);
         let pod = Arc::new(crate::settled::tests::pod(Policy::Always));
         let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
         let gone = || Event::Unwanted("u".into());

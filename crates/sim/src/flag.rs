@@ -7,12 +7,12 @@ use tokio::sync::Notify;
 /// Whether it is so. Who waits hears of it in the order in which they came: a watch channel tells its receivers in an
 /// order of chance, and one seed would be many histories.
 #[derive(Debug, Default)]
-pub(crate) struct Sign {
+pub(crate) struct Flag {
     is_up: AtomicBool,
     changed: Notify,
 }
 
-impl Sign {
+impl Flag {
     /// Whether it is so now.
     pub(crate) fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Acquire)
@@ -46,22 +46,22 @@ mod tests {
 
     #[tokio::test]
     async fn waiters_are_woken_in_their_order() {
-        let (sign, heard) = (Arc::new(Sign::default()), Arc::new(Mutex::new(Vec::new())));
+        let (flag, woken) = (Arc::new(Flag::default()), Arc::new(Mutex::new(Vec::new())));
         let mut waiting = tokio::task::JoinSet::new();
         for number in 0..50 {
-            let (sign, heard) = (Arc::clone(&sign), Arc::clone(&heard));
+            let (flag, woken) = (Arc::clone(&flag), Arc::clone(&woken));
             waiting.spawn(async move {
-                sign.up().await;
-                heard.lock().unwrap().push(number);
+                flag.up().await;
+                woken.lock().unwrap().push(number);
             });
         }
         tokio::task::yield_now().await;
-        sign.set(false);
+        flag.set(false);
         tokio::task::yield_now().await;
-        assert!(heard.lock().unwrap().is_empty());
-        sign.set(true);
+        assert!(woken.lock().unwrap().is_empty());
+        flag.set(true);
         waiting.join_all().await;
-        assert!(heard.lock().unwrap().is_sorted(), "{heard:?}");
-        sign.up().await;
+        assert!(woken.lock().unwrap().is_sorted(), "{woken:?}");
+        flag.up().await;
     }
 }
