@@ -1,4 +1,4 @@
-//! Where hierarchies are mounted, from `/proc/self/mountinfo`.
+//! Reads mounted hierarchies from `/proc/self/mountinfo`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use model::mountinfo::unescaped;
 
-/// Options of a hierarchy of the first version that name no controller.
+/// Mount options of a v1 hierarchy that are not controllers.
 const OPTIONS: [&str; 7] =
     ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode", "favordynmods"];
 
-/// The mounted hierarchies of the first version, each with its controllers; of a controller that is
-/// mounted twice the shorter path counts. A hierarchy without controllers has its own name for one.
+/// The mounted v1 hierarchies with their controllers. For a controller mounted twice, the shorter path is used.
+/// A hierarchy without controllers has its name instead.
 pub(crate) fn hierarchies(mountinfo: &[u8]) -> Vec<(PathBuf, Vec<String>)> {
     let mut mounts: BTreeMap<String, PathBuf> = BTreeMap::new();
     let lines = mountinfo.split(|byte| *byte == b'\n');
@@ -31,12 +31,12 @@ pub(crate) fn hierarchies(mountinfo: &[u8]) -> Vec<(PathBuf, Vec<String>)> {
     hierarchies.into_iter().collect()
 }
 
-/// Mount point and options of a line that is about a hierarchy of the first version. Paths are bytes; mounts whose
-/// options are not text are no such hierarchies.
+/// The mount point and options of a v1 hierarchy. Paths are bytes; lines with non-UTF-8 options are not such
+/// hierarchies.
 fn cgroup_mount(line: &[u8]) -> Option<(PathBuf, &str)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let point = fields.by_ref().nth(4)?;
-    // Optional fields come before this one.
+    // Optional fields precede this one.
     fields.by_ref().find(|field| *field == b"-")?;
     if fields.next() != Some(b"cgroup") {
         return None;

@@ -1,7 +1,7 @@
-//! Cgroups that systemd makes: a slice for each.
+//! Cgroups that systemd creates, each as a slice.
 //!
-//! systemd must know a cgroup and its limits, or it reverts them at its next update. Limits that it has no property
-//! for, and hierarchies that it leaves alone, are written to files.
+//! systemd must know a cgroup and its limits, or it reverts them at its next update. Limits that it has no
+//! property for, and hierarchies that it leaves alone, are written to files.
 
 mod manager;
 mod properties;
@@ -27,15 +27,15 @@ use properties::{Property, limits, of_slice, rounded};
 /// The units of a service manager.
 #[async_trait]
 pub(crate) trait Units: Debug + Send + Sync {
-    /// Starts a slice; one that is there is left as it is.
+    /// Starts a slice; an existing one stays unchanged.
     async fn start(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
-    /// Changes a slice until it is stopped.
+    /// Changes properties of a slice until it is stopped.
     async fn set(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
-    /// Stops a slice, if it is there.
+    /// Stops a slice, if it exists.
     async fn stop(&self, unit: &str) -> Result<(), CgroupError>;
 }
 
-/// The cgroups of this machine, made by systemd.
+/// The cgroups of this machine, created by systemd.
 #[derive(Debug, Clone)]
 pub struct SystemdCgroups {
     files: HostCgroups,
@@ -43,12 +43,12 @@ pub struct SystemdCgroups {
 }
 
 impl SystemdCgroups {
-    /// Those in these hierarchies.
+    /// The cgroups of these hierarchies.
     pub fn new(tree: Tree, manager: Manager) -> Self {
         Self::with(tree, Arc::new(manager))
     }
 
-    /// The threads on which control files are read and written.
+    /// The threads for reads and writes of control files.
     pub fn pool(&self) -> &Pool {
         self.files.pool()
     }
@@ -86,14 +86,14 @@ impl Cgroups for SystemdCgroups {
         if !properties.is_empty()
             && let Err(error) = self.units.set(&own, properties).await
         {
-            warn!(cgroup = %name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+            warn!(cgroup = %name, error = %Chain(&error), "Cannot set all limits of a new cgroup");
             has = Limits::Lacking;
         }
         Ok(self.files.create(name, &values).await?.and(has))
     }
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
-        // Before systemd, which has words of its own for a unit that is not there.
+        // Before the call of systemd, whose error for a missing unit differs.
         self.files.check_directories(name).await?;
         let values = rounded(values);
         let properties = limits(self.files.version(), &values);
@@ -128,13 +128,13 @@ impl Cgroups for SystemdCgroups {
         if name.is_root() || !self.files.is_left(name).await? {
             return self.files.remove(verdict).await;
         }
-        // Killed first: systemd would ask them to end, and wait.
+        // Kill first: systemd would send SIGTERM and wait.
         self.files.kill(name).await?;
         if let Err(error) = self.units.stop(&unit(name)).await {
-            // A unit without its cgroup holds nothing; a cgroup that stays would.
-            warn!(cgroup = %name, error = %Chain(&error), "systemd keeps the unit of a cgroup that goes");
+            // A unit without its cgroup is harmless; a remaining cgroup is not.
+            warn!(cgroup = %name, error = %Chain(&error), "Cannot stop the unit of a removed cgroup");
         }
-        // What systemd took with it was there a moment ago.
+        // A cgroup that systemd removed existed before.
         self.files.remove(verdict).await?;
         Ok(Removed::Now)
     }

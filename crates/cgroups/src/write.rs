@@ -1,4 +1,4 @@
-//! Which control files say what.
+//! Maps values to control files.
 
 use model::cgroup::{CgroupValues, cpu, huge_page_size};
 use model::machine::Cgroups as Version;
@@ -6,11 +6,11 @@ use model::machine::Cgroups as Version;
 /// A value for a control file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Whose file it is.
+    /// The controller of the file.
     pub(crate) controller: &'static str,
     pub(crate) file: String,
     pub(crate) content: String,
-    /// Whether kernels without such a file do as well.
+    /// Whether the kernel may lack the file.
     pub(crate) optional: bool,
 }
 
@@ -21,7 +21,7 @@ impl Write {
     }
 }
 
-/// What is written for these values, in this order.
+/// The writes for these values, in order.
 pub(crate) fn writes(version: Version, values: &CgroupValues) -> Vec<Write> {
     let mut writes = match version {
         Version::V1 => v1(values),
@@ -34,7 +34,7 @@ pub(crate) fn writes(version: Version, values: &CgroupValues) -> Vec<Write> {
     for (size, limit) in &values.huge_pages {
         let size = huge_page_size(*size);
         writes.push(Write::new("hugetlb", &format!("hugetlb.{size}.{suffix}"), limit));
-        // What is set aside is limited too, where the kernel can.
+        // Reservations are limited too, if the kernel supports that.
         let reserved = format!("hugetlb.{size}.rsvd.{suffix}");
         writes.push(Write { optional: true, ..Write::new("hugetlb", &reserved, limit) });
     }
@@ -63,7 +63,7 @@ fn v1(values: &CgroupValues) -> Vec<Write> {
 }
 
 fn v2(values: &CgroupValues) -> Vec<Write> {
-    /// What the kernel has where nothing is written.
+    /// The kernel's default period.
     const PERIOD: u64 = 100_000;
     let mut writes: Vec<Write> = values.pids_limit.map(pids).into_iter().collect();
     if let Some(limit) = values.memory_limit {
@@ -84,7 +84,7 @@ fn v2(values: &CgroupValues) -> Vec<Write> {
     writes
 }
 
-/// Of nothing there is at least one: systemd knows no limit of none.
+/// At least one: systemd has no limit of zero.
 fn pids(limit: u64) -> Write {
     Write::new("pids", "pids.max", &limit.max(1))
 }

@@ -79,7 +79,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
             parts.journal.sync();
             writers.stop_within(FLUSH + AFTER_FLUSH).await;
             if let Some(election) = &parts.election {
-                election.tell_end().await;
+                election.record_end().await;
             }
             return Err(error);
         }

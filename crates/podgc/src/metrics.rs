@@ -1,4 +1,4 @@
-//! What is counted: upstream's names where the meaning is the same.
+//! Metrics: upstream's names if the meaning is the same.
 
 mod queue;
 
@@ -32,7 +32,7 @@ pub struct Metrics {
     running: GaugeVec,
 }
 
-/// A metric that is in a registry from now on.
+/// Registers a metric.
 fn registered<T: Collector + Clone + 'static>(
     registry: &Registry,
     metric: Result<T, prometheus::Error>,
@@ -43,7 +43,7 @@ fn registered<T: Collector + Clone + 'static>(
 }
 
 impl Metrics {
-    /// Metrics in the given registry.
+    /// Registers all metrics.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let by_pod = |name: &str, help: &str| {
             let labels = &["namespace", "reason"];
@@ -105,7 +105,7 @@ impl Metrics {
         })
     }
 
-    /// A deletion was tried; whether it worked.
+    /// Counts an attempted deletion and its result.
     pub(crate) fn tried(&self, namespace: &str, pass: Pass, worked: bool) {
         let labels = [namespace, pass.label()];
         self.deletions.with_label_values(&labels).inc();
@@ -126,12 +126,12 @@ impl Metrics {
         self.events_dropped.inc_by(count as u64);
     }
 
-    /// Those of the queue of missing nodes.
+    /// The metrics of the queue of missing nodes.
     pub(crate) fn queue(&self) -> &QueueMetrics {
         &self.queue
     }
 
-    /// The lease was not as we left it.
+    /// The lease differed from the last known one.
     pub(crate) fn slow_path(&self, name: &str) {
         self.slow_paths.with_label_values(&[name]).inc();
     }
@@ -152,13 +152,13 @@ impl Metrics {
         self.concurrency.set(whole(limit));
     }
 
-    /// Whether the controller runs.
+    /// Sets whether the controller runs.
     pub(crate) fn runs(&self, runs: bool) {
         let labels = ["pod-garbage-collector-controller", "ferrolet-pod-gc"];
         self.running.with_label_values(&labels).set(f64::from(u8::from(runs)));
     }
 
-    /// Whether this process leads in the election of that name.
+    /// Sets whether this process leads the election of that name.
     pub(crate) fn leads(&self, name: &str, leads: bool) {
         self.leads.with_label_values(&[name]).set(f64::from(u8::from(leads)));
     }

@@ -1,4 +1,4 @@
-//! The cache between those who fill it and those who read it.
+//! The cache, shared by its writers and readers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ impl SharedCache {
         Self { cache: Mutex::new(cache), synced: watch::Sender::new(Synced::default()) }
     }
 
-    /// The cache, for a moment.
+    /// Locks the cache for a short time.
     pub fn lock(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -44,7 +44,7 @@ impl SharedCache {
     /// Waits until pods and nodes are listed.
     pub async fn synced(&self) {
         let mut synced = self.synced.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as this cache.
         let waited = synced.wait_for(|synced| synced.pods && synced.nodes).await;
         drop(waited);
     }

@@ -2,13 +2,13 @@
 
 use model::cluster::{Deletion, PodPhase, PodRecord, Uid, Version};
 
-/// The name of nothing.
+/// The number of no name.
 pub(super) const NO_NAME: u32 = u32::MAX;
 
 /// An unknown time.
 const NO_TIME: i64 = i64::MIN;
 
-/// What is kept of a pod. Small: there are as many as pods in the cluster.
+/// The stored fields of a pod. Small: there is one for each pod of the cluster.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts in one byte each")]
 pub(super) struct Slot {
@@ -22,11 +22,11 @@ pub(super) struct Slot {
     disrupted_since: i64,
     pub(super) namespace: u32,
     pub(super) node: u32,
-    /// Which pod of this slot: counts up when one leaves.
+    /// The generation of the slot: incremented when its pod is removed.
     pub(super) stamp: u32,
     pub(super) phase: PodPhase,
     pub(super) deletion: Deletion,
-    /// Whether it failed by eviction.
+    /// Whether it was evicted.
     pub(super) evicted: bool,
     pub(super) excluded: bool,
     /// Whether the controller deleted it and no event about it came since.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::plan::{PodView, Removal, Rule};
 
-/// What goes: all pods, whatever their phase, of nodes that were missing for the whole quarantine
-/// and that the API server itself says do not exist; with how long they were missing.
+/// Selects all pods, in any phase, of nodes that were missing for the whole quarantine and that do not exist on
+/// the API server, with the time they were missing.
 pub fn orphaned<'a>(
     pods: impl Iterator<Item = PodView<'a>>,
     gone: &BTreeMap<String, Duration>,

@@ -1,11 +1,11 @@
-//! What a pod's status says before the pod is deleted.
+//! The status that is written before a pod is deleted.
 
 use jiff::Timestamp;
 use model::cluster::{Disruption, FailedStatus, PodPhase};
 
 use crate::plan::Pass;
 
-/// What is known of a pod's status.
+/// The known status of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownStatus {
     /// Its phase.
@@ -14,12 +14,12 @@ pub struct KnownStatus {
     pub generation: i64,
     /// `status.observedGeneration`.
     pub observed_generation: i64,
-    /// Since when it has a true condition `DisruptionTarget`.
+    /// Since when the condition `DisruptionTarget` is true.
     pub disrupted_since: Option<i64>,
 }
 
-/// The status that says that the pod failed; nothing for one that has ended, which must not become
-/// another end. Only pods that lost their node get a condition.
+/// The failed status; `None` for a terminated pod, whose phase must not change. Only pods that lost their node
+/// get a condition.
 pub fn failed_status(known: &KnownStatus, pass: Pass, now: Timestamp) -> Option<FailedStatus> {
     if known.phase.is_final() {
         return None;
@@ -30,7 +30,7 @@ pub fn failed_status(known: &KnownStatus, pass: Pass, now: Timestamp) -> Option<
         reason: "DeletionByPodGC",
         message: "PodGC: node no longer exists",
         observed_generation: known.generation,
-        // A condition that was true already stays so since it first was.
+        // A condition that is already true keeps its transition time.
         since: since.unwrap_or(now),
     });
     Some(FailedStatus { observed_generation: observed, disruption })

@@ -1,4 +1,4 @@
-//! Terminated pods that are too many, or too old.
+//! Terminated pods beyond a cap or a TTL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use crate::plan::{Excess, PodId, PodView, Removal, Rule, TerminatedPods, TerminatedPolicy};
 
-/// What goes, in order: what is too old, then what is too many in a namespace, on a node, in all. A
-/// pod that goes by one rule is not counted by the next.
+/// Selects, in order: pods beyond the TTL, then pods beyond the caps of namespaces, of nodes and of the
+/// cluster. A pod selected by one rule is not counted by the next.
 pub fn terminated(
     pods: &dyn TerminatedPods,
     policy: &TerminatedPolicy,
@@ -34,10 +34,10 @@ pub fn terminated(
     going.removals
 }
 
-/// What was chosen so far.
+/// The selection so far.
 #[derive(Debug, Default)]
 struct Going {
-    /// Chosen by a rule, whether it has to be deleted or is on its way.
+    /// Selected by a rule, whether they still have to be deleted or are already terminating.
     chosen: BTreeSet<PodId>,
     removals: Vec<Removal>,
 }
@@ -75,7 +75,7 @@ impl Of {
     }
 }
 
-/// A cap, and who is over it.
+/// A cap, and the groups that exceed it.
 #[derive(Debug)]
 struct Cap<'a> {
     allowed: u32,
@@ -87,7 +87,7 @@ fn too_many_of(pods: &dyn TerminatedPods, cap: &Cap<'_>, going: &mut Going) {
     if cap.over.is_empty() {
         return;
     }
-    // How many there are, and how many were seen that go.
+    // The numbers of existing and of selected pods.
     let mut groups: BTreeMap<&str, (u32, u32)> =
         cap.over.iter().map(|(name, count)| (*name, (*count, 0))).collect();
     if !going.chosen.is_empty() {
@@ -122,7 +122,7 @@ fn too_many(pods: &dyn TerminatedPods, threshold: u32, going: &mut Going) {
     if excess == 0 {
         return;
     }
-    // The positions count as upstream counts: a pod that is held by a finalizer keeps its place.
+    // Positions count as in upstream: a pod with a finalizer keeps its position.
     let first = by_name(pods.in_order())
         .filter(|pod| !going.chosen.contains(&pod.id))
         .zip(1..=excess)
@@ -136,7 +136,7 @@ fn too_many(pods: &dyn TerminatedPods, threshold: u32, going: &mut Going) {
     going.removals.extend(first);
 }
 
-/// Pods of the same time by name, then by namespace, so that equal inputs give equal plans.
+/// Orders pods of the same time by name, then by namespace, so that equal inputs give equal plans.
 fn by_name<'a>(mut pods: impl Iterator<Item = PodView<'a>>) -> impl Iterator<Item = PodView<'a>> {
     let same =
         |a: &PodView<'_>, b: &PodView<'_>| (a.is_evicted, a.order) == (b.is_evicted, b.order);
