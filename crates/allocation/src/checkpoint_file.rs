@@ -48,7 +48,7 @@ pub(crate) struct CheckpointFile {
 pub struct Written(pub(crate) Option<Result<(), FileError>>);
 
 impl CheckpointFile {
-    /// A file of this directory.
+    /// Creates the file in this directory.
     pub(crate) fn new(files: Arc<dyn HostFiles>, state: &Path) -> Self {
         Self {
             file: Arc::new(Checkpoint::new(files, state.join(FILE), FORMAT)),
@@ -71,22 +71,22 @@ impl CheckpointFile {
         Ok(saved.map(|(uid, saved)| (PodUid::from(uid.as_str()), saved)).collect())
     }
 
-    /// An allocation is not in the file.
+    /// Records that an allocation is not in the file.
     pub(crate) fn changed(&mut self) {
         self.unwritten = true;
     }
 
-    /// The file has a pod that was removed.
+    /// Records that the file has a pod that was removed.
     pub(crate) fn removed(&mut self) {
         self.stale = true;
     }
 
-    /// The next write does not wait for more.
+    /// Makes the next write start immediately.
     pub(crate) fn hurry(&mut self) {
         self.urgent = true;
     }
 
-    /// Everything that the file does not have is written at once: there is time.
+    /// Writes everything immediately that the file does not have.
     pub(crate) fn tidy(&mut self) {
         self.unwritten |= self.stale;
         self.hurry();
@@ -100,7 +100,7 @@ impl CheckpointFile {
             }
             return false;
         }
-        // The next write follows the one that is under way.
+        // The next write follows the one in progress.
         if !self.writing.is_empty() {
             return false;
         }
@@ -108,14 +108,14 @@ impl CheckpointFile {
         self.unwritten || are_granted
     }
 
-    /// Begins a write.
+    /// Starts a write.
     pub(crate) fn write(&mut self, record: Record) {
         (self.unwritten, self.stale) = (false, false);
         let file = Arc::clone(&self.file);
         self.writing.spawn(async move { file.write(&record).await });
     }
 
-    /// Whether a write is under way.
+    /// Whether a write is in progress.
     pub(crate) fn is_writing(&self) -> bool {
         !self.writing.is_empty()
     }
@@ -147,7 +147,7 @@ impl CheckpointFile {
         }
     }
 
-    /// A write failed.
+    /// Handles a failed write.
     pub(crate) fn failed(&mut self, error: &FileError) {
         let path = self.file.path().display();
         warn!(%path, error = %Chain(error), "Cannot write allocation checkpoint, retrying later");

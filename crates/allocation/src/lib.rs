@@ -1,4 +1,4 @@
-//! The allocation manager: which pods the node admits, and how much of it each of them is allocated.
+//! The allocation manager: decides which pods the node admits, and which resources each of them is allocated.
 //!
 //! Inputs: pods in the order of their arrival, the node, and requests for other resources. Outputs: admission
 //! decisions, the pods with their allocated resources, and a checkpoint of them for the next agent.

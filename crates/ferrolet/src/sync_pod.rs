@@ -138,7 +138,7 @@ impl SyncPod {
             Lacking::Nothing => false,
             Lacking::Containers => true,
             // Resources may have changed, or the cgroup could not be limited before.
-            Lacking::Cgroup => return self.resizes.goes_on(&status.uid),
+            Lacking::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
         };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));

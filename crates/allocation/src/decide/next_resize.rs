@@ -9,7 +9,7 @@ use model::admission::{Preemption, Rejection};
 use podspec::Allocation;
 
 use super::pod_allocation::{Refusal, ResizeRequest, ResizeStage};
-use super::resize::{Impossible, Refused, Resize, refusal_news};
+use super::resize::{Impossible, Refused, Resize, refusal_report};
 
 /// The request after a decision, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,9 +31,9 @@ pub struct NextResize {
 /// A refusal that is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalEvent {
-    /// Why, in a word.
+    /// The reason.
     pub reason: Cow<'static, str>,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
     /// The label of an infeasible resize in metrics.
     pub infeasible: Option<&'static str>,
@@ -73,7 +73,7 @@ pub fn next_resize(
     }
 }
 
-/// The pod is not allocated what it requests; never, if there is a label for that.
+/// Refuses the requested resources; permanently, if there is an infeasible label.
 fn refuse(
     before: Option<Refusal>,
     desired: &Pod,
@@ -84,7 +84,7 @@ fn refuse(
     let Rejection { reason, message } = why;
     let wanted = Allocation::of(desired);
     let refused = Refused { wanted, infeasible: infeasible.is_some(), message };
-    let news = refusal_news(before.as_ref().map(|before| &before.refused), &refused);
+    let news = refusal_report(before.as_ref().map(|before| &before.refused), &refused);
     let since = before.filter(|_| !news.event).map_or(now, |before| before.since);
     let event = || RefusalEvent { reason, message: refused.message.clone(), infeasible };
     NextResize {
@@ -127,7 +127,7 @@ mod tests {
         Refusal { since: at(second), refused: Refused { wanted, infeasible, message } }
     }
 
-    /// In a few words.
+    /// A short text.
     fn summary(next: &NextResize) -> String {
         let request = next.request.as_ref().map_or("none", |request| match request.stage {
             ResizeStage::Waiting => "waiting",

@@ -116,7 +116,7 @@ impl SyncLoop {
         let desired = self.intake.pod(uid)?;
         let (lives, status) =
             (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
-        let pod = self.parts.allocation.remembered(desired, status.as_deref(), sizes);
+        let pod = self.parts.allocation.restored(desired, status.as_deref(), sizes);
         let standing = standing(&pod, lives, status.as_deref());
         Some((pod, standing))
     }

@@ -1,12 +1,12 @@
-//! What a pod that an earlier agent let in was given, and what it has.
+//! Restores the resources of a pod that an earlier agent admitted.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::{PodStatus, SandboxState};
 use podspec::{Allocation, Size, Sizes, actual};
 
-/// What a pod counts with when it is taken in: what is on record; else what its containers have or had
-/// last; else what it was given when the sandbox was made that it lives in; else what it asks for.
-pub fn remembered(
+/// The resources that a restored pod counts with: those of the checkpoint; else those that its containers have or had
+/// last; else those that its live sandbox was created with; else its requests.
+pub fn restored(
     pod: &Pod,
     record: Option<&Allocation>,
     observed: Option<&PodStatus>,
@@ -15,13 +15,13 @@ pub fn remembered(
     if let Some(given) = record {
         return given.clone();
     }
-    // An agent that is killed in the first moment of a pod has no record of it, but this. A dead sandbox
-    // may be that of an earlier life.
+    // If an earlier agent was killed right after it started a pod, this is the only record. A dead sandbox
+    // may belong to an earlier life.
     let newest = observed.and_then(|observed| observed.sandboxes.first());
     let living = newest.filter(|sandbox| sandbox.state == SandboxState::Ready);
     let noted = living.and_then(|sandbox| Allocation::noted(sandbox.given.as_deref()?));
     let mut allocation = noted.unwrap_or_else(|| Allocation::of(pod));
-    // What a pod has as a whole its containers do not tell.
+    // Containers do not show pod-level resources.
     if allocation.whole.is_none() {
         for (name, own) in allocation.containers.iter_mut() {
             let latest = observed.and_then(|observed| observed.latest(name));
@@ -33,9 +33,9 @@ pub fn remembered(
     allocation
 }
 
-/// What a pod may still have of what an earlier agent gave it: of containers that run what they have,
-/// of the others what the pod was given; as a whole, as long as something runs, the larger one of what
-/// it was given and had before.
+/// The resources of an earlier agent that a pod may still have: those of its running containers,
+/// for other containers the allocated ones; at pod level, as long as something runs, the larger of
+/// the allocated and the previous ones.
 pub fn still_has(
     given: &Allocation,
     before: Option<&Allocation>,
@@ -49,7 +49,7 @@ pub fn still_has(
     }
     for (name, size) in running(observed, sizes) {
         if let Some(own) = had.containers.get_mut(name) {
-            // A limit of the whole is one for each container, and not what it asks for.
+            // A pod-level limit is a limit of each container, but not a request.
             own.cpu_request = size.cpu_request;
             own.memory_request = size.memory_request;
         }
@@ -92,7 +92,7 @@ mod tests {
         Size { cpu_request, ..Size::default() }
     }
 
-    /// An instance of the container, made with so much.
+    /// An instance of the container, created with this CPU request.
     fn observed(state: ContainerState, made_with: Option<i64>) -> PodStatus {
         let mut instance = testkit::observed::container_status("c1", "main", state);
         if let Some(cpu) = made_with {
@@ -106,7 +106,7 @@ mod tests {
 
     // behaviour: RSZ-8, RSZ-10
     #[test]
-    fn the_record_counts_before_what_ran_last_and_that_before_what_is_asked_for() {
+    fn checkpoint_takes_precedence_over_containers_and_those_over_requests() {
         use ContainerState::{Exited, Running};
         let record = Allocation::of(&asking("400m"));
         let none = Sizes::new();
@@ -127,17 +127,17 @@ mod tests {
             (None, None, &changed, 100),
         ];
         for (row, (record, observed, sizes, expected)) in rows.into_iter().enumerate() {
-            let given = remembered(&asking("100m"), record, observed.as_ref(), sizes);
+            let given = restored(&asking("100m"), record, observed.as_ref(), sizes);
             assert_eq!(given.containers["main"], size(expected), "row {row}");
         }
         let whole = pod("resources: {requests: {cpu: 2}}, containers: [{name: main, image: i}]");
-        let given = remembered(&whole, None, Some(&observed(Running, made)), &none);
-        assert_eq!(given, Allocation::of(&whole), "its containers do not tell");
+        let given = restored(&whole, None, Some(&observed(Running, made)), &none);
+        assert_eq!(given, Allocation::of(&whole), "its containers do not show it");
     }
 
     // behaviour: RSZ-30
     #[test]
-    fn what_a_sandbox_bears_counts_where_neither_record_nor_containers_tell() {
+    fn sandbox_resources_are_used_without_checkpoint_and_containers() {
         use ContainerState::Running;
         let whole = |cpu: u32| {
             pod(&format!(
@@ -155,17 +155,21 @@ mod tests {
         };
         let empty = || PodStatus::empty("web".into());
         let note = Allocation::of(&whole(1)).note();
-        let of_whole = |status: &PodStatus| remembered(&whole(100), None, Some(status), &unchanged);
+        let of_whole = |status: &PodStatus| restored(&whole(100), None, Some(status), &unchanged);
         for status in [empty(), observed(Running, Some(200))] {
             let given = of_whole(&bearing(status, &[&note, "older"]));
             assert_eq!(given, Allocation::of(&whole(1)));
         }
         let given = of_whole(&bearing(empty(), &["forged", &note]));
-        assert_eq!(given, Allocation::of(&whole(100)), "the newest counts");
+        assert_eq!(given, Allocation::of(&whole(100)), "the newest sandbox is used");
         let mut dead = bearing(empty(), &[&note]);
         dead.sandboxes[0].state = SandboxState::NotReady;
-        assert_eq!(of_whole(&dead), Allocation::of(&whole(100)), "it may be of an earlier life");
-        // One of two containers was made.
+        assert_eq!(
+            of_whole(&dead),
+            Allocation::of(&whole(100)),
+            "it may belong to an earlier life"
+        );
+        // One of two containers was created.
         let two = |cpu: &str| {
             let part = |name: &str| {
                 format!("{{name: {name}, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}")
@@ -174,15 +178,15 @@ mod tests {
         };
         let note = Allocation::of(&two("100m")).note();
         let status = bearing(observed(Running, Some(200)), &[&note]);
-        let given = remembered(&two("9"), None, Some(&status), &unchanged);
+        let given = restored(&two("9"), None, Some(&status), &unchanged);
         assert_eq!((given.containers["main"], given.containers["other"]), (size(200), size(100)));
         let record = Allocation::of(&two("300m"));
-        assert_eq!(remembered(&two("9"), Some(&record), Some(&status), &unchanged), record);
+        assert_eq!(restored(&two("9"), Some(&record), Some(&status), &unchanged), record);
     }
 
     // behaviour: RSZ-5
     #[test]
-    fn what_runs_may_still_have_more_than_its_pod_was_given() {
+    fn running_containers_may_still_have_more_than_allocated() {
         let given = Allocation::of(&asking("100m"));
         let sizes = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
         let runs = observed(ContainerState::Running, None);
@@ -190,7 +194,7 @@ mod tests {
         assert_eq!(had.containers["main"].cpu_request, 300);
         let ended = observed(ContainerState::Exited, None);
         assert_eq!(still_has(&given, None, Some(&ended), &sizes), given);
-        // Of the whole nothing but the record tells.
+        // Only the checkpoint has pod-level resources.
         let whole = |cpu: u32| {
             let spec = format!("resources: {{requests: {{cpu: {cpu}}}}}, ");
             Allocation::of(&pod(&(spec + "containers: [{name: main, image: i}]")))
