@@ -1,11 +1,11 @@
-//! Calls by which the agent does something for a pod.
+//! Calls that the agent makes for a pod.
 
 use std::sync::Arc;
 
 use crate::history::{ActionTarget, Event};
 use crate::outside::Outside;
 
-/// Such a call, while somebody waits for it.
+/// Records such a call while its caller waits for the result.
 #[derive(Debug)]
 pub(crate) struct Acting {
     outside: Arc<Outside>,

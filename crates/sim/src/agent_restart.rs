@@ -1,4 +1,4 @@
-//! Whether a new agent leaves a settled node as it is.
+//! Checks that a new agent leaves a settled node unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::late_removals::Capped;
 use crate::plan::{ContainerPlan, PodPlan};
 use crate::settled::{Snapshot, Wanted};
 
-/// What a new agent did that it should not have: a node that is settled is left as it is, and only
-/// containers that ended are started again.
+/// An action of a new agent that it should not have taken: a settled node stays unchanged, and only containers
+/// that ended are started again.
 pub fn unexpected_action(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
     let mut quiet = Quiet::new(before, wanted);
     news.iter().find_map(|record| quiet.read(&record.event))
 }
 
-/// A settled node, and what became of it since.
+/// The state of a settled node, and the changes since.
 #[derive(Debug)]
 struct Quiet<'a> {
     before: &'a Snapshot,
     wanted: &'a Wanted,
     /// The last instance of each container.
     latest: BTreeMap<(PodUid, Arc<str>), Instance>,
-    /// The sandboxes that are ready, and whose they are.
+    /// The ready sandboxes, with their pods.
     ready: BTreeMap<SandboxId, PodUid>,
-    /// Pods that had come to their end before.
+    /// Pods that had ended before.
     over: BTreeSet<PodUid>,
-    /// What caps have taken since.
+    /// The containers that caps removed since.
     capped: Capped,
-    /// Pods that were seen to start over.
+    /// Pods that were observed to restart as a whole.
     starting_over: BTreeSet<PodUid>,
-    /// Images that were not there when they were first fetched.
+    /// Images that were missing at their first pull.
     missed: BTreeSet<String>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Quiet<'a> {
             Event::StopRequested(id, _) => self.stops(id),
             Event::SandboxStopRequested(id) => self.stops_sandbox(id),
             Event::CreationRequested(reserved) => self.makes(reserved),
-            // One that is removed had ended.
+            // A removed container had ended.
             Event::Container(one, was) if one.state.is_some() => {
                 if self.is_the_end_of_all(one) {
                     self.starting_over.insert(one.uid.clone());
@@ -83,7 +83,7 @@ impl<'a> Quiet<'a> {
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let has_turn = was.is_some() || self.has_its_turn(&key);
                 self.latest.insert(key, (**one).clone());
-                (!has_turn).then(|| format!("it makes {} beside one that did not end", one.id))
+                (!has_turn).then(|| format!("creates {} beside one that did not end", one.id))
             }
             Event::Sandbox(id, uid, state) => {
                 if *state == SandboxState::Ready {
@@ -95,10 +95,10 @@ impl<'a> Quiet<'a> {
             }
             Event::ResizeRequested(id) => {
                 let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
-                self.resizes(owner).then(|| format!("it resizes {id}"))
+                self.resizes(owner).then(|| format!("resizes {id}"))
             }
             Event::SandboxResizeRequested(id) => {
-                self.resizes(self.ready.get(id)).then(|| format!("it resizes {id}"))
+                self.resizes(self.ready.get(id)).then(|| format!("resizes {id}"))
             }
             Event::PullRequested(pull) => self.pulls(pull),
             Event::CgroupWritten(write) => self.writes(write),
@@ -110,13 +110,13 @@ impl<'a> Quiet<'a> {
         }
     }
 
-    /// Whether something of a pod is resized that should not be. One whose end nobody knows of runs anew, and asks
-    /// then for what it was not given when it was over.
+    /// Whether a resize of a pod is unexpected. A pod whose end is not recorded runs again, and then gets the
+    /// resources that were not applied after its end.
     fn resizes(&self, owner: Option<&PodUid>) -> bool {
         !owner.is_some_and(|uid| self.has_late_removals(uid))
     }
 
-    /// Whether a container has ended so that all of its pod start over.
+    /// Whether a container has ended so that its whole pod restarts.
     fn is_the_end_of_all(&self, one: &Instance) -> bool {
         let plan = self.wanted.get(&one.uid).and_then(|pod| pod.container(&one.name));
         let rule = plan.and_then(|plan| plan.extras.rule);
@@ -124,7 +124,8 @@ impl<'a> Quiet<'a> {
         has_ended && rule.is_some_and(|rule| rule.restarts_all(one.exit_code))
     }
 
-    /// Whether a pod starts over, and what ended for that was removed already, as all of it is at first.
+    /// Whether a whole pod restarts although the container that caused it was removed already, as all its
+    /// containers are first.
     fn is_between_two_starts(&self, uid: &PodUid) -> bool {
         let instance = |name: &str| self.latest.get(&(uid.clone(), name.into()));
         let Some(pod) = self.wanted.get(uid) else { return false };
@@ -135,8 +136,8 @@ impl<'a> Quiet<'a> {
         pod.all().any(is_gone) && pod.all().any(has_run_before)
     }
 
-    /// Of a pod that is wanted only what is beyond a cap goes, what is older than another one, and what is in the
-    /// way of a container that is started again.
+    /// For a wanted pod, only containers beyond a cap, sandboxes older than another one, and objects that block
+    /// the restart of a container are removed.
     fn removes(&self, removed: &Removed, rule: &str) -> Option<String> {
         let (id, uid) = match removed {
             Removed::Container(id) => {
@@ -154,44 +155,44 @@ impl<'a> Quiet<'a> {
             BY_WORKERS.contains(&rule) && pod.all().any(has_turn)
         };
         let may = CAPS.contains(&rule) || rule == "sandbox-older" || is_in_the_way();
-        (!may).then(|| format!("it removes {id} of {uid} by {rule}"))
+        (!may).then(|| format!("removes {id} of {uid} by {rule}"))
     }
 
-    /// The logs of a pod that is wanted go with its containers, one by one.
+    /// The logs of a wanted pod are removed with its containers, one by one.
     fn removes_logs(&self, object: &ObjectRef, rule: &str) -> Option<String> {
         let directory = object.id.strip_prefix(LOGS).filter(|below| !below.contains('/'))?;
         let uid = LogLayout::pod_of_directory(directory);
-        self.wanted.contains_key(&uid).then(|| format!("it removes {} by {rule}", object.id))
+        self.wanted.contains_key(&uid).then(|| format!("removes {} by {rule}", object.id))
     }
 
     fn stops(&self, id: &ContainerId) -> Option<String> {
         let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
-        // Of a pod that has ended sidecars may be left.
+        // An ended pod may have sidecars left.
         let may = owner.is_some_and(|uid| {
             let may_end = self.has_deadline(uid) || self.has_ended(uid);
             may_end || self.is_restless(uid) || self.has_late_removals(uid)
         });
-        (!may).then(|| format!("it stops {id}"))
+        (!may).then(|| format!("stops {id}"))
     }
 
-    /// One that is not ready may be stopped again by who does not know that it was.
+    /// A sandbox that is not ready may be stopped again by an agent that does not know that it was stopped.
     fn stops_sandbox(&self, id: &SandboxId) -> Option<String> {
         let uid = self.ready.get(id)?;
-        (!self.may_end(uid)).then(|| format!("it stops {id} of {uid}"))
+        (!self.may_end(uid)).then(|| format!("stops {id} of {uid}"))
     }
 
     fn makes(&self, reserved: &ReservedName) -> Option<String> {
         let ReservedName { uid, name, .. } = reserved;
         match name {
             None if self.has_time_again(uid) => None,
-            None => Some(format!("it makes a sandbox for {uid}")),
+            None => Some(format!("creates a sandbox for {uid}")),
             Some(name) if self.has_its_turn(&(uid.clone(), Arc::clone(name))) => None,
-            Some(name) => Some(format!("it makes {name} of {uid}, which did not end")),
+            Some(name) => Some(format!("creates {name} of {uid}, which did not end")),
         }
     }
 
-    /// An image that went is fetched again for a container that is started again. Several may find that it went
-    /// and fetch it one after the other, when it is there already.
+    /// A removed image is pulled again for a container that restarts. Several workers may find it missing and
+    /// pull it one after the other, when it is present already.
     fn pulls(&mut self, pull: &ImagePull) -> Option<String> {
         let ImagePull { image, is_there } = pull;
         if !is_there {
@@ -202,11 +203,11 @@ impl<'a> Quiet<'a> {
             users.any(|container| self.has_its_turn(&(uid.clone(), container.name.into())))
         };
         let may = self.missed.contains(image) && self.wanted.iter().any(may_start);
-        (!may).then(|| format!("it fetches {image}, which nobody waits for"))
+        (!may).then(|| format!("pulls {image}, which no container needs"))
     }
 
-    /// The cgroup of a pod is left alone unless the pod comes or goes, and what the node's own have only
-    /// changes with a pod that asks for some of it.
+    /// The cgroup of a pod is unchanged unless the pod is added or removed, and the node's own cgroups change
+    /// only with a pod that requests resources.
     fn writes(&self, write: &CgroupWrite) -> Option<String> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
@@ -218,11 +219,11 @@ impl<'a> Quiet<'a> {
             Some(uid) => moves(uid),
             None => !changes || self.wanted.iter().any(|pod| asks(&pod)),
         };
-        (!may).then(|| format!("it does {call}"))
+        (!may).then(|| format!("unexpected {call}"))
     }
 
-    /// Whether a container may be started: with its time a pod gets back its turn, also for what had not
-    /// run when its time was up.
+    /// Whether a container may be started: a pod whose deadline moved may continue, also with containers that
+    /// had not run at its old deadline.
     fn has_its_turn(&self, key: &(PodUid, Arc<str>)) -> bool {
         let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
         self.has_time_again(&key.0)
@@ -234,29 +235,29 @@ impl<'a> Quiet<'a> {
         self.wanted.get(uid).is_some_and(|pod| pod.deadline.is_some())
     }
 
-    /// Some pods are never at rest, whoever looks after them, and some were seen to start over.
+    /// Some pods never come to rest, and some were observed to restart as a whole.
     fn is_restless(&self, uid: &PodUid) -> bool {
         let never_rests = |pod: &Arc<PodPlan>| pod.all().any(ContainerPlan::may_not_come_up);
         self.starting_over.contains(uid) || self.wanted.get(uid).is_some_and(never_rests)
     }
 
-    /// Whether the time of a pod was up, before somebody set the clock back.
+    /// Whether the deadline of a pod had passed before the clock was set back.
     fn has_time_again(&self, uid: &PodUid) -> bool {
         self.has_late_removals(uid)
             || self.before.has_time(uid, self.wanted.get(uid).map(|pod| &**pod))
     }
 
-    /// Whether a pod may be ended.
+    /// Whether a pod may be terminated.
     fn may_end(&self, uid: &PodUid) -> bool {
         self.has_deadline(uid) || self.has_late_removals(uid) || self.has_ended(uid)
     }
 
-    /// Whether there is nothing by which the end of a pod, or of one of its containers, is known.
+    /// Whether the end of a pod, or of one of its containers, may be unrecorded.
     fn has_late_removals(&self, uid: &PodUid) -> bool {
         self.before.late_removals.contains(uid) || self.capped.pods().contains(uid)
     }
 
-    /// Whether nothing of a pod will run again.
+    /// Whether no container of a pod will run again.
     fn has_ended(&self, uid: &PodUid) -> bool {
         let Some(pod) = self.wanted.get(uid) else { return false };
         let ended = |container: &ContainerPlan| {

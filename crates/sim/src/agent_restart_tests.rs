@@ -36,7 +36,7 @@ fn expired_pod_may_restart_after_a_clock_step_back() {
     let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
     let sandbox = ReservedName { uid: "u".into(), name: None, attempt: 1 };
-    // Not all of it had run when its time was up.
+    // Some containers had not run at the deadline.
     let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
     for event in [Event::CreationRequested(sandbox), first] {
         let news = [Record { at: Duration::ZERO, event }];
@@ -66,7 +66,7 @@ fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
     };
     assert!(!disturbs(&before, None, Extras { post_start: failing, ..Extras::default() }));
     assert_eq!(quiet.map(|extras| disturbs(&before, None, extras)), [true; 3]);
-    // One that is seen to start over is not at rest.
+    // A pod that was observed to restart is not at rest.
     let ruled = || Extras { rule: Some(rule), ..Extras::default() };
     let ended = |code| Instance { exit_code: code, ..instance("b", 0, Exited) };
     let ends = |code| Some(Event::Container(Arc::new(ended(code)), Some(Running)));
@@ -81,7 +81,7 @@ fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
     };
     assert!(!disturbs(&between(1), None, ruled()), "the other was removed");
     assert!(disturbs(&between(0), None, ruled()), "the other has not run yet");
-    assert!(disturbs(&between(1), None, Extras::default()), "it does not start over");
+    assert!(disturbs(&between(1), None, Extras::default()), "the pod does not restart");
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn finds_new_agent_that_removes_needed_objects() {
             expected,
             "{event:?}"
         );
-        assert!(!found(&before, vec![event], &Wanted::new()), "nobody wants it");
+        assert!(!found(&before, vec![event], &Wanted::new()), "the pod is not wanted");
     }
     let in_the_way = vec![container("never-started")];
     assert!(!found(&before, in_the_way.clone(), &asking(Policy::Always)), "it starts again");
-    assert!(found(&running, in_the_way, &asking(Policy::Always)), "it does not");
+    assert!(found(&running, in_the_way, &asking(Policy::Always)), "it does not start again");
     for (path, expected) in
         [("default_p_u", true), ("default_p_u/b/0.log", false), ("x_p_v", false)]
     {
@@ -120,7 +120,7 @@ fn finds_new_agent_that_removes_needed_objects() {
     }
 }
 
-/// A pod whose containers have run; one of them goes on. It asks for a share of the processors.
+/// A pod whose containers have run; one of them still runs. It requests CPU shares.
 fn asking(policy: Policy) -> Wanted {
     let pod = PodPlan { keeps_uid: true, ..pod(policy) };
     Wanted::from([("u".into(), Arc::new(pod))])
@@ -151,7 +151,7 @@ fn finds_new_agent_that_resizes_stops_or_pulls() {
         (make("a"), true),
         (make("b"), false),
         (pull(image, true), true),
-        // For the one that ended.
+        // For the container that ended.
         (pull(image, false), false),
         (pull("other", false), true),
     ];
@@ -160,11 +160,11 @@ fn finds_new_agent_that_resizes_stops_or_pulls() {
         assert_eq!(is_found, expected, "{event:?}");
     }
     let twice = |image| vec![pull(image, false), pull(image, true)];
-    assert!(!found(&before, twice(image), &asking(Policy::Always)), "two found that it went");
+    assert!(!found(&before, twice(image), &asking(Policy::Always)), "two workers found it missing");
     let runs = Event::Container(Arc::new(instance("b", 1, Running)), None);
     let late = vec![pull(image, false), runs, pull(image, true)];
-    assert!(found(&before, late, &asking(Policy::Always)), "nobody waits for it any more");
-    // Whose containers have ended for good may end.
+    assert!(found(&before, late, &asking(Policy::Always)), "no container needs it any more");
+    // A pod whose containers ended for good may be terminated.
     let stop = || Event::SandboxStopRequested("s".into());
     let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
     assert!(found(&before, vec![stop()], &asking(Policy::Never)));
@@ -208,7 +208,7 @@ fn finds_new_agent_that_changes_cgroups() {
         (vec![write(Some("u"), false)], true),
         (vec![write(None, true)], true),
         (vec![write(None, false)], false),
-        // The pod comes to its end, and asks for nothing any more.
+        // The pod ends, and its resources are released.
         (vec![end.clone(), write(None, true), write(Some("u"), true)], false),
     ];
     for (events, expected) in rows {
@@ -216,5 +216,8 @@ fn finds_new_agent_that_changes_cgroups() {
         assert_eq!(is_found, expected, "{events:?}");
     }
     let over = snapshot(vec![instance("a", 0, Exited), instance("b", 0, Exited)], &[false]);
-    assert!(found(&over, vec![write(None, true)], &asking(Policy::Never)), "it had ended before");
+    assert!(
+        found(&over, vec![write(None, true)], &asking(Policy::Never)),
+        "the pod had ended before"
+    );
 }

@@ -1,4 +1,4 @@
-//! A call of an agent that may fail, and over which the agent may die.
+//! A call of an agent that may fail, or during which the agent may die.
 
 use tokio::time::sleep;
 
@@ -6,18 +6,18 @@ use crate::life::Life;
 use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
-/// A call about to be made.
+/// A call before its execution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a, F> {
-    /// The kind of call, by which faults find it.
+    /// The fault point of the call.
     pub(crate) point: FaultPoint,
-    /// The call in words.
+    /// The call as text.
     pub(crate) what: &'a str,
-    /// Makes the error of a call that fails.
+    /// Creates the error of a failed call.
     pub(crate) broken: F,
 }
 
-/// Makes a call: well, slowly, not at all or, with late success, so that it took effect and reports failure.
+/// Executes a call: normally, slowly, not at all or, for a late success, with its effect and an error.
 pub(crate) async fn faulty<T, E>(
     outside: &Outside,
     life: &Life,

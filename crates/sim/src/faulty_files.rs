@@ -1,4 +1,4 @@
-//! The interceptor of file calls: it makes them fail, records them, and ends the agent over them.
+//! The interceptor of file calls: it injects faults, records calls, and kills the agent during calls.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -25,14 +25,14 @@ pub(crate) struct FaultyFiles {
 }
 
 impl FaultyFiles {
-    /// The files as this agent reaches them.
+    /// The file port of this agent.
     pub(crate) fn files(outside: &Arc<Outside>, life: &Arc<Life>) -> Arc<dyn HostFiles> {
         let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
         let files: Arc<dyn HostFiles> = Arc::clone(&outside.files) as _;
         Arc::new(Intercepted::new(files, &Arc::new(faults)))
     }
 
-    /// Records an answer. A watch loses some of its notices.
+    /// Records a result. A watch loses some of its changes.
     fn answered<T: Any>(&self, call: &FileCall<'_>, answer: T) -> T {
         let mut answer = Some(answer);
         let any: &mut dyn Any = &mut answer;
@@ -52,7 +52,7 @@ impl FaultyFiles {
             let faulty = watch.take().map(|watch| FaultyWatch { watch, outside });
             *watch = faulty.map(|watch| Box::new(watch) as _);
         }
-        answer.expect("each answer stays one")
+        answer.expect("the result keeps its type")
     }
 }
 
@@ -125,7 +125,7 @@ fn path<'a>(call: &FileCall<'a>) -> Cow<'a, Path> {
     }
 }
 
-/// Notices of a directory, some of which are lost.
+/// A watch of a directory that loses some changes.
 #[derive(Debug)]
 struct FaultyWatch {
     watch: Box<dyn DirectoryWatch>,
@@ -140,7 +140,7 @@ impl DirectoryWatch for FaultyWatch {
             if self.outside.fault(FaultPoint::FileHint).is_none() {
                 return Some(change);
             }
-            self.outside.say("FAULT    a notice of a directory is lost");
+            self.outside.say("FAULT    a directory change is lost");
         }
     }
 }

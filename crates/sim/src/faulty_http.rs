@@ -1,4 +1,4 @@
-//! The web as an agent reaches it: servers are away, silent or slow, and the agent dies over them.
+//! The HTTP port of an agent: servers are down, hung or slow, and the agent dies during requests.
 
 use std::io;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::life::Life;
 use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
-/// A web of one agent.
+/// The HTTP port of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyHttp {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
     /// The servers.
     pub(crate) web: Arc<MemoryWeb>,
-    /// What asking them is called by faults.
+    /// The fault point of requests.
     pub(crate) point: FaultPoint,
 }
 
@@ -40,7 +40,7 @@ impl FaultyHttp {
                 self.web.get(request).await
             }
             Some(Fault::Hang) => {
-                // A request may take an hour; the server that does not answer is started anew before that.
+                // A request may take an hour; a hung server is restarted before that.
                 self.outside.calm.up().await;
                 Err(failed("read from", io::ErrorKind::ConnectionReset))
             }
@@ -63,8 +63,8 @@ impl HttpGet for FaultyHttp {
         let answer = timeout(request.timeout, self.answer(request));
         let answer = async { answer.await.unwrap_or(Err(HttpError::TooSlow(request.timeout))) };
         let answer = self.life.call("get", answer).await;
-        let is_told = answer.as_ref().is_ok_and(|answer| answer.status == 200);
-        if is_told && self.point == FaultPoint::Web {
+        let is_ok = answer.as_ref().is_ok_and(|answer| answer.status == 200);
+        if is_ok && self.point == FaultPoint::Web {
             self.outside.record(Event::OriginRead(Origin::Url(request.url.clone())));
         }
         answer

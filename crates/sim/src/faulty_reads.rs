@@ -1,5 +1,5 @@
-//! What an agent only looks at, as it reaches it: the room on disks and the logs of containers. Looks fail
-//! and take their time, and the agent dies over them.
+//! The read-only ports of an agent: disk space and container logs. Reads fail or are slow, and the agent dies
+//! during them.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::faulty::{Attempt, faulty};
 use crate::life::Life;
 use crate::outside::{FaultPoint, Outside};
 
-/// What one agent looks at.
+/// The read-only ports of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyReads {
     pub(crate) outside: Arc<Outside>,

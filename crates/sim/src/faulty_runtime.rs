@@ -1,4 +1,5 @@
-//! The interceptor of the runtime's calls: it makes them fail, delays them, records them, and ends the agent over them.
+//! The interceptor of runtime calls: it injects faults and delays, records calls, and kills the agent during
+//! calls.
 
 mod hints;
 mod records;
@@ -23,7 +24,7 @@ use crate::plan::Fault;
 /// Longer than any history.
 const NEVER: Duration = Duration::from_hours(250_000);
 
-/// The calls of one agent.
+/// The runtime calls of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyRuntime {
     outside: Arc<Outside>,
@@ -46,7 +47,7 @@ impl<P: Port<Error = RuntimeError> + ?Sized> Interceptor<P> for FaultyRuntime {
     }
 }
 
-/// A call, with its text in the trace.
+/// A call with its text in the trace.
 #[derive(Clone, Copy)]
 struct FaultyCall<'a> {
     call: &'a Call<'a>,
@@ -61,7 +62,7 @@ impl FaultyCall<'_> {
 }
 
 impl FaultyRuntime {
-    /// The runtime as this agent calls it.
+    /// The runtime port of this agent.
     pub(crate) fn runtime(outside: &Arc<Outside>, life: &Arc<Life>) -> Runtime {
         let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
         Runtime::new(Arc::clone(&outside.runtime)).intercepted(&Arc::new(faults))
@@ -85,10 +86,10 @@ impl FaultyRuntime {
         });
         let _spoilt = (fault.is_some() && !is_effect).then(|| ReadFault::new(outside));
         let answer = tokio::select! {
-            // A runtime that goes away takes its calls with it.
+            // When the runtime goes down, its calls end.
             biased;
             () = outside.away.up() => {
-                Err(request.error(Code::Unavailable, "the runtime is away"))
+                Err(request.error(Code::Unavailable, "the runtime is down"))
             }
             answer = timeout(request.deadline, self.faulted(faulty, fault, run)) => {
                 answer.unwrap_or_else(|_| Err(request.error(Code::DeadlineExceeded, "too slow")))
@@ -104,7 +105,7 @@ impl FaultyRuntime {
                     outside.say(format!("  answer {what}: {code} {message}"));
                     return answer;
                 };
-                outside.say(format!("  answer {what}: not there"));
+                outside.say(format!("  answer {what}: not found"));
             }
             Ok(_) if is_effect || fault.is_some() => outside.say(format!("  answer {what}: ok")),
             Ok(_) => outside.note(what),
@@ -119,8 +120,8 @@ impl FaultyRuntime {
         run: impl Future<Output = Result<T, RuntimeError>>,
     ) -> Result<T, RuntimeError> {
         let request = faulty.request;
-        let too_late = || Err(request.error(Code::DeadlineExceeded, "its time is up"));
-        // The call begins at once and has its effect so much later. Changes are observed at once.
+        let too_late = || Err(request.error(Code::DeadlineExceeded, "deadline exceeded"));
+        // The call begins at once and takes effect later. Changes are observed at once.
         let run = async |delay| {
             let answer = delayed(delay, run).await;
             if faulty.is_effect() {
@@ -130,7 +131,7 @@ impl FaultyRuntime {
         };
         match fault {
             None => run(Duration::ZERO).await,
-            Some(Fault::Error(code)) => Err(request.error(code, "something is wrong")),
+            Some(Fault::Error(code)) => Err(request.error(code, "injected failure")),
             Some(Fault::Slow(time)) => run(time).await,
             Some(Fault::LateAnswer(time)) => {
                 let answer = run(Duration::ZERO).await;
@@ -147,7 +148,7 @@ impl FaultyRuntime {
             }
             Some(Fault::Vanished) => {
                 drop(run(Duration::ZERO).await);
-                Err(request.error(Code::NotFound, "somebody was faster"))
+                Err(request.error(Code::NotFound, "already removed"))
             }
             Some(Fault::LostAnswer) => {
                 drop(run(Duration::ZERO).await);
@@ -161,24 +162,24 @@ impl FaultyRuntime {
                 | Fault::Refused(_),
             ) => tokio::select! {
                 biased;
-                // It has begun, and has no effect as long as the agent waits for it.
+                // It has begun, and takes no effect while the agent waits for it.
                 answer = run(NEVER) => answer,
                 answer = self.silence(request) => answer,
             },
         }
     }
 
-    /// No answer. A command may take years; before that, a runtime that does not answer is restarted.
+    /// No response. A command may take years; a hung runtime is restarted before that.
     async fn silence<T>(&self, request: &Request) -> Result<T, RuntimeError> {
         if request.deadline < COMMAND_DEADLINE {
             return std::future::pending().await;
         }
         self.outside.calm.up().await;
-        Err(request.error(Code::Unavailable, "the runtime was started anew"))
+        Err(request.error(Code::Unavailable, "the runtime was restarted"))
     }
 
-    /// Runs the call later, whether or not the agent still lives; unless the runtime goes away before that,
-    /// which takes along what has begun.
+    /// Executes the call later, even if the agent is dead by then; unless the runtime goes down before, which
+    /// ends the calls in progress.
     fn later(&self, time: Duration, faulty: FaultyCall<'_>) {
         let (outside, is_effect) = (Arc::clone(&self.outside), faulty.is_effect());
         let what = format!("late     {}", faulty.what);
@@ -200,7 +201,7 @@ impl FaultyRuntime {
         });
     }
 
-    /// The call with its own arguments, on a runtime on which it has its effect so much later.
+    /// The call with its own arguments, on a runtime on which it takes effect later.
     fn detached(&self, args: &Args<'_>, time: Duration) -> BoxFuture<'static, ()> {
         let runtime = Arc::new(self.outside.runtime.slower(time));
         match args {

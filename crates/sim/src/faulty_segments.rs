@@ -1,4 +1,4 @@
-//! The journal's segments as an agent reaches them: with its death they are cut off where they are.
+//! The journal's segments of an agent: they are cut off at its death.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -13,7 +13,7 @@ use crate::history::{Event, ObjectRef};
 use crate::life::Life;
 use crate::outside::Outside;
 
-/// The name of the segments with removals under way.
+/// The name of the segments with removals in progress.
 const UNDER_WAY: &str = "under-way";
 
 /// The segments of one agent.
@@ -21,24 +21,24 @@ const UNDER_WAY: &str = "under-way";
 pub(crate) struct FaultySegments {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
-    /// Whether the agent died over a line.
+    /// Whether the agent died during the write of a line.
     pub(crate) torn: Arc<AtomicBool>,
-    /// What they are.
+    /// The kind of segments.
     pub(crate) place: Place,
 }
 
-/// What lies in segments.
+/// The content of segments.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// Removals that have ended.
     Journal,
-    /// Removals under way, in segments beside those. With what each number of this agent stands for.
+    /// Removals in progress, in separate segments, with the object of each number of this agent.
     UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
-    /// Incidents and sessions, in segments beside those. No invariant is about them.
+    /// Incidents and sessions, in separate segments. No invariant reads them.
     Other(Arc<dyn Segments>),
 }
 
-/// A removal that is noted down before it begins, or that has ended.
+/// A removal that is recorded before it begins, or that has ended.
 #[derive(Debug, serde::Deserialize)]
 struct UnderWay {
     number: u64,
@@ -74,7 +74,7 @@ impl Segments for FaultySegments {
         self.segments().read(number)
     }
 
-    /// Nobody removes after his death.
+    /// A dead agent removes nothing.
     fn remove(&self, number: u64) -> Result<(), FileError> {
         if self.life.over.is_cancelled() { Ok(()) } else { self.segments().remove(number) }
     }
@@ -108,7 +108,7 @@ impl Segment for FaultySegment {
         self.segment.reserve(length)
     }
 
-    /// Nobody writes after his death; of the line over which he died a part is there.
+    /// A dead agent writes nothing; the line during which it died is partly written.
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         if self.life.over.is_cancelled() {
             let is_torn = !matches!(self.place, Place::Other(_));
@@ -131,7 +131,7 @@ impl Segment for FaultySegment {
                 let UnderWay { number, began } = serde_json::from_slice(bytes)?;
                 if let Some(Entry { kind, id, rule, .. }) = began {
                     let object = ObjectRef { kind, id };
-                    // Those that are under way are written again into a new file.
+                    // Removals in progress are copied to a new file.
                     if known.insert(number, (object.clone(), rule.clone())).is_none() {
                         self.outside.record(Event::IntentWritten(object, rule));
                     }

@@ -1,11 +1,11 @@
-//! Something that is so or not, which any number of calls wait for.
+//! A flag that any number of calls can wait for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether it is so. Who waits hears of it in the order in which they came: a watch channel tells its receivers in an
-/// order of chance, and one seed would be many histories.
+/// The flag. Waiters are woken in the order of their calls: a watch channel wakes its receivers in a random
+/// order, and one seed would yield many histories.
 #[derive(Debug, Default)]
 pub(crate) struct Flag {
     is_up: AtomicBool,
@@ -13,22 +13,22 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
-    /// Whether it is so now.
+    /// Whether it is set.
     pub(crate) fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Acquire)
     }
 
-    /// It is so from now on, or is not.
+    /// Sets or clears it.
     pub(crate) fn set(&self, is_up: bool) {
         self.is_up.store(is_up, Ordering::Release);
         self.changed.notify_waiters();
     }
 
-    /// Waits until it is so.
+    /// Waits until it is set.
     pub(crate) async fn up(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // Before the look: what changes after that is heard.
+            // Registered before the check, so that no change is missed.
             changed.as_mut().enable();
             if self.is_up() {
                 return;

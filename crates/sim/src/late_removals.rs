@@ -1,4 +1,4 @@
-//! Pods that lost what they were judged by.
+//! Pods whose objects were removed late or by a cap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::history::{Event, Instance, Record, Removed};
 use crate::invariants::caps::CAPS;
 use crate::source_observation::SourceObservation;
 
-/// Finds pods that came back while something of them was being removed, which was gone only later, perhaps
-/// long after the agent had given the removal up. Until then the pod looks as if it had run, and an agent
-/// that sees it finished is right; it does not know that this will vanish. Whether such a pod runs again is
-/// left to chance, until the agent hears that nobody wants it.
+/// Finds pods that came back while their objects were being removed, and whose objects were removed only later,
+/// perhaps long after the agent gave up the call. Until then the pod seems to have run, and an agent may
+/// consider it finished; it does not know that the objects will vanish. Whether such a pod runs again is
+/// undefined, until the agent observes that the pod is removed.
 #[derive(Debug, Default)]
 pub(crate) struct LateRemovalExemption {
     source_observation: SourceObservation,
     wanted: BTreeSet<PodUid>,
-    /// Whose containers and sandboxes are, by their ids.
+    /// The pods of containers and sandboxes, by their ids.
     pods: BTreeMap<String, PodUid>,
-    /// What was to be removed when nobody wanted its pod.
+    /// Objects whose removal was requested while their pod was not wanted.
     removal_requested: BTreeSet<String>,
-    /// Those that lost something.
+    /// Pods that lost objects.
     exempt: BTreeSet<PodUid>,
 }
 
 impl LateRemovalExemption {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
             for uid in self.source_observation.observe(&record.event) {
@@ -69,15 +69,14 @@ impl LateRemovalExemption {
         }
     }
 
-    /// Those that are wanted now.
+    /// The exempt pods.
     pub(crate) fn pods(&self) -> BTreeSet<PodUid> {
         self.exempt.clone()
     }
 }
 
-/// Finds containers of which a cap took the last instance: of those nobody knows that they ran, and whoever looks
-/// after them next may let them run again. Where the agent has heard that nobody wants their pod, they do so when it
-/// comes back.
+/// Finds containers whose last instance was removed by a cap: no record is left that they ran, and the next
+/// agent may run them again. If the agent observed the removal of their pod, they run again when it comes back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Capped {
     source_observation: SourceObservation,
@@ -86,14 +85,14 @@ pub(crate) struct Capped {
 }
 
 impl Capped {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
             self.take(&record.event);
         }
     }
 
-    /// Takes an event in.
+    /// Processes an event.
     pub(crate) fn take(&mut self, event: &Event) {
         let gone = self.source_observation.observe(event);
         self.taken.retain(|(of, _)| !gone.contains(of));
@@ -171,7 +170,7 @@ mod tests {
             (vec![wanted(), exited(), unwanted(), removal_requested(), wanted(), gone()], true),
             (vec![wanted(), exited(), unwanted(), removal_requested(), gone(), wanted()], false),
             (vec![wanted(), exited(), removal_requested(), gone()], false),
-            // The agent does not look before somebody wants it again.
+            // The agent does not read the source before the pod is wanted again.
             (
                 vec![
                     wanted(),
@@ -214,7 +213,7 @@ mod tests {
     #[test]
     fn cap_that_removes_the_last_instance_exempts_its_pod() {
         let newer = || {
-            let Event::Container(one, _) = exited() else { panic!("it is a container") };
+            let Event::Container(one, _) = exited() else { panic!("not a container") };
             let one = Instance { id: "d".into(), attempt: 1, ..(*one).clone() };
             Event::Container(Arc::new(one), None)
         };

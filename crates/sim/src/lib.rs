@@ -1,19 +1,20 @@
-//! Histories of the whole agent, in memory and on a clock of their own, in which much goes wrong.
+//! Histories of the whole agent, in memory and with a virtual clock, with many faults.
 //!
-//! Inputs: a seed. It decides on the pods, on what people do to their manifests, on what fails, hangs,
-//! is late or lost, on when the agent is killed and the clock set. Outputs: a [`Report`](run::Report),
-//! or a [`Failure`](run::Failure) with the invariant that broke and a trace to read.
+//! Inputs: a seed. It determines the pods, the actions of people on their manifests, the calls that fail, hang,
+//! are late or lost, and the times at which the agent is killed and the clock is set. Outputs: a
+//! [`Report`](run::Report), or a [`Failure`](run::Failure) with the broken invariant and a trace.
 //!
 //! ```text
 //!  seed ──> plan ──> run: agent ──> faulty ports ──> runtime and disk in memory
 //!                     └── history ──> invariants; settled?; did a new agent change anything?
 //! ```
 //!
-//! Invariants of its own:
-//! - one seed, one history: no thread, no real clock, no map without an order;
-//! - the agent is started by its own wiring (`Agent::start`), with ports in memory; the API server, the agent's servers, the
+//! Its own invariants:
+//! - one seed, one history: no thread, no real clock, no unordered map;
+//! - the agent is started by its own wiring (`Agent::start`), with ports in memory; the API server, the agent's
+//! servers, the
 //!   packet filter and the start in `run.rs` are not simulated;
-//! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
+//! - invariants do not use the agent's internals: they read its requests and their results.
 
 mod acting;
 pub mod agent_restart;
@@ -43,10 +44,11 @@ pub mod statuses;
 mod trace;
 mod wanted_images;
 
-/// Seeds of histories that once broke an invariant: one a line, with a comment.
+/// Seeds of histories that once broke an invariant: one per line, with a comment.
 pub const REGRESSIONS: &str = include_str!("../regressions.txt");
 
-/// The plans of the seeds in a text: one for each line that begins with one, and a plain one where that follows.
+/// The plans of the seeds in a text: one per line that begins with a number, without later actions if `plain`
+/// follows.
 pub fn plans(text: &str) -> impl Iterator<Item = plan::Plan> {
     text.lines().filter_map(|line| {
         let mut words = line.split('#').next()?.split_whitespace();

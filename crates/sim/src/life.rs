@@ -1,4 +1,4 @@
-//! The life of one agent, counted in calls to the outside.
+//! The life of one agent: its calls are counted, and it may die during one.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use crate::history::Event;
 use crate::outside::Outside;
 use crate::plan::Doom;
 
-/// What the killing of an agent is called among faults.
+/// The name of killed agents among faults.
 pub(crate) const AGENT_KILLED: &str = "agent killed";
 
-/// An agent's life. Once it is over, none of its calls does anything or returns.
+/// An agent's life. After its death, none of its calls takes effect or returns.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Agents are counted.
+    /// The number of the agent.
     pub(crate) number: u32,
-    /// Told when the agent dies.
+    /// Cancelled when the agent dies.
     pub(crate) over: CancellationToken,
     outside: Arc<Outside>,
     doom: Mutex<Option<Doom>>,
@@ -28,12 +28,12 @@ impl Life {
         Self { number, over: CancellationToken::new(), outside, doom: Mutex::default() }
     }
 
-    /// Says when it ends, unless that was said before.
+    /// Reports its end, once.
     pub(crate) fn doom(&self, doom: Doom) {
         self.doom.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(doom);
     }
 
-    /// A call, from before it begins until after it was answered.
+    /// A call, from before its beginning until after its response.
     pub(crate) async fn call<T>(&self, what: &str, call: impl Future<Output = T>) -> T {
         let now = self.count();
         if let Some(doom) = now.filter(|doom| doom.before) {
@@ -48,7 +48,8 @@ impl Life {
         answer
     }
 
-    /// Counts a call; the doom that comes with it, if one does. What the dead still ask for does not count.
+    /// Counts a call; returns the planned death during it, if there is one. Calls of a dead agent are not
+    /// counted.
     fn count(&self) -> Option<Doom> {
         if self.over.is_cancelled() {
             return None;
@@ -67,12 +68,12 @@ impl Life {
         self.outside.happened(AGENT_KILLED);
         self.outside.record(Event::AgentDied);
         self.outside.say(format!("FAULT    agent {number} dies {when} {what}"));
-        // How long it stays away is read by whoever buries it.
+        // The downtime is read by the code that starts the next agent.
         *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(doom);
         self.over.cancel();
     }
 
-    /// The doom that came, or that is in store.
+    /// The death that happened, or the planned one.
     pub(crate) fn fate(&self) -> Option<Doom> {
         *self.doom.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The program `sim`: lets histories happen, again or anew.
+//! The program `sim`: runs histories.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -38,16 +38,16 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
   when there was no time for all histories.";
 
-/// What is shown of histories.
+/// What is printed of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Show {
-    /// What went wrong.
+    /// Failures.
     Failures,
-    /// A line of each.
+    /// One line per history.
     Lines,
     /// The plan, and that line.
     Plan,
-    /// The same, of a shorter one that goes wrong in the same way.
+    /// The same for a shorter history with the same failure.
     Shrunk,
 }
 
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Lets histories happen; whether all went well. The first that does not is the last.
+/// Runs histories; returns whether all succeeded. Stops at the first failure.
 fn histories(options: &Options) -> bool {
     let began = Instant::now();
     let next = AtomicU64::new(0);
@@ -168,7 +168,7 @@ fn histories(options: &Options) -> bool {
     println!("{total} in {:.1?}", began.elapsed());
     if !total.failed && total.histories < options.count {
         println!(
-            "only {} of {} histories were played: its time was up",
+            "only {} of {} histories were played: time limit reached",
             total.histories, options.count
         );
         return false;
@@ -182,7 +182,7 @@ fn show_plan(plan: &Plan) {
     }
 }
 
-/// One history, shown as asked; nothing if it went wrong.
+/// Runs one history and prints it; `None` if it failed.
 fn history(options: &Options, seed: u64) -> Option<Report> {
     let plan = if options.plain { Plan::plain(seed) } else { Plan::new(seed) };
     if options.show == Show::Shrunk
@@ -216,7 +216,7 @@ fn history(options: &Options, seed: u64) -> Option<Report> {
     }
 }
 
-/// What came of many histories.
+/// The totals of many histories.
 #[derive(Debug)]
 struct Total {
     histories: u64,
@@ -262,7 +262,7 @@ impl Total {
         self.least_kills = self.least_kills.min(kills);
         self.slowest = self.slowest.max(report.settled_after);
         if !report.is_worth_it() {
-            println!("too little happened: {report}");
+            println!("too few events: {report}");
             self.failed = true;
         }
     }
@@ -273,7 +273,7 @@ impl std::fmt::Display for Total {
         let Self { histories, pods, least_pods, faults, least_faults, kills, least_kills, .. } =
             self;
         if *histories == 0 {
-            return f.write_str("no history went well");
+            return f.write_str("no history succeeded");
         }
         write!(
             f,
@@ -300,7 +300,7 @@ fn mutants(options: &Options, tree: &Path) -> Result<bool> {
     Ok(all)
 }
 
-/// Whether a mutation is found by whoever looks for it, and who says so.
+/// Whether a mutation is found, and by which check.
 fn is_found(
     inner: &Path,
     mutation: &Mutation,
@@ -314,7 +314,7 @@ fn is_found(
     Ok(found.is_some())
 }
 
-/// Which of the tests of the Pod GC controller fails with a mutation; nothing if none does.
+/// The test of the Pod GC controller that fails with a mutation; `None` if all pass.
 fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     for (package, test) in TESTS {
         let cargo = |more: &[&str]| {
@@ -336,7 +336,7 @@ fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What a simulator says that was built with a mutation; nothing if all its histories go well.
+/// The output of a simulator that was built with a mutation; `None` if all its histories succeed.
 fn finds(options: &Options, tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     let build = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "--profile", "sim", "-p", "sim"])

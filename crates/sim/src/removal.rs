@@ -8,7 +8,7 @@ use crate::history::{Event, ObjectRef};
 use crate::life::Life;
 use crate::outside::Outside;
 
-/// Told when it begins, and when the agent has heard of its end or has given it up; not if the agent dies.
+/// Recorded when it begins, and when the agent has its result or gives up; not if the agent dies.
 #[derive(Debug)]
 pub(crate) struct Removal {
     outside: Arc<Outside>,

@@ -1,4 +1,4 @@
-//! Pods of which all containers start over.
+//! Pods that restart as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,23 @@ use crate::history::{Event, Instance, Record, Removed};
 use crate::invariants::caps::CAPS;
 use crate::plan::PodPlan;
 
-/// Finds containers that live although another one of their pod and sandbox has ended so that all start over.
-/// Whoever looks sees that end until all that ran then is gone, and however late that is, they end for it.
+/// Finds containers that live although another container of their pod and sandbox has ended so that the whole
+/// pod restarts. The end is visible until all containers of that time are removed; however late the agent sees
+/// it, it stops the others.
 #[derive(Debug, Default)]
 pub(crate) struct RestartSurvivors {
     wanted: BTreeMap<PodUid, Arc<PodPlan>>,
-    /// All that are there.
+    /// All existing containers.
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that the agent asked to end: what they end with is its doing, and it knows what comes next.
+    /// Containers that the agent requested to stop: their end is the agent's action, which knows how to
+    /// continue.
     stop_requested: BTreeSet<ContainerId>,
-    /// Those that are to end, and the ended one for which they are.
+    /// Containers that must end, and the ended one that is the reason.
     due: BTreeMap<ContainerId, ContainerId>,
 }
 
 impl RestartSurvivors {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
             self.take(&record.event);
@@ -43,7 +45,7 @@ impl RestartSurvivors {
                 self.wanted.remove(uid);
                 self.forget(|one| one.uid == *uid);
             }
-            // It was about to replace that one for something else, and has not seen how it ended.
+            // The agent was about to replace the container for another reason, and has not seen its end.
             Event::StopRequested(id, _) => {
                 self.stop_requested.insert(id.clone());
                 self.due.retain(|_, ended| ended != id);
@@ -62,12 +64,12 @@ impl RestartSurvivors {
         self.due.retain(|id, _| containers.get(id).is_some_and(|one| !is_excused(one)));
     }
 
-    /// In the next sandbox all start over by themselves.
+    /// All containers restart in the next sandbox anyway.
     fn lost(&mut self, sandbox: &SandboxId) {
         self.forget(|one| one.sandbox == *sandbox);
     }
 
-    /// Of an end that a cap takes, when nothing has come after it, nobody may know.
+    /// When a cap removes the last instance, its end may not be recorded anywhere.
     fn capped(&mut self, id: &ContainerId) {
         let Some(one) = self.containers.get(id) else { return };
         if !self.containers.values().any(|other| other.succeeds(one)) {
@@ -100,7 +102,7 @@ impl RestartSurvivors {
         rule.is_some_and(|rule| rule.restarts_all(one.exit_code))
     }
 
-    /// Those that live, and the one for whose end they should not.
+    /// Containers that live, and the ended one that should have stopped them.
     pub(crate) fn due(&self) -> BTreeMap<ContainerId, ContainerId> {
         self.due.clone()
     }
@@ -155,7 +157,7 @@ mod tests {
             // It has ended too, or just started.
             (vec![ends("a", 3), ends("b", 0)], 0),
             (vec![ends("a", 3), ends("b", 0), runs("b", 1)], 0),
-            // What ended starts again alone.
+            // The ended container restarts alone.
             (vec![ends("a", 3), runs("a", 1)], 1),
             (vec![ends("a", 3), runs("a", 1), capped()], 1),
             (vec![ends("a", 3), capped()], 0),

@@ -1,4 +1,4 @@
-//! When an agent hears that a pod is not wanted any more.
+//! When an agent observes that a pod was removed from its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use podspec::Origin;
 
 use crate::history::Event;
 
-/// How often a manifest is missed before an agent believes that it is gone.
+/// After how many lists without its manifest an agent considers a pod removed.
 const MISSED: usize = 2;
 
-/// Hears of it with the agent. For an agent that does not look meanwhile, a pod that comes back was never gone: the
-/// page of a URL is asked for now and then, and a notice of a directory may be lost.
+/// Follows the agent's reads of sources. If the agent does not read meanwhile, a pod that comes back was never
+/// removed for it: the page of a URL is fetched periodically, and a change of a directory may be lost.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SourceObservation {
     origins: BTreeMap<PodUid, Origin>,
-    /// Those that nobody wants, which the agent does not believe yet, and how often it has missed them.
+    /// Removed pods whose removal the agent has not observed, and how many lists missed them.
     unobserved: BTreeMap<PodUid, usize>,
 }
 
 impl SourceObservation {
-    /// Takes an event in; the pods that the agent believes to be gone by it.
+    /// Processes an event; returns the pods whose removal is observed with it.
     pub(crate) fn observe(&mut self, event: &Event) -> BTreeSet<PodUid> {
         let Self { origins, unobserved } = self;
         match event {
@@ -74,7 +74,7 @@ mod tests {
         let not_there = || listed("/manifests", "q.yaml");
         let elsewhere = || listed("/logs", "q.yaml");
         let rows = [
-            // Whether it is on the page, what happens since, whether it is heard in the end.
+            // Whether the pod is on the page, the events, and whether its removal is observed in the end.
             (true, vec![gone(), page()], true),
             (true, vec![page(), gone()], false),
             (true, vec![gone(), wanted(true), page()], false),
@@ -85,7 +85,7 @@ mod tests {
             (false, vec![gone(), elsewhere(), elsewhere()], false),
             (false, vec![not_there(), gone(), not_there()], false),
             (false, vec![gone(), not_there(), wanted(false), not_there()], false),
-            // Something else is in its place.
+            // Another pod has replaced it.
             (false, vec![gone(), file("p")], true),
             (false, vec![gone(), file("q")], false),
             (false, vec![gone(), page()], false),

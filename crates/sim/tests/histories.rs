@@ -69,7 +69,7 @@ fn broken_invariant_prints_plan_faults_and_the_command_to_repeat_it() {
     }
     let mut last = failure.lines().rev();
     assert_eq!(last.next(), Some("again: cargo run -p sim -- --seed 2 --plain"));
-    let broken = "seed 2: BROKEN: after the last fault the node becomes as its manifests say: ";
+    let broken = "seed 2: BROKEN: after the last fault the node comes to match its manifests: ";
     assert!(last.next().is_some_and(|line| line.starts_with(broken)), "{failure}");
 }
 

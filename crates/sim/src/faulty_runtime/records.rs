@@ -1,4 +1,4 @@
-//! The record of the runtime's calls: events before and after them, and the times of the node's clock in answers.
+//! Records the runtime's calls: events before and after them, and the times of the node's clock in responses.
 
 use std::any::Any;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::plan::KEPT;
 use crate::removal::Removal;
 use crate::wanted_images::{WantedImage, image_pull, image_removal};
 
-/// The answer of a call of any method.
+/// The response of any call.
 type Answer<'a> = Result<&'a mut dyn Any, Code>;
 
-/// What holds until the agent has its answer or waits no longer.
+/// Guards that exist until the agent has the response or gives up.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     _acting: Option<Acting>,
@@ -110,7 +110,7 @@ impl FaultyRuntime {
         }
     }
 
-    /// Records the answer of a call.
+    /// Records the response of a call.
     pub(super) fn after<T: Any>(&self, args: &Args<'_>, answer: &mut Result<T, RuntimeError>) {
         let answer: Answer<'_> = match answer {
             Ok(answer) => Ok(answer),
@@ -134,7 +134,7 @@ impl FaultyRuntime {
             Args::Container(ContainerCall::StartContainer { id }) if answer.is_ok() => {
                 self.outside.record(Event::Started((*id).clone()));
             }
-            // An agent that cannot see that a container has ended tries to stop it again.
+            // An agent that cannot read that a container has ended tries to stop it again.
             Args::Container(
                 ContainerCall::StopContainer { id, .. } | ContainerCall::ContainerStatus { id },
             ) => self.stopped(id.as_str(), &answer),
@@ -151,7 +151,8 @@ impl FaultyRuntime {
         }
     }
 
-    /// Sets the times in an answer to those of the node's clock, and records what the agent is about to see.
+    /// Sets the times in a response to those of the node's clock, and records what the agent is about to
+    /// observe.
     fn show(&self, answer: &mut dyn Any) {
         let clock = &self.outside.clock;
         if let Some(sandboxes) = answer.downcast_mut::<Vec<Sandbox>>() {
@@ -170,7 +171,7 @@ impl FaultyRuntime {
         }
     }
 
-    /// Records a request of a living agent, after all that happened before.
+    /// Records a request of a living agent, after all earlier changes.
     fn requested(&self, event: Event) {
         if !self.life.over.is_cancelled() {
             self.outside.observe();
@@ -182,7 +183,7 @@ impl FaultyRuntime {
         Guards { _acting: Some(Acting::new(&self.outside, acted)), ..Guards::default() }
     }
 
-    /// Records a removal, and the state of the object at that moment.
+    /// Records a removal, and the current state of its object.
     fn removal(&self, verdict: &Verdict) -> Guards {
         let requested = match &verdict.subject {
             Subject::Container(id) => {
@@ -201,7 +202,7 @@ impl FaultyRuntime {
         Guards { _removal: Some(removal), ..Guards::default() }
     }
 
-    /// Records that the agent does not know whether something was stopped.
+    /// Records that the agent does not know whether an object was stopped.
     fn stopped(&self, id: &str, answer: &Answer<'_>) {
         if answer.as_ref().is_err_and(|code| *code != Code::NotFound) {
             self.outside.record(Event::StopFailed(id.to_owned()));
@@ -209,7 +210,7 @@ impl FaultyRuntime {
     }
 }
 
-/// The id in the answer of a call that creates something.
+/// The id in the response of a call that creates an object.
 fn id<I: Any + ToString>(answer: &Answer<'_>) -> Result<String, Code> {
     let answer = answer.as_ref().map_err(|code| *code)?;
     Ok(answer.downcast_ref::<I>().expect("an id").to_string())

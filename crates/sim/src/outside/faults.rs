@@ -1,4 +1,4 @@
-//! The faults in store, and those that happened.
+//! The planned faults, and those that happened.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use testkit::runtime::Method;
 use super::Outside;
 use crate::plan::{Fault, Rule, Target};
 
-/// What is about to happen and may go wrong.
+/// The kind of call that may have a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultPoint {
     Call(Method),
@@ -22,7 +22,7 @@ pub(crate) enum FaultPoint {
     Cgroup,
 }
 
-/// Faults that wait for what they are meant for, the oldest first.
+/// Planned faults that wait for their target, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     waiting: Vec<Rule>,
@@ -71,7 +71,7 @@ impl Target {
 }
 
 impl Store {
-    /// What goes wrong now. Every fault that could have been meant counts this as one that went well.
+    /// The fault of a call. Every planned fault with this target counts the call as skipped.
     fn take(&mut self, point: FaultPoint) -> Option<Fault> {
         let meant = self.waiting.iter().position(|rule| rule.on.is(point) && rule.skip == 0);
         for rule in &mut self.waiting {
@@ -90,18 +90,18 @@ impl Store {
 }
 
 impl Outside {
-    /// Lets something go wrong.
+    /// Adds a planned fault.
     pub(crate) fn arm(&self, rule: Rule) {
         self.state().faults.waiting.push(rule);
     }
 
-    /// From now on nothing goes wrong that has not begun to.
+    /// Drops all planned faults; those in progress continue.
     pub(crate) fn disarm(&self) {
         self.state().faults.waiting.clear();
         self.calm.set(true);
     }
 
-    /// What goes wrong with something that is about to happen.
+    /// The fault of a call.
     pub(crate) fn fault(&self, point: FaultPoint) -> Option<Fault> {
         self.state().faults.take(point)
     }

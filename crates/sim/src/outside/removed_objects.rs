@@ -1,4 +1,4 @@
-//! What was there and is not any more.
+//! Finds objects that do not exist any more.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,17 +12,17 @@ use model::ports::files::{FileError, HostFiles as _};
 use super::Outside;
 use crate::history::{Event, ObjectRef};
 
-/// Directories in which everything is somebody's, and what the journal calls it.
+/// Directories with objects, and their kind in the journal.
 const FOLDERS: [(&str, &str); 3] = [("pod-directory", "/pods"), ("log", LOGS), ("log", LINKS)];
 const LOGS: &str = "/var/log/pods";
 const LINKS: &str = "/var/log/containers";
 
-/// What there is.
+/// The existing objects.
 #[derive(Debug, Default)]
 pub(super) struct Existing {
     /// Containers and sandboxes.
     runtime: BTreeSet<ObjectRef>,
-    /// Images, and what lies on the disk.
+    /// Images, and objects on disk.
     around: BTreeSet<ObjectRef>,
 }
 
@@ -32,7 +32,7 @@ impl ObjectRef {
     }
 }
 
-/// Replaces what there was; answers what of it is not there any more.
+/// Replaces the existing objects; returns those that do not exist any more.
 fn replace(before: &mut BTreeSet<ObjectRef>, now: BTreeSet<ObjectRef>) -> Vec<Event> {
     let gone = before.difference(&now).cloned().map(Event::Gone).collect();
     *before = now;
@@ -40,7 +40,7 @@ fn replace(before: &mut BTreeSet<ObjectRef>, now: BTreeSet<ObjectRef>) -> Vec<Ev
 }
 
 impl Existing {
-    /// The containers and sandboxes that are gone, now that these are there.
+    /// The removed containers and sandboxes, given the existing ones.
     pub(super) fn gone(&mut self, containers: &[Container], sandboxes: &[Sandbox]) -> Vec<Event> {
         let containers = containers.iter().map(|one| ObjectRef::new("container", one.id.as_str()));
         let sandboxes = sandboxes.iter().map(|one| ObjectRef::new("sandbox", one.id.as_str()));
@@ -49,7 +49,7 @@ impl Existing {
 }
 
 impl Outside {
-    /// Looks which images and which files of pods are gone.
+    /// The removed images and pod files.
     pub(crate) fn look_around(&self) {
         let images = self.runtime.images().into_iter();
         let mut now: BTreeSet<ObjectRef> =
@@ -57,7 +57,7 @@ impl Outside {
         for (kind, folder) in FOLDERS {
             let folder = Path::new(folder);
             let names = self.files.list(folder).now_or_never();
-            let names = names.expect("nothing delays files in memory").unwrap_or_default();
+            let names = names.expect("files in memory return at once").unwrap_or_default();
             let path = |name: String| folder.join(name).to_string_lossy().into_owned();
             now.extend(names.into_iter().map(|name| ObjectRef::new(kind, path(name))));
         }
@@ -67,18 +67,18 @@ impl Outside {
         }
     }
 
-    /// Pods that have a directory of logs.
+    /// Pods with a log directory.
     pub(crate) fn pods_with_logs(&self) -> BTreeSet<PodUid> {
         let names = self.files.list(Path::new(LOGS)).now_or_never();
-        let names = names.expect("nothing delays files in memory").unwrap_or_default();
+        let names = names.expect("files in memory return at once").unwrap_or_default();
         names.iter().map(|name| LogLayout::pod_of_directory(name)).collect()
     }
 
-    /// Links to logs that are not there, of containers that are not there either.
+    /// Missing log links of missing containers.
     pub(crate) fn dangling_links(&self) -> Vec<String> {
         let there: BTreeSet<_> = self.runtime.containers().into_iter().map(|one| one.id).collect();
         let entries = self.files.entries(Path::new(LINKS)).now_or_never();
-        let entries = entries.expect("nothing delays files in memory").unwrap_or_default();
+        let entries = entries.expect("files in memory return at once").unwrap_or_default();
         let lead_nowhere = entries
             .into_iter()
             .filter(|entry| entry.found.as_ref().is_err_and(FileError::is_not_found));

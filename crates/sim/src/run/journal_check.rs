@@ -1,4 +1,4 @@
-//! Reading the journal after all.
+//! Checks that the journal can be read at the end.
 
 use journal::{Query, find};
 use model::ports::segments::Segments;
@@ -6,7 +6,7 @@ use model::ports::segments::Segments;
 use crate::history::{Event, ObjectRef, Record};
 use crate::invariants::Broken;
 
-/// What the journal must have.
+/// The expected entries of the journal.
 #[derive(Debug, Default)]
 pub(super) struct JournalCheck {
     last: Option<ObjectRef>,
@@ -14,7 +14,7 @@ pub(super) struct JournalCheck {
 }
 
 impl JournalCheck {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(super) fn read(&mut self, records: &[Record]) {
         for record in records {
             match &record.event {
@@ -25,12 +25,12 @@ impl JournalCheck {
         }
     }
 
-    /// Whether it can be read past the places where agents died, of which each spoils one entry.
+    /// Whether it can be read past the deaths of agents, each of which damages at most one entry.
     pub(super) fn check(&self, segments: &dyn Segments) -> Result<(), Broken> {
         let Some(ObjectRef { id, .. }) = &self.last else { return Ok(()) };
         let how = match find(segments, &Query::new(id), 1) {
             Err(error) => error.to_string(),
-            Ok(found) if found.entries.is_empty() => format!("it does not know of {id}"),
+            Ok(found) if found.entries.is_empty() => format!("no entry of {id}"),
             Ok(found) if found.damaged > self.deaths || !found.problems.is_empty() => {
                 format!("{} entries are damaged: {:?}", found.damaged, found.problems)
             }

@@ -1,4 +1,4 @@
-//! The node of a history: what lies around the agents, the agent of the moment, and what people want.
+//! The node of a history: the environment of the agents, the current agent, and the wanted pods.
 
 mod settings;
 mod snapshot;
@@ -39,18 +39,18 @@ use crate::run::restart_deadlines::RestartDeadlines;
 use crate::run::stop_deadlines::StopDeadlines;
 use crate::settled::Wanted;
 
-/// How often the invariants are asked when nothing else happens.
+/// How often the invariants are checked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
 
-/// How an agent ends that cannot read what pods were given, and when the next one starts.
+/// The error of an agent that cannot read the allocation checkpoint, and when the next one starts.
 const CANNOT_READ: &str = "task sync loop: read ";
 const STARTED_AGAIN: Duration = Duration::from_secs(5);
-/// Where the agent keeps the last good version of every manifest.
+/// The directory of the last valid version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
 /// The same for the page of the URL.
 const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
-/// What comes to pass later.
+/// A later action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chore {
     StartAgent,
@@ -63,21 +63,21 @@ pub(super) struct Node {
     pub(super) outside: Arc<Outside>,
     /// The pods that are wanted.
     pub(super) wanted: Wanted,
-    /// The names of all pods that ever were.
+    /// The names of all pods so far.
     pub(super) names: BTreeSet<String>,
-    /// How many agents there were.
+    /// The number of agents.
     pub(super) agents: u32,
-    /// Until when containers may live that were asked to end.
+    /// The deadlines of containers that were requested to stop.
     pub(super) stop_deadlines: StopDeadlines,
-    /// How long containers may wait that have ended.
+    /// The deadlines of ended containers to restart.
     pub(super) restart_deadlines: RestartDeadlines,
     agent: Option<(Agent, Arc<Life>)>,
-    /// What every agent is told.
+    /// The settings of every agent.
     settings: Settings,
     collecting: Collecting,
     /// How often the page of the URL was written.
     pages: u64,
-    /// What each manifest says, or said when it last made sense.
+    /// The last valid version of each manifest.
     manifests: BTreeMap<String, Arc<PodPlan>>,
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
@@ -90,11 +90,11 @@ pub(super) struct Node {
 }
 
 thread_local! {
-    /// What panicked in the history of this thread.
+    /// The panics in the history of this thread.
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Takes down what panics inside a history; elsewhere nothing changes.
+/// Records panics inside a history; elsewhere nothing changes.
 pub(super) fn listen_to_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Nothing more happens.
+    /// Ends the history.
     pub(super) fn end(&mut self) {
         self.agent = None;
         self.outside.late.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
@@ -157,7 +157,7 @@ impl Node {
         self.agent = Some((agent, life));
     }
 
-    /// All that an agent reaches, each of which may fail it and be the last thing that it does.
+    /// The ports of the agent, each of which may fail or kill it.
     fn ports(&self, life: &Arc<Life>) -> Ports {
         let both = || (Arc::clone(&self.outside), Arc::clone(life));
         let web = |web: &Arc<MemoryWeb>, point| {
@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// As `kill -9`: nothing of it goes on, nothing is tidied up.
+    /// As `kill -9`: its tasks end without any cleanup.
     pub(super) fn kill_agent(&mut self) {
         if let Some((agent, life)) = self.agent.take() {
             self.outside.say(format!("FAULT    agent {} is killed", self.agents));
@@ -206,7 +206,7 @@ impl Node {
         }
     }
 
-    /// Lets time pass, and asks the invariants at every quiet moment on the way.
+    /// Advances the time, and checks the invariants at every quiet moment.
     pub(super) async fn advance_to(&mut self, at: Duration) -> Result<(), Broken> {
         loop {
             self.quiet()?;
@@ -243,14 +243,14 @@ impl Node {
                 Ok(())
             }
             () = self.outside.is_restless() => {
-                let how = "it goes on and on, and no time passes".to_owned();
+                let how = "it keeps running without time passing".to_owned();
                 Err(Broken { invariant: "the agent comes to rest", how })
             }
             () = sleep_until(then) => Ok(()),
         }
     }
 
-    /// An agent that cannot read what pods were given ends, and somebody starts another.
+    /// An agent that cannot read the allocation checkpoint exits, and another one is started.
     fn give_up(&mut self, why: &str) {
         self.outside.say(format!("         agent {} gives up: {why}", self.agents));
         self.outside.record(Event::AgentDied);
@@ -271,7 +271,7 @@ impl Node {
                 Chore::StartAgent => self.start_agent(),
                 Chore::RuntimeIsBack => {
                     self.outside.say("         the runtime is back");
-                    // A new process of it knows nothing of what the old one had to tell.
+                    // A new process of the runtime has none of the old one's unread events.
                     self.outside.runtime.forget_events();
                     self.outside.away.set(false);
                 }
@@ -279,7 +279,7 @@ impl Node {
         }
     }
 
-    /// A moment at which nobody has anything to do.
+    /// A moment without pending work.
     pub(super) fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
         self.outside.look_around();
@@ -306,7 +306,7 @@ impl Node {
         self.reading.check(&self.outside.journal)
     }
 
-    /// From now on what happens is kept.
+    /// Keeps records from now on.
     pub(super) fn keep_news(&mut self) {
         self.kept = Some(Vec::new());
     }
@@ -315,7 +315,7 @@ impl Node {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Does what the plan says.
+    /// Executes a step of the plan.
     pub(super) async fn step(&mut self, what: &What) {
         self.outside.say(format!("PLAN     {what}"));
         match what {
@@ -351,7 +351,7 @@ impl Node {
         }
     }
 
-    /// The end of all faults: what was in store is dropped, and what is away comes back.
+    /// Ends all faults: planned ones are dropped, and the runtime comes back.
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
         let doomed = self.agent.as_ref().is_some_and(|(_, life)| life.fate().is_some());
@@ -364,7 +364,7 @@ impl Node {
             let then = self.outside.elapsed() + TICK;
             self.advance_to(then).await?;
         }
-        self.outside.say("CALM     nothing more goes wrong");
+        self.outside.say("CALM     faults are over");
         Ok(())
     }
 
@@ -402,8 +402,8 @@ impl Node {
         }
     }
 
-    /// A manifest that makes no sense leaves its pod as it was, if there is something that it was: an
-    /// agent that never read a good version cannot know it.
+    /// An invalid manifest leaves its pod unchanged, if there is an earlier version: an agent that never read a
+    /// valid version cannot know it.
     fn spoil(&mut self, name: &str) {
         let Some(pod) = self.manifests.get(name) else { return };
         let (directory, mark) = if pod.on_page {
@@ -412,7 +412,7 @@ impl Node {
             (LAST_GOOD, pod.mark())
         };
         if !self.last_good(directory).iter().any(|text| text.contains(&mark)) {
-            self.outside.say("         but nobody has read it yet; left alone");
+            self.outside.say("         no agent has read it yet; left unchanged");
         } else if pod.on_page {
             self.outside.web.put(URL, Page::ok("spoiled: ["));
         } else {
@@ -420,7 +420,7 @@ impl Node {
         }
     }
 
-    /// Puts all pods that are on it on the page of the URL.
+    /// Writes all pods of the URL to its page.
     fn write_page(&mut self) {
         self.pages += 1;
         let pods = self.manifests.values().filter(|pod| pod.on_page);
@@ -430,7 +430,7 @@ impl Node {
     fn last_good(&self, directory: &str) -> Vec<String> {
         let directory = std::path::Path::new(directory);
         let names = self.outside.files.list(directory).now_or_never();
-        let names = names.expect("nothing delays files in memory").unwrap_or_default();
+        let names = names.expect("files in memory return at once").unwrap_or_default();
         let contents =
             names.iter().filter_map(|name| self.outside.files.content(directory.join(name)));
         contents.map(|content| String::from_utf8_lossy(&content).into_owned()).collect()
@@ -463,7 +463,7 @@ impl Node {
         self.outside.observe();
     }
 
-    /// A text with short names instead of ids.
+    /// A text with short names in place of ids.
     pub(super) fn with_short_names(&self, text: &str) -> String {
         let ids = self.outside.runtime.containers().into_iter().map(|one| one.id.to_string());
         let sandboxes = self.outside.runtime.sandboxes().into_iter();

@@ -1,4 +1,4 @@
-//! Since when pods may be thought to run.
+//! The possible start times of pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use model::ids::{PodUid, SandboxId};
 use crate::history::{Event, Record};
 use crate::outside::Outside;
 
-/// Since when each pod is wanted, and when its sandboxes were made. The first may be gone long before its pod; and where
-/// the clock was set back, the pod is thought to run since one that was made afterwards, of a later life.
+/// Since when each pod is wanted, and when its sandboxes were created. The first sandbox may be removed long
+/// before its pod; and if the clock was set back, the start time may be that of a later sandbox, of a later
+/// life.
 #[derive(Debug, Default)]
 pub(super) struct PodStarts {
     wanted: BTreeMap<PodUid, Duration>,
@@ -18,7 +19,7 @@ pub(super) struct PodStarts {
 }
 
 impl PodStarts {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(super) fn read(&mut self, records: &[Record]) {
         for record in records {
             match &record.event {
@@ -37,7 +38,7 @@ impl PodStarts {
         }
     }
 
-    /// The longest time that each pod may ever have been thought to run, by the clock of the node.
+    /// The longest time that each pod may have run, by the clock of the node.
     pub(super) fn longest(&self, outside: &Outside) -> BTreeMap<PodUid, SignedDuration> {
         let longest = |made: &BTreeMap<_, Duration>| {
             made.values().map(|since| outside.longest_age(*since)).max().unwrap_or_default()
@@ -45,7 +46,7 @@ impl PodStarts {
         self.made.iter().map(|(uid, made)| (uid.clone(), longest(made))).collect()
     }
 
-    /// The same, of the time that each has been wanted.
+    /// The same for the time since each pod is wanted.
     pub(super) fn wanted_for(&self, outside: &Outside) -> BTreeMap<PodUid, SignedDuration> {
         let age = |since: &Duration| outside.longest_age(*since);
         self.wanted.iter().map(|(uid, since)| (uid.clone(), age(since))).collect()

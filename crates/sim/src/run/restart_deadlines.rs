@@ -1,4 +1,4 @@
-//! By when containers that ended have started again.
+//! The deadlines of ended containers to restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, PodPlan, Program};
 use crate::settled::{Snapshot, Wanted};
 
-/// The first delay of what ends again and again, and the longest.
+/// The first and the longest back-off.
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// How much longer a worker may sleep than it has to: it stretches a minute by up to half.
+/// How much longer a worker may sleep: resync jitter extends a minute by up to half.
 const STRETCH: Duration = Duration::from_secs(30);
 
-/// How long the start of one container may keep its pod's worker busy, with its image and what runs after it.
+/// How long the start of one container may keep its pod's worker busy, with its image and its postStart hook.
 const START: Duration = Duration::from_secs(10);
 
-/// The ends of containers under the agent of the moment. It has no delay for what ended before, and for the rest
-/// as long a one as these make it.
+/// The exits of containers under the current agent. It has no back-off for earlier exits, and for these the one
+/// that they lead to.
 #[derive(Debug, Default)]
 pub(super) struct RestartDeadlines {
     /// When the agent started.
@@ -31,7 +31,7 @@ pub(super) struct RestartDeadlines {
 }
 
 impl RestartDeadlines {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(super) fn read(&mut self, records: &[Record]) {
         for Record { at, event } in records {
             match event {
@@ -46,8 +46,8 @@ impl RestartDeadlines {
         }
     }
 
-    /// When each container that has ended starts again at the latest if nothing goes wrong, nor did since the agent
-    /// started. Whether one of those that come after a sidecar can is left to chance where that does not last.
+    /// When each ended container must have restarted, if there was no fault since the start of the agent.
+    /// Containers after a sidecar are excluded where the sidecar does not stay up.
     pub(super) fn start_by(
         &self,
         snapshot: &Snapshot,
@@ -74,8 +74,8 @@ fn ends(container: &ContainerPlan) -> bool {
     matches!(container.program, Program::Ends(..))
 }
 
-/// How long the worker of a pod may do something else. Whoever does not come up is ended, as all are that start over,
-/// one after the other.
+/// How long the worker of a pod may be busy. A container that does not come up is stopped, as are all when the
+/// whole pod restarts, one after another.
 fn busy(pod: &PodPlan) -> Duration {
     let stops = pod.restarts_all() || pod.all().any(ContainerPlan::may_not_come_up);
     let grace = Duration::from_secs(if stops { pod.grace } else { 0 });
@@ -94,7 +94,7 @@ mod tests {
         Instance { finished: Some(Duration::from_secs(at)), ..instance("a", attempt, Exited) }
     }
 
-    /// By when a container of a pod starts again that has so many ends behind it, under an agent that started at 500.
+    /// The deadline of a container with this number of earlier exits, under an agent that started at 500.
     fn by(pod: PodPlan, ends: &[u64]) -> Option<u64> {
         let started = Record { at: Duration::from_secs(500), event: Event::AgentStarted(2) };
         let end = |(attempt, at): (u32, u64)| Record {

@@ -1,4 +1,4 @@
-//! By when containers have ended.
+//! The deadlines of stopped containers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,38 +8,39 @@ use model::ids::ContainerId;
 use crate::history::{Event, Record};
 use crate::settled::Snapshot;
 
-/// Until when each container may live that the agent of the moment asked to end.
+/// Until when each container may live that the current agent requested to stop.
 #[derive(Debug, Default)]
 pub(super) struct StopDeadlines(BTreeMap<ContainerId, Duration>);
 
 impl StopDeadlines {
-    /// Takes the next records in.
+    /// Processes the next records.
     pub(super) fn read(&mut self, records: &[Record]) {
         for Record { at, event } in records {
             match event {
                 Event::StopRequested(id, grace) => {
-                    // Who is asked again gets no more time for that.
+                    // A repeated request does not extend the deadline.
                     let until = self.0.entry(id.clone()).or_insert(Duration::MAX);
                     *until = (*until).min(at.saturating_add(*grace));
                 }
-                // Nobody has ended it then: it has its time when it is asked again.
+                // The stop failed: the deadline counts from the next request.
                 Event::StopFailed(id) => {
                     self.0.remove(&ContainerId::from(id.as_str()));
                 }
-                // Another one knows nothing of it: it asks again, or lets the container live.
+                // A new agent does not know the request: it repeats it, or keeps the container.
                 Event::AgentStarted(_) => self.0.clear(),
                 _ => {}
             }
         }
     }
 
-    /// One of them that lives: whoever looks as it should may still be asked to end for what it was before.
+    /// A stopped container that still lives: it may have been stopped for an earlier version although it
+    /// matches now.
     pub(super) fn live(&self, snapshot: &Snapshot) -> Option<ContainerId> {
         let mut live = snapshot.containers.iter().filter(|one| one.may_live());
         live.find(|one| self.0.contains_key(&one.id)).map(|one| one.id.clone())
     }
 
-    /// All of them, those that have ended since among them.
+    /// All stopped containers, including those that have ended since.
     pub(super) fn all(&self) -> BTreeMap<ContainerId, Duration> {
         self.0.clone()
     }
