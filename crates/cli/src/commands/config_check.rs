@@ -15,7 +15,7 @@ use super::marked_yaml;
 
 /// The text of `--help`.
 const HELP: &str = "\
-Tell the configuration as it would be in effect, or every error in it.
+Print the configuration in effect, or every error in it.
 
 Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json] [--any-machine]
 

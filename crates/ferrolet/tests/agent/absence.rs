@@ -1,4 +1,4 @@
-//! The API server is away for hours: what that costs, and what it is told when it is back.
+//! The API server is down for hours: the calls that this costs, and what the agent reports afterwards.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::world::World;
 
 const PODS: usize = 30;
 const AWAY: Duration = Duration::from_hours(3);
-/// How long the server may be back until it has heard of everything: the longest pause of who tries, and a little.
+/// How long all reports may take after the server is back: the longest back-off, and a little more.
 const CATCH_UP: Duration = Duration::from_secs(15);
 
 fn name(number: usize) -> String {
@@ -36,7 +36,7 @@ fn running(world: &World, number: usize) -> Option<Container> {
     all.pop()
 }
 
-/// Whether a pod is told to be ready, after so many restarts.
+/// Whether the published status of a pod is ready, after this number of restarts.
 fn is_reported(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     let status: PodStatus = api.pod(&PodName::new("default", name(number)))?.status.clone()?;
     let is_ready =
@@ -47,10 +47,10 @@ fn is_reported(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
 
 async fn all_reported(world: &World, api: &MemoryPods, restarts: i32) {
     let all = |_: &World| (0..PODS).all(|number| is_reported(api, number, restarts).is_some());
-    world.until("all pods are told of", |world| all(world).then_some(())).await;
+    world.until("all pods are reported", |world| all(world).then_some(())).await;
 }
 
-/// Everything of the API server is away, or back.
+/// Takes the whole API server down, or brings it back.
 fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
     api.away(is_away);
     node.freeze(is_away);
@@ -75,7 +75,7 @@ fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool
     }
 }
 
-/// Restarts the container of each pod, one after the other; the pods in the order in which that was.
+/// Restarts the container of each pod, one after the other; returns the pods in the order of their restarts.
 async fn restart_all(world: &World) -> Vec<String> {
     // Not in the order of their names.
     let order: Vec<usize> = (0..PODS).map(|number| number * 7 % PODS).collect();
@@ -115,7 +115,7 @@ async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
     println!(
         "{calls} calls in {AWAY:?}: {of_pods} of pods, {of_node} of node, {of_events} of events"
     );
-    // All of them together less than one a second, however many pods wait; and nobody gave up.
+    // Together less than one a second, however many pods wait; no task gave up.
     let seconds = usize::try_from(AWAY.as_secs()).expect("hours are few seconds");
     assert!(calls < seconds, "{of_pods} {of_node} {of_events}");
     assert!(of_pods > seconds / 12 && of_node > seconds / 8, "{of_pods} {of_node}");
@@ -134,7 +134,7 @@ async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
     let mut newest_first: Vec<String> =
         order.iter().rev().map(|name| format!("PATCH default/{name}")).collect();
     let reported = api.calls();
-    // Who tried last is another one than who tried before: of the two that are newest, either.
+    // The attempt before the last was for another pod: of the two newest, either may be first.
     if reported.first() == newest_first.get(1) {
         newest_first.swap(0, 1);
     }
@@ -167,7 +167,7 @@ async fn container_with_secret_env_restarts_while_the_api_server_is_down() {
     api.make(with_secret(0));
     let _agent = world.start();
     let first = world.until("it runs", |world| running(world, 0)).await;
-    // So long that nobody follows the secret any more.
+    // So long that the watch of the secret has stopped.
     sleep(Duration::from_mins(10)).await;
     assert!(world.rest.followed().is_empty(), "{:?}", world.rest.followed());
     set_away(&world, &api, &node, true);
@@ -193,7 +193,7 @@ async fn pods_keep_running_when_the_agent_starts_without_the_api_server() {
     }
     let former = world.start();
     for number in [0, 1] {
-        world.until("it is told of", |_| is_reported(&api, number, 0)).await;
+        world.until("it is reported", |_| is_reported(&api, number, 0)).await;
     }
     let fixed = world.one_runs("fixed").await;
     let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
@@ -205,20 +205,20 @@ async fn pods_keep_running_when_the_agent_starts_without_the_api_server() {
     for id in [&shaken.id, &fixed.id] {
         assert!(world.runtime.kill_container(id, 1));
     }
-    // Static pods wait for nobody.
+    // Static pods do not wait.
     world.write_manifest("late", "Always", "[sleep, forever]");
     world.one_runs("late").await;
     assert_ne!(world.one_runs("fixed").await.id, fixed.id);
     sleep(Duration::from_hours(1)).await;
     assert_eq!(running(&world, 0), Some(steady.clone()));
-    assert_eq!(running(&world, 1), None, "nobody knows whether it is still wanted");
+    assert_eq!(running(&world, 1), None, "it is unknown whether the pod still exists");
     for method in [Method::StopContainer, Method::StopPodSandbox, Method::RemovePodSandbox] {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
 
     set_away(&world, &api, &node, false);
-    // What died was kept, so it counts.
-    world.until("the restart is told", |_| is_reported(&api, 1, 1)).await;
+    // The dead container was kept, so it counts as a restart.
+    world.until("the restart is reported", |_| is_reported(&api, 1, 1)).await;
     assert_eq!(running(&world, 0), Some(steady));
     assert!(is_reported(&api, 0, 0).is_some());
 }

@@ -1,4 +1,4 @@
-//! What becomes of the containers of a pod, with the whole agent.
+//! Actions on the containers of a pod, with the whole agent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn pod_restarts_all_containers_by_a_restart_rule() {
     assert_eq!(world.runtime.sandboxes().len(), 1);
 }
 
-/// How often the container of a pod is made of which the runtime, while it runs, loses track, or all that it knew.
+/// How many containers are created for a pod whose running container the runtime loses, or has forgotten completely.
 async fn makes(policy: &str, forgets: bool) -> usize {
     let world = World::new();
     world.write_manifest("once", policy, "[sleep, forever]");
@@ -89,7 +89,7 @@ async fn makes(policy: &str, forgets: bool) -> usize {
     tokio::time::sleep(Duration::from_secs(5)).await;
     if forgets {
         let removed = world.runtime.remove_container(&removal(Subject::Container(id))).await;
-        removed.expect("nothing keeps it");
+        removed.expect("no fault is set");
     } else {
         assert!(world.runtime.lose_container(&id));
     }
@@ -125,7 +125,7 @@ async fn pod_without_sandbox_fails_at_its_deadline() {
     let is_over = |world: &World| {
         world.events.all().iter().any(|event| event.reason == "DeadlineExceeded").then_some(())
     };
-    world.until("its time is up", is_over).await;
+    world.until("its deadline is over", is_over).await;
     let took = begun.elapsed().as_secs_f64();
     assert!((41.9..43.0).contains(&took), "{took}");
     let tries = world.runtime.count(Method::RunPodSandbox);

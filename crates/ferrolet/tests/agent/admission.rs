@@ -1,4 +1,4 @@
-//! Who is let in, and who makes room.
+//! Admission and preemption.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn small_world() -> World {
     world
 }
 
-/// Writes the manifest of a pod that asks for processors and runs for ever.
+/// Writes the manifest of a pod that requests CPU and runs for ever.
 fn write(world: &World, name: &str, cpu: &str, more: &str) {
     let container = format!(
         "{{name: main, image: \"{IMAGE}\", args: [sleep, forever], \
@@ -30,7 +30,7 @@ fn write(world: &World, name: &str, cpu: &str, more: &str) {
     world.write_spec(name, &format!("  {more}\n  containers: [{container}]\n"));
 }
 
-/// The status of a pod, as anybody is told.
+/// The published status of a pod.
 fn status(agent: &Agent, pod: &str) -> Option<PodStatus> {
     let name = format!("{pod}-node");
     let pods = agent.pods().pods();
@@ -38,7 +38,7 @@ fn status(agent: &Agent, pod: &str) -> Option<PodStatus> {
     Some((*found.status?).clone())
 }
 
-/// Waits until a pod has failed; gives its reason and message.
+/// Waits until a pod has failed; returns its reason and message.
 async fn failed(world: &World, agent: &Agent, pod: &str) -> (String, String) {
     let failed = |_: &World| {
         let status = status(agent, pod)?;
@@ -70,7 +70,7 @@ async fn pod_with_too_large_requests_stays_rejected() {
     assert_eq!(format!("Pod was rejected: {}", reported.message), message);
     let class = status(&agent, "big").and_then(|status| status.qos_class);
     assert_eq!(class.as_deref(), Some("Burstable"));
-    // What was refused takes nothing, and does not come back when there is room.
+    // A rejected pod uses nothing, and does not come back when resources are free.
     world.one_runs("fits").await;
     world.remove_manifest("fits");
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -83,7 +83,7 @@ async fn pod_with_too_large_requests_stays_rejected() {
     assert_eq!(status(&agent, "big").and_then(|status| status.reason), None);
 }
 
-/// What pods are refused for, each with its whole message.
+/// Reasons of rejections, each with its full message.
 const REFUSED: [(&str, &str, &str, &str); 7] = [
     (
         "fields",
@@ -210,7 +210,7 @@ async fn critical_pod_starts_after_preempting_a_pod() {
     let new = world
         .until("the critical pod runs", |world| {
             let both = world.running("critical").len() + world.running("lesser").len();
-            assert!(both <= 1, "one takes the place of the other");
+            assert!(both <= 1, "one replaces the other");
             world.running("critical").pop()
         })
         .await;
@@ -230,7 +230,7 @@ async fn critical_pod_starts_after_preempting_a_pod() {
     assert!(world.running("lesser").is_empty());
     assert_eq!(world.one_runs("beside").await, beside);
     assert_eq!(incidents(&world, "lesser"), ["kill preempted: gracePeriod 1m0s"]);
-    // A new agent finds the node as it is.
+    // A new agent finds the same state.
     agent.stop().await;
     let agent = world.start();
     failed(&world, &agent, "lesser").await;
@@ -250,7 +250,7 @@ async fn preempted_pod_that_has_not_started_never_starts() {
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(sandboxes_of(&world, "a-lesser"), 0);
     world.one_runs("b-critical").await;
-    // Its place is free again once the manifest is gone.
+    // Its resources are free once the manifest is removed.
     world.remove_manifest("a-lesser");
     write(&world, "c-other", "1", "");
     world.one_runs("c-other").await;
@@ -268,7 +268,7 @@ async fn running_pod_stays_when_the_next_agent_has_less_allocatable() {
     write(&world, "a-new", "100m", "");
     world.runtime.forget_calls();
     let agent = world.start();
-    // It came first, and yet what runs counts before it.
+    // Its manifest is older, and yet the running pod has priority.
     failed(&world, &agent, "a-new").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(world.one_runs("web").await, web);
@@ -314,7 +314,7 @@ async fn updated_pod_is_admitted_without_counting_its_old_version() {
     world.replaced("web", &old).await;
 }
 
-/// A lesser pod runs, and a critical one comes; answers whether the agent died on the way.
+/// A pod runs, and a critical one preempts it; returns whether the agent died on the way.
 async fn preemption(world: &World, ends: Option<Moment>) -> bool {
     write(world, "a-lesser", "1500m", "priority: 0");
     let (agent, over) = start_mortal(world, ends);

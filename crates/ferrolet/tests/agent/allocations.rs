@@ -1,4 +1,4 @@
-//! What pods were given, through restarts of the agent and of the machine.
+//! Allocated resources, through restarts of the agent and of the machine.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn small(mut world: World) -> World {
     world
 }
 
-/// Writes the manifest of a pod whose uid stays, with resources of its own or of its container.
+/// Writes the manifest of a pod with a fixed uid, with resources of the pod or of its container.
 fn write(world: &World, of_pod: &str, of_container: &str, args: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  \
@@ -36,7 +36,7 @@ fn write(world: &World, of_pod: &str, of_container: &str, args: &str) {
     world.files.write("/manifests/web.yaml", manifest);
 }
 
-/// Requests and limits of so many processors.
+/// Requests and limits of this number of CPUs.
 fn processors(count: u32) -> String {
     format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}")
 }
@@ -48,7 +48,7 @@ fn pending(agent: &Agent) -> Option<PodCondition> {
 }
 
 async fn waits(world: &World, agent: &Agent) {
-    let why = world.until("it waits for more", |_| pending(agent)).await;
+    let why = world.until("its resize is deferred", |_| pending(agent)).await;
     assert_eq!(why.reason.as_deref(), Some("Deferred"));
 }
 
@@ -94,16 +94,16 @@ async fn allocation_survives_a_kill_before_the_first_checkpoint() {
     waits(&world, &agent).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!((has(), world.one_runs("web").await), (Some(1024), web.clone()));
-    // What it is given then is not lost, whenever the agent is killed.
+    // A later resize is not lost, whenever the agent is killed.
     write(&world, &processors(2), "{}", forever);
     let started = |world: &World| world.events.has("ResizeStarted").then_some(());
-    world.until("it is given more", started).await;
+    world.until("its resize starts", started).await;
     drop(agent);
     write(&world, &processors(100), "{}", forever);
     let agent = world.start();
     waits(&world, &agent).await;
     let more = |_: &World| (has() == Some(2048)).then_some(());
-    world.until("it has that", more).await;
+    world.until("it has its new resources", more).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!((has(), world.one_runs("web").await), (Some(2048), web));
     assert_eq!(world.runtime.count(Method::StopContainer), 0);
@@ -119,7 +119,7 @@ async fn pod_with_only_a_sandbox_keeps_its_allocation() {
     world.runtime.inject(Rule::on(Method::CreateContainer, Fault::hang()));
     let agent = world.start();
     let made = |world: &World| (world.live_sandboxes() == 1).then_some(());
-    world.until("its sandbox is made", made).await;
+    world.until("its sandbox exists", made).await;
     drop(agent);
     assert_eq!(world.files.content(RECORD), None);
     world.runtime.clear_faults();
@@ -140,7 +140,7 @@ async fn allocation_of_a_stopped_container_survives_an_agent_restart() {
     let agent = world.start();
     let instances = |world: &World| world.runtime.containers();
     let second = |world: &World| instances(world).into_iter().find(|one| one.attempt == 2);
-    world.until("it fails again and again", second).await;
+    world.until("it keeps failing", second).await;
     write(&world, "null", &processors(100), fails);
     waits(&world, &agent).await;
     let ended = |world: &World| {
@@ -152,7 +152,7 @@ async fn allocation_of_a_stopped_container_survives_an_agent_restart() {
     let last = before.iter().map(|one| one.attempt).max().expect("an instance");
     let _agent = world.start();
     let next = |world: &World| instances(world).into_iter().find(|one| one.attempt > last);
-    let next = world.until("it starts again", next).await;
+    let next = world.until("it is restarted", next).await;
     assert_eq!(shares(&world, &next), 1024);
 }
 
@@ -170,7 +170,7 @@ fn deferred(api: &MemoryPods, name: &str) -> Option<()> {
     conditions.iter().any(|one| one.reason.as_deref() == Some("Deferred")).then_some(())
 }
 
-/// The machine starts anew, and its runtime has forgotten everything.
+/// Reboots the machine: the runtime has lost all state.
 async fn reboot(world: &World) {
     for container in world.runtime.containers() {
         world.runtime.kill_container(&container.id, 137);
@@ -195,14 +195,14 @@ async fn pod_with_a_larger_request_is_admitted_again_after_a_reboot() {
     api.update(&named("web"), |pod| {
         pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu("100"));
     });
-    world.until("it waits for more", |_| deferred(&api, "web")).await;
+    world.until("its resize is deferred", |_| deferred(&api, "web")).await;
     agent.stop().await;
     reboot(&world).await;
     let _agent = world.start();
     let again = runs(&world, "web").await;
     assert_ne!(again.id, first.id);
     assert_eq!(shares(&world, &again), 1024);
-    world.until("it still waits for more", |_| deferred(&api, "web")).await;
+    world.until("its resize is still deferred", |_| deferred(&api, "web")).await;
     let phase = api.pod(&named("web")).and_then(|pod| pod.status.clone()?.phase);
     assert_eq!(phase.as_deref(), Some("Running"));
 }
@@ -214,7 +214,7 @@ async fn unreadable_allocation_checkpoint_aborts_start() {
         let world = World::new();
         write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
         let path = format!("{STATE}/{file}");
-        let kept = "what an agent wrote that this one cannot read for now";
+        let kept = "content that this agent cannot read";
         world.files.write(&path, kept);
         world.files.fail(&path, ErrorKind::Other);
         let mut agent = world.start();
@@ -226,7 +226,7 @@ async fn unreadable_allocation_checkpoint_aborts_start() {
     }
 }
 
-/// Writes the manifest of a pod whose uid stays, and whose container runs once.
+/// Writes the manifest of a pod with a fixed uid, whose container runs once.
 fn write_once(world: &World, cpu: &str, args: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  restartPolicy: Never\n  \
@@ -247,24 +247,24 @@ async fn pod_wrongly_seen_as_ended_is_admitted_and_checkpointed() {
             world.runtime.containers().iter().all(|one| one.state == ContainerState::Exited);
         (ended && String::from_utf8_lossy(&record).contains("uid-of-web")).then_some(record)
     };
-    let first = world.until("it has ended, and is on record", recorded).await;
-    // It goes while no agent looks, and comes back when the next one has collected what was left of it and
-    // has not looked again since.
+    let first = world.until("it has ended, and is recorded", recorded).await;
+    // The pod is removed while no agent runs, and comes back after the next agent has removed its containers and
+    // before it has relisted.
     drop(agent);
     world.remove_manifest("web");
     world.runtime.inject_on_events(EventRule::all(EventFault::Lose));
     let agent = world.start();
     let gone = |world: &World| world.runtime.sandboxes().is_empty().then_some(());
-    world.until("its remains are gone", gone).await;
+    world.until("its containers are removed", gone).await;
     write_once(&world, "1500m", "[sleep, forever]");
     let web = world.one_runs("web").await;
     assert_eq!(shares(&world, &web), 1536);
     let anew = |world: &World| world.files.content(RECORD).filter(|record| *record != first);
-    world.until("it is on record", anew).await;
-    // There is no room for another.
+    world.until("it is recorded", anew).await;
+    // There are no resources left for another pod.
     world.write_spec("other", &format!("  containers: [{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: 1}}}}}}]\n"));
     let refused = |world: &World| world.events.has("UnexpectedAdmissionError").then_some(());
-    world.until("the other is refused", refused).await;
+    world.until("the other is rejected", refused).await;
     drop(agent);
     let _agent = world.start();
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -1,4 +1,4 @@
-//! What a node with many pods costs the runtime while little happens, the whole agent together.
+//! The runtime calls of an idle node with many pods, for the whole agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::world::World;
 
 const PODS: usize = 1000;
 
-/// Calls by which a container is restarted, and which are not about seeing that it died.
+/// Calls that restart a container, which do not count as detection of its death.
 const RESTART: [Method; 4] =
     [Method::ImageStatus, Method::CreateContainer, Method::StartContainer, Method::PullImage];
 
@@ -34,7 +34,7 @@ fn busy_world() -> World {
 async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four() {
     let world = busy_world();
     let _agent = world.start();
-    // Looking at a thousand pods again and again would take longer than running them.
+    // Longer waits would take much time with a thousand pods.
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(world.live_sandboxes(), PODS);
     world.runtime.forget_calls();
@@ -42,14 +42,14 @@ async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four(
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         let calls = world.runtime.calls();
-        // Once in five minutes images are looked at, at five calls at most.
+        // Images are listed once in five minutes, with five calls at most.
         let images = calls.iter().filter(|call| call.method == Method::ListImages).count();
         assert!(calls.len() <= 5 + 5 * images, "{:?}", by_method(&calls));
         passes += images;
         world.runtime.forget_calls();
     }
     assert_eq!(passes, 1);
-    // Between two relists, which are not on account of the death.
+    // Between two relists, which are not caused by the death.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let victim = world.one_runs("pod-500").await;
     world.runtime.forget_calls();
@@ -67,6 +67,6 @@ async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four(
     let lists = [Method::ListPodSandbox, Method::ListContainers];
     let mut lists = calls.iter().filter(|call| lists.contains(&call.method));
     assert!(lists.all(|call| call.object == victim.pod_uid.as_str()), "{calls:?}");
-    // With the restart and a look at what it did.
+    // With the restart and a status after it.
     assert!(calls.len() <= 16, "{:?}", by_method(&calls));
 }

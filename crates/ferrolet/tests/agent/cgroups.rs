@@ -1,4 +1,4 @@
-//! The cgroups of pods, as the agent makes and removes them.
+//! The cgroups of pods, as the agent creates and removes them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::wanted;
 use crate::world::World;
 
 fn name(path: &str) -> CgroupName {
-    CgroupName::parse(path).expect("the name of a cgroup")
+    CgroupName::parse(path).expect("a valid cgroup name")
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn cgroup_of_an_orphaned_pod_is_removed() {
     assert_eq!(world.live_sandboxes(), 0);
 }
 
-/// Writes the manifest of a pod that asks for processors.
+/// Writes the manifest of a pod that requests CPU.
 fn write_asking(world: &World, name: &str, cpu: &str) {
     let container = format!(
         "{{name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever], \
@@ -110,12 +110,12 @@ async fn qos_cgroup_shares_never_drop_below_requests_over_a_restart() {
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(shares(&world), Some(768));
-    // Once, when all were met: nobody knew before.
+    // Once, when all pods were observed: before, the sum was unknown.
     let mut effects = world.cgroups.effects();
     effects.retain(|effect| effect != "update /kubepods");
     assert_eq!(effects, ["update /kubepods/burstable"]);
     agent.stop().await;
-    // One that went meanwhile is not waited for.
+    // A pod that was removed meanwhile is not waited for.
     world.remove_manifest("a");
     let _agent = world.start();
     world.until("one has its share", |world| (shares(world) == Some(512)).then_some(())).await;
@@ -144,7 +144,7 @@ async fn cgroup_of_a_rejected_pod_is_removed_without_blocking_its_qos_class() {
         .await;
     let entries = find(&world.journal, &Query::new(left), 10).unwrap().entries;
     assert_eq!(entries[0].rule, "pod-was-refused");
-    // One that is refused later leaves none either, and comes back when its manifest is mended.
+    // A pod that is rejected later leaves no cgroup either, and comes back when its manifest is corrected.
     world.files.write("/manifests/big.yaml", big.replace("cpu: 3", "cpu: 1"));
     let big = world.one_runs("big").await;
     assert_eq!(big.pod_uid.as_str(), "uid-of-big");
@@ -164,14 +164,14 @@ async fn root_cgroup_is_not_written_without_pod_cgroups() {
     assert_eq!(world.cgroups.effects(), [""; 0]);
 }
 
-/// What people were told of resizes of a pod.
+/// The resize events of a pod.
 fn resize_events(world: &World, pod: &str) -> Vec<String> {
     let all =
         world.events.all().into_iter().filter(|event| *event.pod.name == format!("{pod}-node"));
     all.map(|event| event.reason.into_owned()).filter(|why| why.starts_with("Resize")).collect()
 }
 
-/// The conditions of pods that tell of resizes.
+/// The resize conditions of pods.
 fn resize_conditions(agent: &Agent) -> Vec<String> {
     let statuses = agent.pods().pods().into_iter().filter_map(|known| known.status);
     let all = statuses.flat_map(|status| status.conditions.clone().unwrap_or_default());

@@ -136,10 +136,12 @@ async fn api_pods_are_not_ended_before_the_first_list() {
     world.write_manifest("fixed", "Always", "[sleep, forever]");
     world.one_runs("fixed").await;
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(running(&world, "web"), before, "the server does not say that it is gone");
+    assert_eq!(running(&world, "web"), before, "the server has not reported a deletion");
     api.delete(&named("web"), Duration::ZERO);
     api.away(false);
-    world.until("now it does", |world| running(world, "web").is_none().then_some(())).await;
+    world
+        .until("the deletion is known", |world| running(world, "web").is_none().then_some(()))
+        .await;
 }
 
 // behaviour: API-38
@@ -162,17 +164,17 @@ async fn containers_of_a_pod_that_cannot_be_decoded_keep_running() {
     let dead = before.clone().unwrap().id;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(running(&world, "web"), before);
-    // Nobody starts it again, and nobody clears it away.
+    // It is neither restarted nor removed.
     world.runtime.kill_container(&dead, 1);
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(running(&world, "web"), None);
     assert!(world.runtime.containers().iter().any(|one| one.id == dead));
     api.garble(&named("web"), false);
     let again = |world: &World| running(world, "web").filter(|one| one.id != dead);
-    let runs = world.until("it can be understood", again).await;
+    let runs = world.until("it can be decoded", again).await;
     api.garble(&named("web"), true);
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(running(&world, "web"), Some(runs), "as it was understood last");
+    assert_eq!(running(&world, "web"), Some(runs), "with its last decoded version");
     api.delete(&named("web"), Duration::ZERO);
     world.until("it is gone", |world| running(world, "web").is_none().then_some(())).await;
 }
@@ -214,7 +216,7 @@ async fn pods_restart_without_the_api_server_and_are_reported_later() {
         let status = status(&api, "web").filter(is_ready)?;
         count(status).filter(|count| *count == 1)
     };
-    world.until("the restart is told", reported).await;
+    world.until("the restart is reported", reported).await;
     assert_eq!(running(&world, "web").map(|one| one.id), Some(second.id));
 }
 
@@ -235,9 +237,9 @@ async fn static_pod_has_a_mirror_with_its_status() {
         let mirror = api.pod(&named("fixed-node"))?;
         (mirror.metadata.uid != first.metadata.uid).then_some(())
     };
-    world.until("it is made anew", anew).await;
+    world.until("it is recreated", anew).await;
     ready(&world, &api, "fixed-node").await;
-    assert_eq!(world.one_runs("fixed").await.id, container.id, "the pod itself is left alone");
+    assert_eq!(world.one_runs("fixed").await.id, container.id, "the pod itself is unchanged");
     world.remove_manifest("fixed");
     gone(&world, &api, "fixed-node").await;
     assert_eq!(running(&world, "fixed-node"), None);
@@ -253,7 +255,7 @@ async fn static_pod_rejected_from_the_start_has_no_mirror() {
     let refused = |world: &World| {
         world.events.all().into_iter().find(|event| event.reason == "UnexpectedAdmissionError")
     };
-    world.until("it is refused", refused).await;
+    world.until("it is rejected", refused).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(api.pod(&named("fixed-node")), None);
     assert_eq!(api.calls(), [""; 0]);
@@ -280,11 +282,11 @@ async fn api_pod_with_the_name_of_a_static_pod_runs_and_is_deleted() {
         let marks = mirror.metadata.annotations.as_ref()?;
         marks.contains_key("kubernetes.io/config.mirror").then_some(())
     };
-    world.until("the static one is shown", mirrored).await;
+    world.until("the static pod has a mirror", mirrored).await;
     assert_eq!(running(&world, "fixed-node").map(|one| one.id), Some(fixed));
 }
 
-/// Gives the first container a volume of a kind that is not supported.
+/// Gives the first container a volume of an unsupported kind.
 pub(crate) fn mount_unsupported(spec: &mut PodSpec) {
     let csi = CSIVolumeSource { driver: "disk.example".to_owned(), ..CSIVolumeSource::default() };
     let disk = Volume { name: "disk".to_owned(), csi: Some(csi), ..Volume::default() };
@@ -303,7 +305,7 @@ async fn pod_with_unsupported_volume_waits_and_can_be_deleted() {
     let _agent = world.start();
     let mount =
         |world: &World| world.events.all().into_iter().find(|event| event.reason == "FailedMount");
-    let event = world.until("it is told why", mount).await;
+    let event = world.until("the reason is reported", mount).await;
     let cause = "failed to process volumes=[disk]: volumes of kind csi are not supported";
     assert!(event.message.ends_with(cause), "{}", event.message);
     let waits = |_: &World| {
@@ -330,7 +332,7 @@ async fn rejected_pod_stays_failed_and_can_be_deleted() {
     let failed = |_: &World| {
         status(&api, "second").filter(|status| status.phase.as_deref() == Some("Failed"))
     };
-    let reported = world.until("it is refused", failed).await;
+    let reported = world.until("it is rejected", failed).await;
     assert_eq!(reported.reason.as_deref(), Some("OutOfpods"));
     api.delete(&named("first"), Duration::from_secs(1));
     gone(&world, &api, "first").await;
@@ -338,7 +340,7 @@ async fn rejected_pod_stays_failed_and_can_be_deleted() {
         pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     });
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(running(&world, "second"), None, "what has failed stays so");
+    assert_eq!(running(&world, "second"), None, "a failed pod stays failed");
     assert_eq!(status(&api, "second").and_then(|status| status.phase).as_deref(), Some("Failed"));
     api.delete(&named("second"), Duration::from_secs(30));
     gone(&world, &api, "second").await;
@@ -376,7 +378,7 @@ async fn running_pod_is_not_ended_for_an_unenforceable_profile() {
     world.until("the other one runs too", debug).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     let all = world.runtime.containers();
-    let still = all.iter().find(|one| one.id == main.id).expect("it is there");
+    let still = all.iter().find(|one| one.id == main.id).expect("it still exists");
     assert_eq!(still.state, ContainerState::Running);
     assert_eq!(status(&api, "web").and_then(|status| status.phase).as_deref(), Some("Running"));
 }
@@ -392,7 +394,7 @@ async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
     let in_zone = |name: &str, zone: &str| make_in_zone(&api, name, zone);
     in_zone("first", "south");
     assert_eq!(refusal(&world, &api, "first").await.as_deref(), Some("NodeAffinity"));
-    // The label is there, and nobody is told.
+    // The label is set, but the watch sends no event.
     node.freeze(true);
     node.update_node("node", |node| {
         let labels = node.metadata.labels.get_or_insert_default();
@@ -404,8 +406,8 @@ async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
     assert_eq!(node.count(NodeApiCall::Get), 1);
     in_zone("elsewhere", "south");
     assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
-    assert_eq!(node.count(NodeApiCall::Get), 2, "once for each");
-    // A server that does not answer changes nothing, and holds nobody else up.
+    assert_eq!(node.count(NodeApiCall::Get), 2, "one request for each pod");
+    // A server that does not answer changes nothing, and delays no other pod.
     node.inject_fault(NodeApiCall::Get, CallFault::Unreachable, u32::MAX);
     in_zone("late", "west");
     in_zone("beside", "north");
@@ -413,14 +415,14 @@ async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
     assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("NodeAffinity"));
 }
 
-/// Makes a pod that wants to be in a zone.
+/// Creates a pod with a node selector for a zone.
 fn make_in_zone(api: &MemoryPods, name: &str, zone: &str) {
     let selector = [("zone".to_owned(), zone.to_owned())].into();
     let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
     api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
 }
 
-/// Waits until a pod has failed, and tells why.
+/// Waits until a pod has failed, and returns the message.
 async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> {
     let failed =
         |_: &World| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
@@ -453,7 +455,7 @@ async fn changed_node_labels_and_taints_apply_to_later_pods() {
     });
     in_zone("late", "north");
     assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("TaintToleration"));
-    assert!(running(&world, "there").is_some(), "who is there stays");
+    assert!(running(&world, "there").is_some(), "running pods stay");
 }
 
 // behaviour: API-15
@@ -465,7 +467,7 @@ async fn pods_are_listed_again_when_the_node_object_is_recreated() {
     let _agent = world.start();
     api.make(sleeper("former"));
     ready(&world, &api, "former").await;
-    // As if the store was emptied and counts as many versions again: who watches is not told.
+    // As if the store was emptied and reached the same resource version again: the watch does not fail.
     api.deafen();
     api.delete(&named("former"), Duration::ZERO);
     api.make(sleeper("new"));

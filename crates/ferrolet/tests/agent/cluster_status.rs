@@ -15,7 +15,7 @@ async fn api_object_stays_until_the_cgroup_of_its_pod_is_removed() {
     api.make(sleeper("web"));
     let _agent = world.start();
     ready(&world, &api, "web").await;
-    let cgroup = CgroupName::parse(&world.pod_cgroups()[0]).expect("the name of a cgroup");
+    let cgroup = CgroupName::parse(&world.pod_cgroups()[0]).expect("a valid cgroup name");
     world.cgroups.set_broken(&cgroup, true);
     api.delete(&named("web"), Duration::from_secs(7));
     let failed =
@@ -23,7 +23,7 @@ async fn api_object_stays_until_the_cgroup_of_its_pod_is_removed() {
     world.until("its containers have ended", failed).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(running(&world, "web"), None);
-    assert!(api.pod(&named("web")).is_some(), "the cgroup is left");
+    assert!(api.pod(&named("web")).is_some(), "the cgroup still exists");
     world.cgroups.set_broken(&cgroup, false);
     gone(&world, &api, "web").await;
     assert_eq!(world.pod_cgroups(), [""; 0]);

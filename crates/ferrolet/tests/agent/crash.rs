@@ -1,6 +1,6 @@
-//! The agent dies before and after each of its effects; the next one ends up where the first would
-//! have, and starts nothing again that ran. Here in one process and with a clock that the test moves,
-//! so that minutes pass; as a process that is killed, see `e2e/tests/soak/crashes.rs`.
+//! The agent dies before and after each of its effects; the next one reaches the state that the first would have
+//! reached, and restarts no running container. Here in one process with a clock that the test moves,
+//! so that minutes pass quickly; for a killed process, see `e2e/tests/soak/crashes.rs`.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
 
-/// The end of all tasks of an agent: none of them goes on once one of them has died.
+/// Stops all tasks of an agent when one of them dies.
 #[derive(Debug)]
 struct AgentDeath(CancellationToken);
 
@@ -34,7 +34,7 @@ impl Death for AgentDeath {
     }
 }
 
-/// What counts at the end: what runs, what ended, what is left over.
+/// The state to compare: which containers run, ended, or are left over.
 fn end_state(world: &World) -> Vec<(String, u32, ContainerState)> {
     let containers = world.runtime.containers().into_iter();
     let states = containers.map(|c| (format!("{}/{}", c.pod.name, c.name), c.attempt, c.state));
@@ -55,7 +55,7 @@ const STAGED: &str = "
     lifecycle: {postStart: {exec: {command: [/workload, sleep, '1']}}}
 ";
 
-/// Starts an agent that dies at a moment, if there is one, and tells when it has.
+/// Starts an agent that dies at a moment, if there is one; the token is cancelled at its death.
 pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let crash = Arc::new(CrashPoint::new(ends, AgentDeath(over.clone())));
@@ -66,7 +66,7 @@ pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, Cance
     (agent, over)
 }
 
-/// Pods come and one goes; answers whether the agent died on the way.
+/// Pods are added and one is removed; returns whether the agent died on the way.
 async fn story(world: &World, ends: Option<Moment>) -> bool {
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
@@ -81,7 +81,7 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
     dies_in(agent, over, tale).await
 }
 
-/// Whether the agent dies in the course of the tale; at its end it does in any case.
+/// Returns whether the agent dies during the story; at its end the agent is killed in any case.
 pub(crate) async fn dies_in(
     agent: Agent,
     over: CancellationToken,
@@ -93,7 +93,7 @@ pub(crate) async fn dies_in(
         () = over.cancelled() => true,
         () = tale => false,
     };
-    // As kill -9: nothing of it goes on, nothing is tidied up.
+    // As kill -9: no task goes on, nothing is cleaned up.
     drop(agent);
     died
 }
@@ -106,7 +106,7 @@ async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
     let expected = end_state(&world);
     assert_eq!(expected.len(), 5, "{expected:?}");
     let cgroups = world.pod_cgroups();
-    assert_eq!(cgroups.len(), 2, "those of pods that run: {cgroups:?}");
+    assert_eq!(cgroups.len(), 2, "those of the running pods: {cgroups:?}");
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;

@@ -42,7 +42,7 @@ async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails()
         let running = world.running("other");
         running.into_iter().find(|container| container.id != other.id)
     };
-    world.until("a container that died is started again", again).await;
+    world.until("a dead container is restarted", again).await;
     world.remove_manifest("late");
     let removed = |world: &World| (!exists(world, &late)).then_some(());
     world.until("other directories are removed", removed).await;
@@ -54,7 +54,7 @@ async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails()
     world.files.repair(&gone);
     assert!(exists(&world, &gone));
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(!exists(&world, &gone), "housekeeping tries again");
+    assert!(!exists(&world, &gone), "housekeeping retries");
 }
 
 // behaviour: ACT-307
@@ -94,7 +94,7 @@ async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
     hang(&world, "web", &directory).await;
     world.write_manifest("web", "Always", "[sleep, forever]");
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(world.running("web").is_empty(), "its directory would go while it starts");
+    assert!(world.running("web").is_empty(), "its directory would be removed while it starts");
     world.files.release_removal(&directory);
     let back = world.one_runs("web").await;
     assert_eq!(back.pod_uid, web.pod_uid);
@@ -139,12 +139,12 @@ async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
     world.files.release_removal(&left);
     let path = left.to_str().expect("text");
     let outcomes = |world: &World| -> Vec<Became> {
-        let found = find(&world.journal, &Query::new(path), 10).expect("memory can be read");
+        let found = find(&world.journal, &Query::new(path), 10).expect("the journal can be read");
         found.entries.into_iter().map(|entry| entry.outcome).collect()
     };
     let failed = |world: &World| (outcomes(world) == [Became::Failed]).then_some(());
     world.until("the removal was given up", failed).await;
-    // What was given up goes on, and succeeds.
+    // The abandoned removal goes on, and succeeds.
     world.files.repair(&left);
     world.files.remove(&left);
     let gone = |world: &World| outcomes(world).contains(&Became::Gone).then_some(());

@@ -1,4 +1,4 @@
-//! What is left of pods, and when it goes.
+//! Garbage collection of pods, containers and logs.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use testkit::wanted;
 
 use crate::world::World;
 
-/// Writes the log that a runtime on a disk would have written, and tells its directory.
+/// Writes the log of a container as a runtime on a disk would, and returns its directory.
 fn write_log(world: &World, container: &Container) -> String {
     let Container { pod, pod_uid, name, attempt, .. } = container;
     let directory = format!("/var/log/pods/{}_{}_{pod_uid}", pod.namespace, pod.name);
@@ -29,7 +29,7 @@ fn write_log(world: &World, container: &Container) -> String {
     directory
 }
 
-/// A pod that nobody made in this life: so many dead containers in a dead sandbox.
+/// Leftovers of a pod without a worker: dead containers in a dead sandbox.
 async fn leftovers(world: &World, pod: &str, instances: u32) -> SandboxId {
     let config = wanted::sandbox(&PodName::new("default", pod), &format!("uid-{pod}").into());
     let sandbox = world.runtime.run_pod_sandbox(&config).await.expect("a sandbox");
@@ -136,7 +136,7 @@ async fn gc_waits_until_all_sources_are_ready() {
     let none = Page::ok("apiVersion: v1\nkind: PodList\nitems: []\n");
     world.web.put("http://manifests.test/", none);
     world
-        .until("now it is known to be gone", |world| (instances(world, "late") == 0).then_some(()))
+        .until("its deletion is known", |world| (instances(world, "late") == 0).then_some(()))
         .await;
     world
         .until("its sandbox too", |world| (world.runtime.sandboxes().len() == 1).then_some(()))
@@ -194,7 +194,7 @@ async fn containers_of_finished_pods_beyond_the_cap_are_removed_within_seconds()
 #[tokio::test(start_paused = true)]
 async fn gc_plan_matches_the_next_pass() {
     let mut world = World::new();
-    // Nothing goes until a day has passed.
+    // Nothing is removed until a day has passed.
     world.container_gc =
         ContainerPolicy { min_age: Duration::from_hours(24), ..ContainerPolicy::default() };
     world.write_manifest("web", "Always", "[sleep, forever]");
@@ -254,7 +254,7 @@ async fn gc_works_when_the_runtime_list_exceeds_the_message_limit() {
     for pod in 0..6 {
         leftovers(&world, &format!("old-{pod}"), 8).await;
     }
-    // What is there of one of them, but not of two.
+    // A list can have the containers of one pod, but not of two.
     world.runtime.set_longest_list(8);
     world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
@@ -328,7 +328,7 @@ async fn slow_reader_of_a_gc_pass_gets_the_complete_summary() {
             _ => reported += 1,
         }
     }
-    let done = done.expect("the end is told");
+    let done = done.expect("the pass has a result");
     assert!(reported < EACH, "{reported}");
     assert_eq!(done.left_out, 2 * EACH + 1 - reported);
     let removed = [("image".to_owned(), EACH), ("log".to_owned(), EACH)].into();
@@ -407,7 +407,7 @@ async fn evicted_pod_is_removed_within_seconds() {
     assert_eq!(instances(&world, "evicted"), 0);
     assert!(world.files.look(logs[0].as_ref()).await.is_err());
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert_eq!(instances(&world, "failed"), 1, "how it ended can still be read");
+    assert_eq!(instances(&world, "failed"), 1, "its exit can still be read");
     assert!(world.files.look(logs[1].as_ref()).await.is_ok());
 }
 
@@ -421,9 +421,9 @@ async fn gc_failures_are_node_events() {
     world.files.fail("/var/log/pods", ErrorKind::PermissionDenied);
     agent.container_gc().run_now().await.report.await.unwrap();
     world.files.repair("/var/log/pods");
-    // Without room, and with little; the only image is in use.
+    // First the capacity is 0, then it is too small; the only image is in use.
     for capacity in [0, 1000] {
-        // An event is named by what it is about and when it was.
+        // The name of an event has its object and its time.
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.disk.set_capacity(capacity);
         agent.image_gc().run_now().await;

@@ -17,7 +17,7 @@ async fn watchdog_checks_pass_while_the_runtime_hangs() {
     {
         world.runtime.inject(Rule::on(method, Fault::hang()));
     }
-    // Long after the PLEG is unhealthy, and after the time that the sync loop has.
+    // Long after the PLEG is unhealthy, and after the limit of the sync loop.
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         for check in agent.health().checks() {

@@ -1,4 +1,4 @@
-//! Pods that nobody looks after, and a runtime that is not up to its work.
+//! Orphaned pods, and a runtime that fails or is not ready.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::wanted;
 
 use crate::world::World;
 
-/// Takes a second to end when it is asked to.
+/// Takes a second to stop.
 const SLOW: &str = "[trap, TERM, --exit, \"0\", --delay, 800ms]";
 
 // behaviour: WRK-18
@@ -26,7 +26,7 @@ async fn pod_replaced_while_stopped_starts_after_the_old_one_ended() {
             let running = world.running("web");
             let runs = running.iter().any(|container| container.id == old.id);
             let begun = world.runtime.sandboxes().iter().any(|one| one.pod_uid != old.pod_uid);
-            assert!(!runs || !begun, "both are there: {running:?}");
+            assert!(!runs || !begun, "both exist: {running:?}");
             running.into_iter().find(|container| container.pod_uid != old.pod_uid)
         })
         .await;
@@ -80,7 +80,7 @@ async fn new_container_of_a_finished_pod_is_killed_and_its_status_is_unchanged()
     let reported = || agent.pods().pods().remove(0).status.unwrap();
     let before = reported();
     assert_eq!(before.phase.as_deref(), Some("Failed"));
-    // A call that was given up and took effect late.
+    // A call that timed out and took effect late.
     let sandbox = world.runtime.sandboxes().remove(0);
     let mut late = world.runtime.sandbox_config(&sandbox.id).unwrap();
     late.attempt += 1;
@@ -130,21 +130,21 @@ async fn unreadable_pod_status_is_reported_until_it_can_be_read() {
     let fault = Fault::error(Code::Unavailable);
     world.runtime.inject(Rule::on(Method::ContainerStatus, fault).object(web.id.as_str()));
     world.runtime.kill_container(&web.id, 1);
-    // Whoever edits the pod has it looked at.
+    // An edit of the pod triggers a sync.
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\nspec: \
                     {containers: [{name: main, image: \"ferrolet.test/workload:1\", \
                     args: [sleep, forever]}]}\n";
     world.files.write("/manifests/web.yaml", manifest);
-    let reported = world.until("it is told", |world| failed(world).pop()).await;
+    let reported = world.until("it is reported", |world| failed(world).pop()).await;
     assert_eq!(*reported.pod.name, *"web-node");
     let message = "error determining status: rpc error: code = Unavailable desc = \
                    a test asked for this";
     assert_eq!(reported.message, message);
     tokio::time::sleep(Duration::from_mins(1)).await;
-    // As often as it is tried: every 10 to 15 s.
+    // At every retry: every 10 to 15 s.
     let count = failed(&world).len();
     assert!((4..=9).contains(&count), "{count}");
-    assert!(failed(&world).iter().all(|event| *event == reported), "one event, told again");
+    assert!(failed(&world).iter().all(|event| *event == reported), "one event, repeated");
     world.runtime.clear_faults();
     world.one_runs("web").await;
     tokio::time::sleep(Duration::from_secs(30)).await;

@@ -1,4 +1,4 @@
-//! The agent collects images.
+//! Garbage collection of images by the agent.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use testkit::runtime::RemoteImage;
 
 use crate::world::World;
 
-/// A node whose disk is full of images, one of which nobody uses.
+/// A node whose disk is full of images, one of which is unused.
 fn full_world() -> World {
     let mut world = World::new();
     world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
@@ -61,7 +61,7 @@ async fn unused_image_is_removed_when_old_enough_and_the_disk_is_full() {
 async fn images_of_static_pods_are_kept_when_configured() {
     let mut world = full_world();
     world.images.keep_static_and_critical = true;
-    // Nothing of this pod is ever made: its image is named, and not used.
+    // No container of this pod is ever created: its image is referenced, but not used.
     world.runtime.set_network_ready(false);
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(6)).await;
@@ -79,7 +79,7 @@ async fn images_of_critical_pods_are_kept_before_the_first_api_list() {
         world.runtime.add_image(&RemoteImage::new(name));
     }
     world.disk.set_capacity(2_000_000);
-    // Nothing of it is ever made: its image is named, and not used.
+    // No container of it is ever created: its image is referenced, but not used.
     world.runtime.set_network_ready(false);
     let proxy = pod("proxy").on_node("node").spec(|spec| spec.priority = Some(2_000_000_000));
     let proxy = proxy.container("main", "ferrolet.test/critical:1", ["sleep", "forever"]);
@@ -107,7 +107,7 @@ async fn image_use_is_noted_for_a_pod_between_two_image_lists() {
     world.images.policy = Policy { maximum_age, ..Policy::default() };
     world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
     let agent = world.start();
-    // Looks are at the start and every five minutes.
+    // Images are listed at the start and every five minutes.
     tokio::time::sleep(Duration::from_mins(2)).await;
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.one_runs("web").await;
@@ -116,7 +116,7 @@ async fn image_use_is_noted_for_a_pod_between_two_image_lists() {
     world.until("nothing is left of the pod", gone).await;
     tokio::time::sleep(Duration::from_secs(270)).await;
     agent.image_gc().run_now().await;
-    assert_eq!(left(&world), ["ferrolet.test/workload:1"], "used not five minutes ago");
+    assert_eq!(left(&world), ["ferrolet.test/workload:1"], "used less than five minutes ago");
     tokio::time::sleep(Duration::from_mins(2)).await;
     agent.image_gc().run_now().await;
     assert_eq!(left(&world), [""; 0]);
@@ -133,10 +133,10 @@ async fn image_used_again_during_a_pass_is_reported_as_kept() {
     world.one_runs("web").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     world.runtime.add_image(&RemoteImage::new("ferrolet.test/wanted:1"));
-    // Both are seen before the disk is full.
+    // Both images are detected before the disk is full.
     tokio::time::sleep(Duration::from_mins(8)).await;
     world.disk.set_capacity(3_000_000);
-    // The first removal gains nothing for 5 s. Meanwhile somebody wants the second.
+    // The first removal frees nothing for 5 s. Meanwhile a pod starts to use the second.
     world.disk.set_lag(Duration::from_mins(1));
     let lines = agent.collector().run().await.collect::<Vec<GcLine>>();
     let meanwhile = async {

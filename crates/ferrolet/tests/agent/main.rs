@@ -1,4 +1,4 @@
-//! The whole agent on an in-memory outside, with a clock that the tests move.
+//! The whole agent with in-memory ports and a clock that the tests move.
 
 mod absence;
 mod actions;

@@ -32,7 +32,7 @@ async fn refused(world: &World, agent: &Agent, message: &str) {
     world.until(message, is_so).await;
 }
 
-/// Lets the agent look at everything more than once; the container is still the same.
+/// Gives the agent time for several syncs; the container stays the same.
 async fn stays(world: &World, pod: &str, container: &Container) {
     tokio::time::sleep(Duration::from_mins(12)).await;
     assert_eq!(world.one_runs(pod).await.id, container.id);
@@ -54,7 +54,7 @@ async fn unsupported_edit_keeps_the_container_also_over_a_restart() {
         refused(&world, &agent, message).await;
         stays(&world, "web", &before).await;
     }
-    // It has a worker: it is restarted.
+    // It has a worker, so it is restarted.
     assert!(world.runtime.kill_container(&before.id, 1));
     let restarted = |world: &World| {
         let running = world.running("web");
@@ -102,7 +102,7 @@ fn version(metadata: &str, image: &str) -> String {
 }
 
 /// A node whose pod runs in a second version, of which no copy could be stored; its agent is stopped, and its
-/// manifest of no use.
+/// manifest is invalid.
 async fn outdated(metadata: &str, broken: &str) -> (World, Container) {
     let world = World::new();
     world.files.write(PATH, version(metadata, "workload:1"));
@@ -134,7 +134,7 @@ async fn older_copy_does_not_end_a_newer_pod_whose_containers_run() {
             let (world, second) = outdated(metadata, broken).await;
             let agent = world.start();
             stays(&world, "web", &second).await;
-            // Once it has ended, the copy is better than nothing.
+            // Once the pod has ended, the stored copy is used.
             assert!(world.runtime.kill_container(&second.id, 1));
             let first = |world: &World| {
                 let mut running = world.running("web");
@@ -152,13 +152,13 @@ async fn newer_pod_is_replaced_when_its_manifest_can_be_used_again() {
     let (world, second) = outdated("", "kind: [").await;
     let agent = world.start();
     stays(&world, "web", &second).await;
-    // Also if it says what the copy says.
+    // Also if it is the same as the copy.
     world.files.write(PATH, version("", "workload:1"));
     let first = world.replaced("web", &second).await;
     world.write_manifest("web", "OnFailure", "[sleep, forever]");
     world.replaced("web", &first).await;
     agent.stop().await;
-    // The same if that happened while no agent ran.
+    // The same if the manifest was corrected while no agent ran.
     let (world, second) = outdated("", "kind: [").await;
     world.write_manifest("web", "OnFailure", "[sleep, forever]");
     let agent = world.start();

@@ -1,4 +1,4 @@
-//! The source of manifests on the host's own files.
+//! The source of manifests on the host's real files.
 #![allow(clippy::disallowed_methods, reason = "a test on real files")]
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Far longer than any test: whatever is noticed was heard of.
+/// Far longer than any test: changes are found by the watch alone.
 const PERIOD: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_secs(10);
 
-/// Of a node that supports every pod.
+/// A node that supports every pod.
 #[derive(Debug)]
 struct AllSupported;
 
@@ -65,7 +65,7 @@ impl Bench {
         self.place.path().join("manifests").join(name)
     }
 
-    /// Waits until exactly these pods are told, as name and image.
+    /// Waits until the source lists exactly these pods, as name and image.
     async fn tells(&mut self, expected: &[&str]) {
         let reported = self.pods.wait_for(|reported| {
             let Some(reported) = reported else { return false };
@@ -104,12 +104,12 @@ async fn manifest_changes_are_noticed_by_watch() {
     bench.tells(&["a-node x:1", "b-node x:1"]).await;
     fs::remove_file(bench.manifest("b.yaml")).unwrap();
     bench.tells(&["a-node x:1"]).await;
-    // As an editor does it.
+    // The old file is renamed away before the new one is written, as editors do.
     fs::rename(bench.manifest("a.yaml"), bench.manifest("a.yaml~")).unwrap();
     write(bench.manifest("a.yaml"), "a", "x:2");
     fs::remove_file(bench.manifest("a.yaml~")).unwrap();
     bench.tells(&["a-node x:2"]).await;
-    // As a careful program does it.
+    // Written to a hidden file first, then renamed.
     write(bench.manifest(".a.yaml.new"), "a", "x:3");
     fs::rename(bench.manifest(".a.yaml.new"), bench.manifest("a.yaml")).unwrap();
     bench.tells(&["a-node x:3"]).await;
@@ -157,7 +157,7 @@ async fn last_valid_manifest_is_used_after_a_restart() {
 #[tokio::test]
 async fn fifo_in_the_manifest_directory_is_not_opened() {
     let place = place();
-    // Opening it would wait for somebody who writes.
+    // Opening it would block until there is a writer.
     let pipe = place.path().join("manifests/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     symlink(&pipe, place.path().join("manifests/0-link")).unwrap();

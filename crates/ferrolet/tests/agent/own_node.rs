@@ -1,4 +1,4 @@
-//! An agent that keeps its own node object, and acts on what it says.
+//! An agent that maintains its Node object, and acts on its content.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn world() -> (World, MemoryPods) {
     (world, api)
 }
 
-/// The node, as the API server has it.
+/// The Node object on the API server.
 fn node(world: &World) -> Option<Node> {
     world.own_node.as_ref()?.node("node")
 }
@@ -47,14 +47,14 @@ async fn registered(world: &World) {
     world.until("the node is ready", ready).await;
 }
 
-/// Waits until the node tells of an image, or no longer does.
+/// Waits until the node status lists an image, or no longer does.
 async fn wait_for_image(world: &World, name: &str, is_there: bool) {
     let reported = |world: &World| {
         let images = node(world)?.status?.images.unwrap_or_default();
         let mut names = images.iter().flat_map(|image| image.names.iter().flatten());
         (names.any(|one| one == name) == is_there).then_some(())
     };
-    world.until(&format!("the node tells of {name}: {is_there}"), reported).await;
+    world.until(&format!("the node status lists {name}: {is_there}"), reported).await;
 }
 
 // behaviour: NODE-9
@@ -69,7 +69,7 @@ async fn node_images_are_updated_after_pulls_and_removals() {
     registered(&world).await;
     wait_for_image(&world, "ferrolet.test/unused:1", true).await;
     sleep(Duration::from_secs(241)).await;
-    // The last look at all images was a second ago, the next is in half a minute.
+    // Images were listed a second ago, and are listed again in half a minute.
     let begin = Instant::now();
     api.make(bound("other").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
     wait_for_image(&world, "ferrolet.test/new:1", true).await;
@@ -99,10 +99,10 @@ async fn pod_waits_for_the_network_unless_it_uses_the_host_network() {
         let all = world.events.all().into_iter().filter(|one| one.reason == "NetworkNotReady");
         all.last().map(|event| event.message)
     };
-    let message = world.until("it is told", warned).await;
+    let message = world.until("it is reported", warned).await;
     assert!(message.starts_with(start), "{message}");
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 1, "the runtime was not bothered");
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 1, "no call for the waiting pod");
     let begin = Instant::now();
     world.runtime.set_network_ready(true);
     world.until("it runs", |_| runs(&api, "own")).await;
@@ -132,23 +132,23 @@ async fn not_ready_node_syncs_no_pod_and_checks_the_runtime_every_five_seconds()
     let running = world.runtime.containers();
     world.runtime.kill_container(&running[0].id, 1);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0, "pods are left as they are");
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0, "pods are left alone");
     world.runtime.set_runtime_ready(true);
     let begin = Instant::now();
     world
-        .until("it is started again", |world| {
+        .until("it is restarted", |world| {
             (world.runtime.count(Method::StartContainer) == 1).then_some(())
         })
         .await;
     assert!(begin.elapsed().as_secs() <= 12, "{:?}", begin.elapsed());
 }
 
-/// Puts the node there as people left it: with a label that the agent does not know of.
+/// Creates the Node object with a label that the agent does not know.
 fn labelled(world: &World) {
     let mut object = Node::default();
     object.metadata.name = Some("node".to_owned());
     object.metadata.labels = Some([("zone".to_owned(), "north".to_owned())].into());
-    world.own_node.as_ref().expect("it is kept").put_node(object);
+    world.own_node.as_ref().expect("the agent has a Node object").put_node(object);
 }
 
 // behaviour: API-31
@@ -175,22 +175,22 @@ async fn api_pods_wait_for_the_node_object_and_static_pods_do_not() {
     world.until("it runs", |_| runs(&api, "north")).await;
 }
 
-/// What the API server has of a pod's address and its node's.
+/// The address of a pod and of its node in the pod's status.
 fn reported_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
     let status = api.pod(&PodName::new("default", name))?.status.clone()?;
     Some((status.host_ip?, status.pod_ip?))
 }
 
-/// Waits until a pod with the host's network tells this address.
+/// Waits until a pod with the host network reports this address.
 async fn tells(world: &World, api: &MemoryPods, address: &str) {
     let address = address.to_owned();
     let reported =
         |_: &World| reported_addresses(api, "hosts").filter(|reported| reported.0 == address);
-    let (_, own) = world.until(&format!("it is told to be at {address}"), reported).await;
+    let (_, own) = world.until(&format!("its address is {address}"), reported).await;
     assert_eq!(own, address);
 }
 
-/// The value of the variable `AT` of the container that runs.
+/// The value of the variable `AT` of the running container.
 fn variable(world: &World) -> Option<String> {
     let is_running = |one: &&Container| one.state == ContainerState::Running;
     let id = world.runtime.containers().iter().find(is_running)?.id.clone();
@@ -209,7 +209,7 @@ fn machine_at(address: &str) -> FoundAddresses {
 async fn host_ips_of_pods_follow_the_node_object() {
     let (world, api) = world();
     world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
-    // Not the one that the agent started with.
+    // Not the address of the agent's start.
     world.addresses.set(machine_at("192.0.2.7"));
     let _agent = world.start();
     let at: EnvVar = serde_json::from_value(serde_json::json!({
@@ -226,7 +226,7 @@ async fn host_ips_of_pods_follow_the_node_object() {
     let old = world.runtime.containers()[0].id.clone();
     world.runtime.kill_container(&old, 1);
     let anew = |world: &World| variable(world).filter(|at| at == "192.0.2.8");
-    world.until("the next container hears of the new one", anew).await;
+    world.until("the next container has the new address", anew).await;
 }
 
 // behaviour: NODE-35
@@ -242,6 +242,6 @@ async fn pod_cidr_is_sent_to_the_runtime() {
         let calls = world.runtime.calls().into_iter();
         calls.rev().find(|call| call.method == Method::UpdateRuntimeConfig)
     };
-    let reported = world.until("the runtime is told", reported).await;
+    let reported = world.until("the runtime has the pod CIDR", reported).await;
     assert_eq!(reported.object, "10.1.0.0/24");
 }

@@ -16,10 +16,10 @@ use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// Why a static pod is refused that is too large for the node.
+/// Why a static pod is rejected that is too large for the node.
 const REFUSED: &str = "UnexpectedAdmissionError";
 
-/// The outside of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
+/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
 struct Bench {
     world: World,
     api: MemoryPods,
@@ -27,13 +27,13 @@ struct Bench {
 
 /// A step for a pod, and how a test makes it panic.
 struct Case {
-    /// As metrics and events name it.
+    /// Its name in metrics and events.
     step: &'static str,
-    /// The pod, as events name it.
+    /// The pod's name in events.
     pod: &'static str,
     /// Brings the pod to the step, which panics from then on.
     breaks: fn(&Bench),
-    /// Whether the pod has what it could not get.
+    /// Whether the pod has recovered.
     has_recovered: fn(&Bench, &Agent) -> bool,
 }
 
@@ -135,7 +135,7 @@ impl Bench {
         panics(&self.world, step)
     }
 
-    /// Waits until a step has panicked and was tried again.
+    /// Waits until a step has panicked and was retried.
     async fn panics_again(&self, step: &str) {
         let again = async {
             while self.panics(step) < 3 {
@@ -146,7 +146,7 @@ impl Bench {
         assert!(again.is_ok(), "{step} panicked {} times", self.panics(step));
     }
 
-    /// The other pod is looked after: what dies is restarted, and its mirror comes back.
+    /// Waits until the other pod is synced: its dead container is restarted, and its mirror comes back.
     async fn other_is_looked_after(&self) {
         let before = self.world.one_runs("other").await;
         assert!(self.world.runtime.kill_container(&before.id, 1));
@@ -178,12 +178,12 @@ async fn panic_is_the_failure_of_its_pod(case: &Case) {
     breaks(&bench);
     bench.panics_again(step).await;
     bench.other_is_looked_after().await;
-    // It waits ever longer, but for steps with a period of their own.
+    // Its back-off grows, except for periodic steps.
     let before = bench.panics(step);
     tokio::time::sleep(Duration::from_mins(1)).await;
     let in_a_minute = bench.panics(step) - before;
     assert!(in_a_minute <= 12, "{step}: {in_a_minute} panics in a minute");
-    assert!(!has_recovered(&bench, &agent), "{step}: it cannot have");
+    assert!(!has_recovered(&bench, &agent), "{step}: it cannot have recovered");
     let events = bench.world.events.all().into_iter();
     let events: Vec<_> = events.filter(|event| event.reason == "InternalError").collect();
     assert!(!events.is_empty(), "{step}");
@@ -210,7 +210,7 @@ async fn panic_in_any_step_for_a_pod_is_the_failure_of_that_pod() {
     }
 }
 
-/// What is left of two pods that are gone, and the work of the agent on the first panics.
+/// The first of two pods that are gone causes panics; the second is cleaned up.
 async fn panic_leaves_the_next_in_turn(
     world: &World,
     step: &str,
@@ -219,13 +219,13 @@ async fn panic_leaves_the_next_in_turn(
     world.write_manifest("web", "Always", "[sleep, forever]");
     let mut agent = world.start();
     world.one_runs("web").await;
-    world.until("what is left of the other is removed", |_| (!is_there[1]()).then_some(())).await;
-    world.until("it is tried again", |_| (panics(world, step) >= 2).then_some(())).await;
+    world.until("the other pod is cleaned up", |_| (!is_there[1]()).then_some(())).await;
+    world.until("it is retried", |_| (panics(world, step) >= 2).then_some(())).await;
     assert!(is_there[0](), "{step}: it cannot be removed");
     let web = world.one_runs("web").await;
     assert!(world.runtime.kill_container(&web.id, 1));
     let restarted = |world: &World| world.running("web").into_iter().find(|one| one.id != web.id);
-    world.until("a container that died is restarted", restarted).await;
+    world.until("a dead container is restarted", restarted).await;
     world.files.panic_on_removal(None);
     world.cgroups.panic_on_removal(None);
     world.until(&format!("{step}: it is removed"), |_| (!is_there[0]()).then_some(())).await;
@@ -253,7 +253,7 @@ async fn panic_in_the_removal_of_a_cgroup_is_retried_and_holds_up_nothing() {
     let world = World::new();
     let [first, other] = ["a", "b"].map(|uid| {
         let name = CgroupName::parse(&format!("/kubepods/besteffort/pod{uid}"));
-        name.expect("the name of a cgroup")
+        name.expect("a valid cgroup name")
     });
     for name in [&first, &other] {
         world.cgroups.make(name);

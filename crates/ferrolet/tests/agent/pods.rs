@@ -1,4 +1,4 @@
-//! Pods from manifests to their end.
+//! Pods from manifests, from start to end.
 
 use std::time::Duration;
 
@@ -138,14 +138,14 @@ async fn failing_container_restarts_with_back_off() {
         calls.filter(|call| call.method == Method::CreateContainer).map(|call| call.at).collect();
     let gaps: Vec<i64> =
         created.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs()).collect();
-    // 10 s doubling to 300 s, each stretched by up to half and some seconds of looking.
+    // 10 s doubling to 300 s, each with up to half as much jitter and some seconds for the relist.
     assert!(gaps[0] <= 3, "{gaps:?}");
     for (gap, least) in gaps[1..].iter().zip([10, 20, 40, 80, 160]) {
         assert!((least..=least * 2).contains(gap), "{least}: {gaps:?}");
     }
     assert!((5..=7).contains(&gaps.len()), "{gaps:?}");
     assert!(world.events.has("BackOff"));
-    // One that ended is kept for whoever asks why.
+    // The last dead container is kept.
     assert_eq!(world.runtime.containers().len(), 1);
 }
 
@@ -185,9 +185,13 @@ async fn active_deadline_ends_a_pod_also_over_an_agent_restart() {
     assert_eq!(events(&world), 3);
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(events(&world), 3, "it is told when it begins");
-    assert_eq!(world.runtime.containers().len(), before, "an ended pod was started again");
-    // Also of one whose container ended well when it was told to.
+    assert_eq!(events(&world), 3, "one event at each start of an agent");
+    assert_eq!(
+        world.runtime.containers().len(),
+        before,
+        "no container of an ended pod was started"
+    );
+    // Also for a pod whose container exited with 0 when it was stopped.
     assert_eq!(agent.pods().pods().len(), 3);
     check_failed(&agent);
 }
@@ -202,7 +206,7 @@ async fn hung_pull_does_not_block_pod_termination() {
     );
     world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()));
     let _agent = world.start();
-    world.until("the sandbox is there", |world| (world.live_sandboxes() == 1).then_some(())).await;
+    world.until("the sandbox exists", |world| (world.live_sandboxes() == 1).then_some(())).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     world.remove_manifest("far");
     world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
@@ -216,7 +220,7 @@ async fn pod_without_sandbox_fails_exactly_at_its_deadline() {
     let agent = world.start();
     world.write_manifest("late", "Always\n  activeDeadlineSeconds: 5", "[sleep, forever]");
     let tried = |world: &World| (world.runtime.count(Method::RunPodSandbox) > 0).then_some(());
-    world.until("it is tried", tried).await;
+    world.until("a sandbox was attempted", tried).await;
     let phase = || agent.pods().pods().remove(0).status.unwrap().phase.clone();
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(phase().as_deref(), Some("Pending"));
@@ -235,7 +239,7 @@ async fn pod_ready_to_start_containers_is_true_during_an_image_pull() {
         let agent = world.start();
         let pulls = |world: &World| (world.runtime.count(Method::PullImage) > 0).then_some(());
         world.until("its image is pulled", pulls).await;
-        // Whether or not that fails, and is tried again.
+        // Whether or not that fails and is retried.
         for _ in 0..30 {
             let known = agent.pods().pods();
             let status = known.iter().find_map(|known| known.status.clone()).unwrap();
@@ -279,7 +283,7 @@ async fn finished_pod_runs_again_when_its_manifest_is_recreated() {
 #[tokio::test(start_paused = true)]
 async fn status_omits_containers_of_the_previous_run_when_a_pod_starts_over() {
     let world = World::new();
-    // Not all of it ever runs, and it takes a while to end.
+    // Some of its containers never start, and it takes a while to stop.
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: job, uid: fixed}\nspec:\n  \
                     restartPolicy: Never\n  initContainers:\n  \
                     - {name: side, restartPolicy: Always, image: \"ferrolet.test/workload:1\", \

@@ -1,4 +1,4 @@
-//! Probes: what they do to statuses and containers.
+//! Probes and their effects on statuses and containers.
 
 use std::time::Duration;
 

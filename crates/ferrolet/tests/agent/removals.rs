@@ -1,4 +1,4 @@
-//! Nothing that the agent removes goes without a word.
+//! Every removal of the agent is recorded.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use testkit::runtime::{Fault, Method, Rule};
 
 use crate::world::World;
 
-/// What is on record of something, the newest first.
+/// The entries about a name, the newest first.
 fn entries(world: &World, what: &str) -> Vec<Entry> {
-    find(&world.journal, &Query::new(what), 1000).expect("memory can be read").entries
+    find(&world.journal, &Query::new(what), 1000).expect("the journal can be read").entries
 }
 
-/// What the runtime was asked to remove.
+/// The requests for removals that the runtime got.
 fn asked(world: &World) -> BTreeSet<String> {
     let removals = [Method::RemoveContainer, Method::RemovePodSandbox, Method::RemoveImage];
     let calls = world.runtime.calls().into_iter();
@@ -36,12 +36,12 @@ async fn every_removal_is_in_the_journal_with_pod_and_rule() {
         (gone && world.runtime.sandboxes().iter().all(|one| one.pod_uid != web.pod_uid))
             .then_some(())
     };
-    world.until("nothing is left of it", removed).await;
+    world.until("all its containers are removed", removed).await;
     agent.stop().await;
     let _next = world.start();
     for id in asked(&world) {
         let known = entries(&world, &id);
-        assert!(!known.is_empty(), "{id} went without a word");
+        assert!(!known.is_empty(), "{id} was removed without a record");
         for entry in known {
             assert!(entry.pod.is_some() && !entry.rule.is_empty(), "{entry:?}");
         }

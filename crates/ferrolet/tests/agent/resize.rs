@@ -1,4 +1,4 @@
-//! Pods that ask for other resources while they run.
+//! Pods that request other resources while they run.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::world::World;
 const IMAGE: &str = "ferrolet.test/workload:1";
 const MEBIBYTE: i64 = 1 << 20;
 
-/// Writes the manifest of a pod whose uid stays, whatever else changes.
+/// Writes the manifest of a pod with a fixed uid.
 fn write(world: &World, name: &str, resources: &str, more: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: uid-of-{name}}}\nspec:\n  \
@@ -28,7 +28,7 @@ fn write(world: &World, name: &str, resources: &str, more: &str) {
     world.files.write(format!("/manifests/{name}.yaml"), manifest);
 }
 
-/// Requests and limits of so many thousandths of a processor and mebibytes.
+/// Requests and limits of an amount of millicores and mebibytes.
 fn sized(cpu: u32, memory: u32) -> String {
     format!(
         "requests: {{cpu: {cpu}m, memory: {memory}Mi}}, limits: {{cpu: 8, memory: {}Mi}}",
@@ -47,16 +47,16 @@ fn condition(agent: &Agent, pod: &str, kind: &str) -> Option<PodCondition> {
     status(agent, pod)?.conditions?.into_iter().find(|one| one.type_ == kind)
 }
 
-/// What a container may use by now: shares and bytes.
+/// The current limits of a container: shares and bytes.
 fn limits(world: &World, container: &Container) -> (i64, i64) {
     let config = world.runtime.container_config(&container.id).expect("the container");
     (config.resources.cpu_shares, config.resources.memory_limit / MEBIBYTE)
 }
 
-/// What a pod's cgroup allows: shares and bytes.
+/// The limits of a pod's cgroup: shares and bytes.
 fn of_pod(world: &World, container: &Container) -> (u64, u64) {
     let name = format!("/kubepods/burstable/pod{}", container.pod_uid);
-    let name = CgroupName::parse(&name).expect("the name of a cgroup");
+    let name = CgroupName::parse(&name).expect("a valid cgroup name");
     let values = world.cgroups.all().remove(&name).expect("the cgroup");
     (
         values.cpu_shares.expect("shares"),
@@ -89,7 +89,7 @@ async fn running_pod_is_resized_in_place() {
         write(&world, "web", &sized(cpu, memory), "");
         has_limits(&world, &web, (shares, i64::from(2 * memory))).await;
         world
-            .until("it is told", |_| {
+            .until("it is reported", |_| {
                 let status = status(&agent, "web")?.container_statuses?.remove(0);
                 let (has, given) = (status.resources?.requests?, status.allocated_resources?);
                 let cpu = format!("{cpu}m");
@@ -98,12 +98,12 @@ async fn running_pod_is_resized_in_place() {
             .await;
         let over =
             |_: &World| condition(&agent, "web", "PodResizeInProgress").is_none().then_some(());
-        world.until("it is over", over).await;
+        world.until("it is completed", over).await;
         assert_eq!(of_pod(&world, &web), (shares.unsigned_abs(), u64::from(2 * memory)));
-        let class = CgroupName::parse("/kubepods/burstable").expect("the name of a cgroup");
+        let class = CgroupName::parse("/kubepods/burstable").expect("a valid cgroup name");
         assert_eq!(world.cgroups.all()[&class].cpu_shares, Some(shares.unsigned_abs()));
     }
-    assert_eq!(world.one_runs("web").await, web, "nothing was started anew");
+    assert_eq!(world.one_runs("web").await, web, "no container was restarted");
     assert_eq!(world.runtime.count(Method::UpdateContainerResources), 2);
     let (started, completed) =
         (reported(&world, "ResizeStarted"), reported(&world, "ResizeCompleted"));
@@ -112,12 +112,12 @@ async fn running_pod_is_resized_in_place() {
         started[0].message.contains(r#""requests":{"cpu":"200m","memory":"128Mi"}"#),
         "{started:?}"
     );
-    // Up in the pod first, and down in it last.
+    // An increase begins with the pod's cgroup, a decrease ends with it.
     let own = format!("update /kubepods/burstable/pod{}", web.pod_uid);
     let updates = world.cgroups.effects();
     assert_eq!(updates.iter().filter(|effect| **effect == own).count(), 2, "{updates:?}");
     let sandboxes = world.runtime.count(Method::UpdatePodSandboxResources);
-    assert_eq!(sandboxes, 2, "the runtime hears of each");
+    assert_eq!(sandboxes, 2, "one UpdatePodSandboxResources for each");
     world.remove_manifest("web");
     world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
     for file in ["allocated", "actuated"] {
@@ -144,13 +144,15 @@ async fn container_with_restart_resize_policy_is_restarted() {
         let running = world.running("web");
         running.into_iter().find(|one| one.id != web.id)
     };
-    let anew = world.until("it starts anew", is_new).await;
+    let anew = world.until("it is restarted", is_new).await;
     assert_eq!((&anew.pod_uid, anew.attempt), (&web.pod_uid, 1));
     assert_eq!((limits(&world, &anew), of_pod(&world, &anew)), ((204, 256), (204, 256)));
     let killing = reported(&world, "Killing");
     assert!(killing.iter().any(|event| event.message == "Container main resize requires restart"));
     world
-        .until("it is over", |world| (reported(world, "ResizeCompleted").len() == 2).then_some(()))
+        .until("it is completed", |world| {
+            (reported(world, "ResizeCompleted").len() == 2).then_some(())
+        })
         .await;
     assert_eq!(condition(&agent, "web", "PodResizeInProgress"), None);
     assert_eq!(world.live_sandboxes(), 1);
@@ -167,7 +169,7 @@ async fn infeasible_resize_is_reported_and_the_pod_is_unchanged() {
     let agent = world.start();
     let web = world.one_runs("web").await;
     write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
-    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    let why = world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Infeasible"));
     let message = "Pod QOS Class may not change as a result of resizing";
     assert_eq!(why.message.as_deref(), Some(message));
@@ -177,18 +179,18 @@ async fn infeasible_resize_is_reported_and_the_pod_is_unchanged() {
         status(&agent, "web").and_then(|reported| reported.qos_class).as_deref(),
         Some("Burstable")
     );
-    // It is asked again when it asks for something else, or for nothing else any more.
+    // The decision is repeated when the request changes or is withdrawn.
     write(&world, "web", &sized(100, 64), "");
     let gone = |_: &World| condition(&agent, "web", "PodResizePending").is_none().then_some(());
-    world.until("it asks no more", gone).await;
+    world.until("its request is withdrawn", gone).await;
     write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
-    world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     write(&world, "web", &sized(200, 64), "");
     has_limits(&world, &web, (204, 128)).await;
-    world.until("it asks no more", gone).await;
-    // What runs is in the cgroup of the class that it was given.
+    world.until("its request is withdrawn", gone).await;
+    // A running pod stays in the cgroup of its first QoS class.
     write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
-    world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     world.remove_manifest("web");
     world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
     assert_eq!(world.live_sandboxes(), 0);
@@ -211,7 +213,7 @@ async fn resize_with_an_undeclared_node_feature_is_rejected() {
     let agent = world.start();
     world.one_runs("web").await;
     write(2);
-    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    let why = world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Infeasible"));
     let events = reported(&world, "FailedNodeDeclaredFeaturesCheck");
     let messages: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
@@ -231,16 +233,16 @@ async fn deferred_resize_waits_for_resources_and_reserves_none() {
     let web = world.one_runs("web").await;
     world.one_runs("other").await;
     write(&world, "web", &sized(1000, 64), "");
-    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    let why = world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Deferred"));
     let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 200), ]. ";
     assert!(why.message.as_deref().is_some_and(|said| said.contains(missing)), "{why:?}");
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!((limits(&world, &web), reported(&world, "ResizeDeferred").len()), ((102, 128), 1));
-    // What waits takes nothing.
+    // A deferred resize reserves nothing.
     write(&world, "late", &sized(700, 64), "");
     world.one_runs("late").await;
-    // Room that a smaller pod leaves, and then one that goes.
+    // Resources freed by a smaller pod, and then by a removed one.
     write(&world, "late", &sized(600, 64), "");
     world
         .until("it shrinks", |world| (reported(world, "ResizeCompleted").len() == 1).then_some(()))
@@ -249,7 +251,7 @@ async fn deferred_resize_waits_for_resources_and_reserves_none() {
     world.remove_manifest("other");
     has_limits(&world, &web, (1024, 128)).await;
     let over = |_: &World| condition(&agent, "web", "PodResizePending").is_none().then_some(());
-    world.until("it waits no more", over).await;
+    world.until("its resize is no longer deferred", over).await;
     assert_eq!(world.one_runs("web").await, web);
 }
 
@@ -280,7 +282,7 @@ async fn resize_of_a_critical_pod_preempts_lesser_pods() {
         let config = world.runtime.container_config(&web.id)?;
         (config.resources.cpu_shares == 1024).then_some(())
     };
-    world.until("it has its room", has).await;
+    world.until("it has its new resources", has).await;
     assert!(world.running("lesser").is_empty() && world.events.has("Preempting"));
     assert_eq!(world.one_runs("web").await, web);
 }
@@ -303,21 +305,21 @@ async fn resources_freed_for_a_resize_are_reserved_for_it() {
     let agent = world.start();
     let web = world.one_runs("web").await;
     world.one_runs("lesser").await;
-    // While the lesser one ends, another comes that would fit beside what the pod still has.
+    // While the lesser pod terminates, another pod is added that would fit beside the old resources.
     let slow = Fault::delay(Duration::from_secs(20));
     world.runtime.inject(Rule::on(Method::StopContainer, slow).once());
     asking("web", 2_000_001_000, 1000);
     let preempting = |world: &World| world.events.has("Preempting").then_some(());
-    world.until("the lesser one makes room", preempting).await;
+    world.until("the lesser pod is preempted", preempting).await;
     asking("late", 0, 1200);
     let refused = |_: &World| status(&agent, "late").filter(|reported| reported.reason.is_some());
-    let reported = world.until("the other one is refused", refused).await;
+    let reported = world.until("the other pod is rejected", refused).await;
     assert_eq!(reported.reason.as_deref(), Some("UnexpectedAdmissionError"));
     let has = |world: &World| {
         let config = world.runtime.container_config(&web.id)?;
         (config.resources.cpu_shares == 1024).then_some(())
     };
-    world.until("it has its room", has).await;
+    world.until("it has its new resources", has).await;
     assert!(world.running("late").is_empty() && world.running("lesser").is_empty());
 }
 
@@ -333,14 +335,14 @@ async fn larger_of_old_and_new_resources_counts_after_an_agent_restart() {
     world.runtime.inject(Rule::on(Method::UpdateContainerResources, refusal));
     write(&world, "web", &sized(500, 64), "");
     let failed = |world: &World| world.events.has("ResizeError").then_some(());
-    world.until("it cannot have less", failed).await;
+    world.until("its resources cannot be lowered", failed).await;
     agent.stop().await;
     let agent = world.start();
     let resizes = |_: &World| condition(&agent, "web", "PodResizeInProgress");
-    world.until("the next agent goes on", resizes).await;
+    world.until("the next agent continues", resizes).await;
     write(&world, "late", &sized(1000, 64), "");
     let refused = |_: &World| status(&agent, "late").filter(|reported| reported.reason.is_some());
-    let reported = world.until("another one is refused", refused).await;
+    let reported = world.until("another pod is rejected", refused).await;
     assert_eq!(reported.reason.as_deref(), Some("UnexpectedAdmissionError"));
     assert_eq!(limits(&world, &web).0, 1536);
 }
@@ -360,7 +362,7 @@ async fn memory_limit_is_not_lowered_below_usage() {
     let stuck = |_: &World| {
         condition(&agent, "web", "PodResizeInProgress").filter(|one| one.reason.is_some())
     };
-    let why = world.until("it is told", stuck).await;
+    let why = world.until("it is reported", stuck).await;
     assert_eq!(why.reason.as_deref(), Some("Error"));
     let message = "cannot decrease memory limits: attempting to set container \"main\" memory limit \
                    (67108864) below current usage (104857600)";
@@ -370,7 +372,7 @@ async fn memory_limit_is_not_lowered_below_usage() {
     world.cgroups.use_memory(&own, 1);
     has_limits(&world, &web, (102, 64)).await;
     let over = |_: &World| condition(&agent, "web", "PodResizeInProgress").is_none().then_some(());
-    world.until("it is over", over).await;
+    world.until("it is completed", over).await;
 }
 
 // behaviour: RSZ-8
@@ -385,11 +387,11 @@ async fn resize_requested_while_stopped_is_done_at_start() {
     let agent = world.start();
     has_limits(&world, &web, (204, 128)).await;
     agent.stop().await;
-    // One that asks for too much by now stays as it was given.
+    // A pod whose request is too large keeps its allocation.
     world.allocatable = vec![("cpu", "1")];
     write(&world, "web", &sized(3000, 64), "");
     let agent = world.start();
-    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    let why = world.until("it is reported", |_| condition(&agent, "web", "PodResizePending")).await;
     assert_eq!(why.reason.as_deref(), Some("Deferred"));
     assert_eq!((limits(&world, &web), world.one_runs("web").await), ((204, 128), web.clone()));
     let given = status(&agent, "web").and_then(|reported| reported.container_statuses);
@@ -398,7 +400,7 @@ async fn resize_requested_while_stopped_is_done_at_start() {
     assert_eq!(given["cpu"].0, "200m");
 }
 
-/// A pod grows and another shrinks; answers whether the agent died on the way.
+/// One pod grows and another shrinks; returns whether the agent died on the way.
 async fn story(world: &World, ends: Option<Moment>) -> bool {
     write(world, "web", &sized(100, 64), "");
     write(world, "less", &sized(400, 64), "");

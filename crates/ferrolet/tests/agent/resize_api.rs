@@ -1,4 +1,4 @@
-//! Pods of the API that ask for other resources while they run.
+//! Pods of the API that request other resources while they run.
 
 use std::time::Duration;
 
@@ -63,12 +63,12 @@ async fn checkpoint_write_blocks_only_the_pods_in_it() {
     api.make(asking("other", "100m"));
     let _agent = world.start();
     let (web, other) = (runs(&world, "web").await, runs(&world, "other").await);
-    let before = world.until("both are on record", |world| world.files.content(RECORD)).await;
+    let before = world.until("both are recorded", |world| world.files.content(RECORD)).await;
     world.files.hold_writes();
     resize(&api, "web", "200m");
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!((shares(&world, &web), world.files.content(RECORD)), (102, Some(before.clone())));
-    // The loop hears of what else happens all the same.
+    // The loop still handles other events.
     world.runtime.kill_container(&other.id, 1);
     let state = model::observed::ContainerState::Running;
     let anew = |world: &World| {
@@ -76,11 +76,11 @@ async fn checkpoint_write_blocks_only_the_pods_in_it() {
         let mut all = all.filter(|one| one.id != other.id && one.state == state);
         all.find(|one| &*one.pod.name == "other")
     };
-    world.until("the other one starts anew", anew).await;
+    world.until("the other one is restarted", anew).await;
     assert_eq!(shares(&world, &web), 102);
     world.files.release_writes();
     let has = |world: &World| (shares(world, &web) == 204).then_some(());
-    world.until("it has what it was given", has).await;
+    world.until("it has its allocated resources", has).await;
     assert_ne!(world.files.content(RECORD), Some(before));
 }
 
@@ -109,7 +109,7 @@ async fn resize_conditions_and_events_are_not_repeated_after_a_restart() {
         |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
     assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
     let mut events = world.events.all().into_iter();
-    let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is told");
+    let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is reported");
     assert!(deferred.message.starts_with("Pod resize OutOfcpu: {"), "{deferred:?}");
     agent.stop().await;
     let agent = world.start();
@@ -119,10 +119,10 @@ async fn resize_conditions_and_events_are_not_repeated_after_a_restart() {
     assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
     assert_eq!((shares(&world, &web), reported("ResizeCompleted")), (512, 0));
     agent.stop().await;
-    // It comes to its end all the same.
+    // It completes nevertheless.
     world.runtime.clear_faults();
     let _agent = world.start();
     let over = |_: &World| condition(&api, "stuck", "PodResizeInProgress").is_none().then_some(());
-    world.until("it is over", over).await;
+    world.until("it is completed", over).await;
     assert_eq!((shares(&world, &stuck), reported("ResizeCompleted")), (614, 1));
 }

@@ -1,9 +1,9 @@
-//! The scripts that ask the node of `make run`.
+//! The scripts that query the node of `make run`.
 
 use std::process::Command;
 
-/// What a piece of shell writes, in the directory of the sources. `$DIR` is an empty directory, and in it is a
-/// program `ferrolet` that writes its arguments.
+/// The output of a piece of shell in the directory of the sources. `$DIR` is an empty directory with a
+/// program `ferrolet` that prints its arguments.
 fn written(script: &str) -> String {
     let directory = tempfile::tempdir().expect("make a directory");
     let prepared = format!(

@@ -1,4 +1,4 @@
-//! Name servers that do not answer. In real time: a thread that hangs keeps a paused clock from moving.
+//! DNS servers that do not answer. In real time: a blocked thread keeps a paused clock from moving.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// Secrets are at an API server whose name is looked up for ever.
+/// Secrets are on an API server whose name never resolves.
 fn secrets_at(resolver: Resolver) -> Arc<Cluster> {
     let connection = Connection::resolved_by(resolver, "http://api.example:6443");
     let connection = connection.expect("an address");
     Arc::new(Cluster::new(connection, Rate::UNLIMITED, Exclusion::default(), Source::default()))
 }
 
-/// A pod that needs 20 secrets of its own.
+/// A pod that needs 20 secrets.
 fn needs_secrets(number: usize) -> k8s_openapi::api::core::v1::Pod {
     let secret = |of: usize| EnvFromSource {
         secret_ref: Some(SecretEnvSource { name: format!("secret-{number}-{of}"), optional: None }),
@@ -49,20 +49,20 @@ async fn restarts_what_dies_beside(looked_up: &AtomicUsize, resolver: Resolver) 
     }
     let is_waiting = |_: &World| (looked_up.load(Ordering::Relaxed) > 0).then_some(());
     world.until("the name is looked up", is_waiting).await;
-    // Long enough for all watches to need the name.
+    // Long enough for all watches to resolve the name.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(world.runtime.kill_container(&web.id, 137));
     let restarted = |world: &World| world.running("web").into_iter().find(|one| one.id != web.id);
-    let restarted = world.until("the container that died is restarted", restarted);
+    let restarted = world.until("the dead container is restarted", restarted);
     let restarted = tokio::time::timeout(Duration::from_secs(30), restarted).await;
-    assert!(restarted.is_ok(), "it waits for the name servers");
+    assert!(restarted.is_ok(), "it waits for the DNS servers");
     agent.stop().await;
 }
 
 // behaviour: NODE-71
 #[test]
 fn container_that_dies_is_restarted_while_two_hundred_secrets_wait_for_name_servers() {
-    // As many threads as there once were for everything that blocks.
+    // As many threads as the runtime once had for blocking calls.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
     let runtime = runtime.expect("a runtime");
     // After the runtime, which waits for its threads when it is dropped.

@@ -1,7 +1,7 @@
-//! A node that is too small for all that its pods ask for, through histories that follow from seeds. Pods
-//! come, go and ask for other resources; calls and cgroups fail, and agents are killed. Whatever happens,
-//! what pods were given together fits on the node, and in the end each has what it asks for, waits for it,
-//! or was refused.
+//! A node that is too small for the requests of its pods, in random histories from seeds. Pods
+//! are added, removed and resized; calls and cgroup writes fail, and agents are killed. At any time the
+//! allocations of all pods fit on the node. In the end each pod has its requests, waits for them,
+//! or was rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::world::World;
 
 const SEEDS: u64 = 30;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// Thousandths of a processor and mebibytes of memory that there are.
+/// The millicores and mebibytes of the node.
 const CPU: i64 = 2000;
 const MEMORY: i64 = 1024;
-/// How often is looked.
+/// The time between two checks.
 const TICK: Duration = Duration::from_millis(500);
-/// What histories must have, taken together.
+/// Event reasons that must occur, in all histories together.
 const REASONS: [&str; 5] = [
     "ResizeStarted",
     "ResizeCompleted",
@@ -38,12 +38,12 @@ const REASONS: [&str; 5] = [
     "UnexpectedAdmissionError",
 ];
 
-/// What a pod asks for.
+/// The requests of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Requests {
     milli: i64,
     mebibytes: i64,
-    /// As a whole; else its container does.
+    /// Whether they are pod-level; else the container has them.
     whole: bool,
     priority: Option<i64>,
 }
@@ -86,15 +86,15 @@ fn cgroup(name: &str) -> CgroupName {
 struct History {
     random: Random,
     world: World,
-    /// The agent of the moment, and what tells that it has died.
+    /// The current agent, and the token that is cancelled at its death.
     agent: Option<(Agent, CancellationToken)>,
     wanted: BTreeMap<&'static str, Requests>,
-    /// Pods that are not wanted, or were not for a time, and of which something is left. What they take is
-    /// nobody's any more, as upstream has it for static pods.
+    /// Pods that were removed, perhaps for a time, and still have containers. Their resources do not
+    /// count any more, as upstream for static pods.
     parting: BTreeSet<&'static str>,
-    /// What runs: it is not started anew.
+    /// Running containers, which must not be restarted.
     running: BTreeMap<&'static str, ContainerId>,
-    /// What happened, for whoever reads why it went wrong.
+    /// The events of the history, for failure messages.
     tale: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl History {
         self.tale.push(what);
     }
 
-    /// The next agent; it may die at one of its effects.
+    /// Starts the next agent; it may die at one of its effects.
     fn start(&mut self, mortal: bool) {
         // As kill -9.
         self.agent = None;
@@ -127,7 +127,7 @@ impl History {
         let ends = dies.then_some(moment);
         self.say(format!("an agent starts, which ends {ends:?}"));
         self.agent = Some(start_mortal(&self.world, ends));
-        // What an agent ended before it died nobody may have seen.
+        // The test may have missed containers that an agent stopped before it died.
         let runs =
             |name: &str, id: &ContainerId| self.world.running(name).iter().any(|one| one.id == *id);
         self.running.retain(|name, id| runs(name, id));
@@ -153,14 +153,14 @@ impl History {
         lives || !self.world.running(name).is_empty()
     }
 
-    /// Thousandths of a processor and mebibytes that a pod was given, as it is told.
+    /// The published allocation of a pod in millicores and mebibytes.
     fn given(&self, name: &str) -> Option<(i64, i64)> {
         let given = self.status(name)?.allocated_resources?;
         let amount = |name: &str| Quantity::parse(&given[name].0).expect("an amount");
         Some((amount("cpu").milli_value(), amount("memory").value() >> 20))
     }
 
-    /// What pods that were let in have been given fits, and none was started anew.
+    /// Checks that the allocations of admitted pods fit, and that no container was restarted.
     fn look(&mut self) {
         let left: BTreeSet<&'static str> =
             self.parting.iter().copied().filter(|name| self.lives(name)).collect();
@@ -179,7 +179,7 @@ impl History {
                 continue;
             };
             let before = self.running.entry(name).or_insert_with(|| now.clone());
-            assert_eq!(*before, now, "{name} was started anew: {:#?}", self.tale);
+            assert_eq!(*before, now, "{name} was restarted: {:#?}", self.tale);
         }
         let fits = together.0 <= CPU && together.1 <= MEMORY;
         assert!(fits, "pods have {together:?} together: {:#?}", self.tale);
@@ -210,7 +210,7 @@ impl History {
             Some(before) => before.changed(&mut self.random),
             None => Requests::any(&mut self.random),
         };
-        self.say(format!("{name} asks for {asks:?}"));
+        self.say(format!("{name} requests {asks:?}"));
         self.wanted.insert(name, asks);
         self.world.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
     }
@@ -234,7 +234,7 @@ impl History {
             Method::UpdatePodSandboxResources,
         ]);
         let delay = Fault::delay(self.random.millis(10, 4000));
-        // Who takes too long to make room is not waited for.
+        // A victim that takes too long is not waited for.
         let error =
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);
@@ -264,7 +264,7 @@ impl History {
         }
     }
 
-    /// Nothing more goes wrong.
+    /// Ends all faults.
     async fn calm(&mut self) {
         self.world.runtime.clear_faults();
         for name in NAMES {
@@ -274,7 +274,7 @@ impl History {
         self.pass(Duration::from_mins(10)).await;
     }
 
-    /// In the end each pod has what it asks for, waits for it, or was refused or made room.
+    /// In the end each pod has its requests, waits for them, was rejected or was preempted.
     fn is_settled(&self) {
         for name in NAMES {
             let tale = &self.tale;
@@ -290,7 +290,7 @@ impl History {
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
             let has = given == (asks.milli, asks.mebibytes);
-            assert!(has != waits, "{name} asks for {asks:?} and has {given:?}: {tale:#?}");
+            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {tale:#?}");
             assert_eq!(of("PodResizeInProgress"), None, "{name}: {tale:#?}");
             let shares = self.world.cgroups.all()[&cgroup(name)].cpu_shares;
             assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {tale:#?}");

@@ -40,7 +40,7 @@ async fn pods_of_two_sources_run_and_a_shared_name_runs_once() {
         world.events.all().into_iter().filter(|event| event.reason == "FailedValidation").collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].message.contains("a pod of the source file has the same name"));
-    // Once the first is gone, the other comes.
+    // Once the first pod is gone, the other one is added.
     world.remove_manifest("both");
     world
         .until("the other pod of the name runs", |world| {
@@ -59,13 +59,13 @@ async fn no_pod_is_ended_before_all_sources_are_ready() {
     let agent = world.start();
     let first = world.one_runs("theirs").await;
     agent.stop().await;
-    // Nothing answers, and what was on disk is gone too: nobody knows what is wanted.
+    // The URL does not answer, and the directory is gone too: the desired pods are unknown.
     world.web.remove(URL);
     world.files.remove("/var/lib/kubelet/ferrolet/state");
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.one_runs("theirs").await.id, first.id);
-    // Now it is known.
+    // Now they are known.
     world.web.put(URL, pods(&[]));
     world.until("the pod ends", |world| world.running("theirs").is_empty().then_some(())).await;
     agent.stop().await;

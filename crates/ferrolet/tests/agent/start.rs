@@ -1,4 +1,4 @@
-//! The agent's first steps: what it asks of the API server and of the runtime, and in which order.
+//! The start of the agent: its requests to the API server and to the runtime, and their order.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,22 +21,22 @@ use tokio::time::sleep;
 
 use crate::world::World;
 
-/// How long the server takes: who does not wait for it is seen to be too early.
+/// The delay of the server: a request that does not wait for its predecessor comes too early.
 const LATE: Duration = Duration::from_millis(50);
 
-/// An API server that notes what it is asked, and what the runtime was asked in between.
+/// An API server that records its requests and the runtime calls between them.
 #[derive(Debug, Clone)]
 struct CallLog {
     pods: MemoryPods,
     node: MemoryNodeApi,
     rest: MemoryCluster,
     runtime: Arc<MemoryRuntime>,
-    /// What was asked, and how much of it is of the runtime.
+    /// The requests so far, and how many of them are runtime calls.
     asked: Arc<Mutex<(Vec<String>, usize)>>,
 }
 
 impl CallLog {
-    /// Between the agents of a world and its API server.
+    /// Wraps the API server of a node.
     fn before(world: &World, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
         Self {
             pods: pods.clone(),
@@ -52,7 +52,7 @@ impl CallLog {
     }
 
     fn take_in(&self) -> std::sync::MutexGuard<'_, (Vec<String>, usize)> {
-        let mut asked = self.asked.lock().expect("nobody panicked with it");
+        let mut asked = self.asked.lock().expect("no thread panicked with it");
         let calls = self.runtime.calls();
         for call in &calls[asked.1..] {
             asked.0.push(format!("{} {}", call.method, call.object).trim_end().to_owned());
@@ -71,7 +71,7 @@ impl NodeApi for CallLog {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
         self.note("follow node");
         sleep(LATE).await;
-        self.note("node told");
+        self.note("node sent");
         self.node.follow_own_node(name, sink).await;
     }
 
@@ -119,7 +119,7 @@ impl PodApi for CallLog {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
         self.note("follow pods");
         sleep(LATE).await;
-        self.note("pods told");
+        self.note("pods sent");
         self.pods.follow_pods_of(node, sink).await;
     }
 
@@ -143,7 +143,7 @@ impl ServiceFeed for CallLog {
     async fn follow_services(&self, sink: &dyn Sink<ServiceRecord, ServiceName>) {
         self.note("follow services");
         sleep(LATE).await;
-        self.note("services told");
+        self.note("services sent");
         self.rest.follow_services(sink).await;
     }
 }
@@ -160,20 +160,24 @@ impl ClusterEvents for CallLog {
     }
 }
 
-/// What is asked before what, and why.
+/// Pairs of requests in their order, and the reason.
 const ORDER: &[(&str, &str, &str)] = &[
-    ("Status", "create node", "a node that is well is made ready"),
-    ("node told", "create node", "one that is there already is not made"),
-    ("node told", "follow pods", "pods are let in by what the node's object says"),
+    ("Status", "create node", "a healthy node is created as ready"),
+    ("node sent", "create node", "an existing node is not created"),
+    ("node sent", "follow pods", "admission needs the Node object"),
     ("node made", "create lease", "the lease has the node as its owner"),
     ("node made", "create fixed-node", "a mirror has the node as its owner"),
-    ("pods told", "create fixed-node", "there may be a mirror already"),
-    ("pods told", "patch default/web", "nothing is told of a pod that was not heard of"),
-    ("Status", "RunPodSandbox default/fixed-node", "a runtime that is not ready is left alone"),
+    ("pods sent", "create fixed-node", "there may be a mirror already"),
+    ("pods sent", "patch default/web", "an unknown pod has no status"),
+    ("Status", "RunPodSandbox default/fixed-node", "a runtime that is not ready gets no calls"),
     ("ListPodSandbox", "RunPodSandbox default/fixed-node", "the pod may run already"),
-    ("pods told", "RunPodSandbox default/web", "nobody knows of it before"),
-    ("services told", "CreateContainer main of default/web", "it has variables of services"),
-    ("event Starting", "event NodeHasSufficientMemory", "the agent starts, then the node is well"),
+    ("pods sent", "RunPodSandbox default/web", "it is unknown before"),
+    ("services sent", "CreateContainer main of default/web", "it has variables of services"),
+    (
+        "event Starting",
+        "event NodeHasSufficientMemory",
+        "the agent starts, then the node is healthy",
+    ),
     ("event Starting", "event Started", "the agent starts, then containers do"),
 ];
 
@@ -199,8 +203,10 @@ async fn start_steps_run_in_dependency_order() {
         let asked = noting.all();
         last.iter().all(|one| asked.iter().any(|asked| asked == one)).then_some(())
     };
-    let waited =
-        tokio::time::timeout(Duration::from_mins(1), world.until("all is asked", all_asked));
+    let waited = tokio::time::timeout(
+        Duration::from_mins(1),
+        world.until("all requests are made", all_asked),
+    );
     assert!(waited.await.is_ok(), "{:#?}", noting.all());
     let asked = noting.all();
     let at = |what: &str| asked.iter().position(|asked| asked == what);
@@ -213,5 +219,5 @@ async fn start_steps_run_in_dependency_order() {
     }
     let ready = node.node("node").and_then(|node| node.status?.conditions).unwrap_or_default();
     assert!(ready.iter().any(|one| one.type_ == "Ready" && one.status == "True"), "{ready:?}");
-    assert_eq!(count("patch node"), 0, "it is made ready: {asked:#?}");
+    assert_eq!(count("patch node"), 0, "it is created as ready: {asked:#?}");
 }

@@ -1,4 +1,4 @@
-//! A file system that does not answer. In real time: a thread that hangs keeps a paused clock from moving.
+//! A file system that does not answer. In real time: a blocked thread keeps a paused clock from moving.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -23,15 +23,15 @@ use crate::world::World;
 
 const PODS: &str = "/var/lib/kubelet/pods";
 
-/// Files on the threads of the host's, of which those of some pods do not answer.
+/// Files on the threads of the host's file pool; operations on those of some pods hang.
 #[derive(Debug)]
 pub(crate) struct HungFiles {
     inner: Arc<MemoryFiles>,
     pool: Pool,
     is_hung: Arc<AtomicBool>,
-    /// The pod whose files answer.
+    /// The pod whose files do not hang.
     spared: OnceLock<PodUid>,
-    /// One for each operation that hangs, until they are dropped.
+    /// One sender for each hanging operation; dropping it ends the operation.
     gates: Arc<Mutex<Vec<mpsc::Sender<()>>>>,
 }
 
@@ -50,7 +50,7 @@ impl HungFiles {
         self.gates.lock().expect("no thread panicked with it").len()
     }
 
-    /// Takes a thread for an operation, for ever if it hangs.
+    /// Uses a thread for an operation, for ever if it hangs.
     async fn thread(&self, operation: &'static str, path: &Path) -> Result<(), FileError> {
         let pod = path.strip_prefix(PODS).ok().and_then(|below| below.iter().next());
         let spared = self.spared.get().map(|uid| OsStr::new(uid.as_str()));
@@ -171,7 +171,7 @@ async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waitin
     for number in 0..20 {
         world.write_manifest(&format!("hung-{number}"), "Always", "[sleep, forever]");
     }
-    // More than there are threads while all operations return.
+    // More than the threads that are needed while all operations return.
     world.until("twenty operations hang", |_| (files.hung() >= 20).then_some(())).await;
     // Without events only a relist finds the death.
     let away = Fault::error(Code::Unavailable);
@@ -183,7 +183,7 @@ async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waitin
     let again = |world: &World| {
         world.running("web").into_iter().find(|container| container.attempt == 1).map(drop)
     };
-    world.until("the container that died is started again", again).await;
+    world.until("the dead container is restarted", again).await;
     world.until("the lease is renewed", |_| (renewed() > before).then_some(())).await;
     assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
     assert_eq!(world.running("hung-0").len(), 0);

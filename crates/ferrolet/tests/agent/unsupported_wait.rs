@@ -1,5 +1,5 @@
-//! Pods of the API that rely on what is not built yet, of which something runs already: an agent before this one
-//! started it, such as the upstream kubelet.
+//! API pods with unsupported fields whose containers run already: an earlier agent, such as the upstream kubelet,
+//! started them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::runtime::Method;
 use crate::cluster::{gone, mount_unsupported, named, ready, running, sleeper, status};
 use crate::world::World;
 
-/// All by which something of a pod is started, stopped or removed.
+/// The calls that start, stop or remove containers and sandboxes.
 const EFFECTS: [Method; 8] = [
     Method::RunPodSandbox,
     Method::StopPodSandbox,
@@ -36,14 +36,14 @@ async fn left_running(world: &World, api: &MemoryPods) {
         ready(world, api, name).await;
     }
     former.stop().await;
-    // The former agent knew what to do with these.
+    // The earlier agent supported these fields.
     api.update(&named("mounted"), |pod| {
         mount_unsupported(pod.spec.as_mut().expect("a specification"));
     });
     api.update(&named("claiming"), |pod| claim(pod.spec.as_mut().expect("a specification")));
 }
 
-/// What people are told of a pod for this reason.
+/// The message of a pod's event with this reason.
 async fn reported(world: &World, name: &str, reason: &str) -> String {
     let of_pod = |world: &World| {
         let mut all = world.events.all().into_iter();
@@ -52,8 +52,8 @@ async fn reported(world: &World, name: &str, reason: &str) -> String {
     world.until(&format!("{reason} of {name}"), of_pod).await.message
 }
 
-/// What must not change of a pod: its container, and what is told of that and of its conditions. The pod was another
-/// meanwhile, so it is told of which version this is.
+/// The state of a pod that must not change: its container, its status and its conditions. The generation is left out,
+/// because the pod was edited meanwhile.
 fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
     let mut status = status(api, name).expect("a status");
     status.observed_generation = None;
@@ -83,7 +83,7 @@ async fn containers_of_a_waiting_pod_keep_running_and_are_not_restarted() {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
 
-    // One that dies stays dead, and that is told; the pod can be deleted.
+    // A dead container is not restarted, and this is reported; the pod can be deleted.
     for (name, (container, _)) in ["mounted", "claiming"].into_iter().zip(before) {
         assert!(world.runtime.kill_container(&container.expect("it runs").id, 1));
         let ended = |_: &World| {
@@ -92,7 +92,7 @@ async fn containers_of_a_waiting_pod_keep_running_and_are_not_restarted() {
                 status.conditions?.iter().any(|one| one.type_ == "Ready" && one.status == "False");
             is_unready.then_some(())
         };
-        world.until("it is told that it is not ready", ended).await;
+        world.until("its status is not ready", ended).await;
         if name == "mounted" {
             let mount = reported(&world, name, "FailedMount").await;
             assert!(mount.contains("volumes of kind csi are not supported"), "{mount}");

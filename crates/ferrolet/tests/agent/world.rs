@@ -1,4 +1,4 @@
-//! A node in memory.
+//! An in-memory node for tests of the agent.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,45 +32,45 @@ use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use testkit::volumes::MemoryVolumes;
 
-/// How long, in the agent's time, something may take.
+/// The limit of a wait, in the agent's time.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// The outside of an agent. It outlives agents: what they made is still there for the next one.
+/// The ports of an agent. They outlive agents: the next agent finds the state of the previous one.
 pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) journal: MemorySegments,
     pub(crate) node_events: Arc<KeptNodeEvents>,
-    /// The disk that images lie on.
+    /// The disk of images.
     pub(crate) disk: Arc<MemoryDisk>,
-    /// Which images go, as agents are told.
+    /// The agents' rules of image garbage collection.
     pub(crate) images: ImageRules,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) web: Arc<MemoryWeb>,
-    /// What agents are told to ask.
+    /// The URL of the agents' manifests.
     pub(crate) url: Option<&'static str>,
-    /// What pods can have of the node, where that is not as much as they like.
+    /// The node's allocatable resources, if they are limited.
     pub(crate) allocatable: Vec<(&'static str, &'static str)>,
-    /// What the node does not declare.
+    /// Features that the node does not declare.
     pub(crate) lacks: Vec<Ability>,
-    /// Whether each pod has a cgroup of its own.
+    /// Whether each pod has a cgroup.
     pub(crate) per_pod_cgroups: bool,
-    /// How many dead containers agents keep.
+    /// The agents' limits of dead containers.
     pub(crate) container_gc: ContainerPolicy,
-    /// What probes of containers return.
+    /// The results of probes.
     pub(crate) probes: Arc<MemoryProbes>,
-    /// The API server, where agents are those of a cluster.
+    /// The API server; none without a cluster.
     pub(crate) api: Option<MemoryPods>,
-    /// What the last agent that was started counts.
+    /// The metrics of the last started agent.
     pub(crate) counted: Mutex<Registry>,
-    /// The node's own objects, where agents keep them.
+    /// The store of the Node object, if agents maintain it.
     pub(crate) own_node: Option<MemoryNodeApi>,
-    /// The machine's addresses, as agents find them.
+    /// The machine's addresses.
     pub(crate) addresses: Arc<MemoryAddresses>,
-    /// What the API server has besides pods.
+    /// Further objects on the API server.
     pub(crate) rest: MemoryCluster,
-    /// What stands between agents and the API server, if anything.
+    /// Wraps the API server for agents, if set.
     pub(crate) through: Option<ClusterPorts>,
     clock: Arc<VirtualClock>,
 }
@@ -86,7 +86,7 @@ impl World {
         let cgroups = MemoryCgroups::default();
         for class in ["burstable", "besteffort"] {
             let name = CgroupName::parse(&format!("/kubepods/{class}"));
-            cgroups.make(&name.expect("the name of a cgroup"));
+            cgroups.make(&name.expect("a valid cgroup name"));
         }
         Self {
             runtime,
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// With an API server that knows the node.
+    /// A node with an API server that has its Node object.
     pub(crate) fn in_cluster() -> (Self, MemoryPods) {
         let mut world = Self::new();
         let api = MemoryPods::new(VirtualClock::clone(&world.clock));
@@ -132,7 +132,7 @@ impl World {
         self.files.write(format!("/manifests/{name}.yaml"), manifest);
     }
 
-    /// Writes the manifest of a pod with a specification of its own.
+    /// Writes the manifest of a pod with this specification.
     pub(crate) fn write_spec(&self, name: &str, spec: &str) {
         let head = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n");
         self.files.write(format!("/manifests/{name}.yaml"), head + spec);
@@ -147,7 +147,7 @@ impl World {
         self.start_with(runtime, files as _, Arc::clone(&self.cgroups) as _)
     }
 
-    /// Starts an agent that reaches the outside through others.
+    /// Starts an agent whose ports are replaced by a function.
     pub(crate) fn start_with(
         &self,
         runtime: Runtime,
@@ -203,7 +203,7 @@ impl World {
             metrics: Registry::new(),
             probe_metrics: Registry::new(),
         };
-        *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();
+        *self.counted.lock().expect("no thread panicked with it") = ports.metrics.clone();
         Agent::start(&settings, ports, None)
     }
 
@@ -229,13 +229,13 @@ impl World {
         })
     }
 
-    /// What the last agent counted, as it is read.
+    /// The metrics of the last agent as text.
     pub(crate) fn metrics(&self) -> String {
-        let counted = self.counted.lock().expect("nobody panicked with it").gather();
-        prometheus::TextEncoder::new().encode_to_string(&counted).expect("counts are text")
+        let counted = self.counted.lock().expect("no thread panicked with it").gather();
+        prometheus::TextEncoder::new().encode_to_string(&counted).expect("metrics are text")
     }
 
-    /// The containers of a pod that run.
+    /// The running containers of a pod.
     pub(crate) fn running(&self, pod: &str) -> Vec<Container> {
         let name = format!("{pod}-node");
         let mut containers = self.runtime.containers();
@@ -245,14 +245,14 @@ impl World {
         containers
     }
 
-    /// What somebody should look at of the node.
+    /// The reasons of warning events of the node.
     pub(crate) fn node_warnings(&self) -> Vec<&'static str> {
         let events = self.node_events.all().into_iter();
         let warnings = events.filter(|event| event.kind == EventType::Warning);
         warnings.map(|event| event.reason).collect()
     }
 
-    /// The cgroups of pods that there are.
+    /// The existing cgroups of pods.
     pub(crate) fn pod_cgroups(&self) -> Vec<String> {
         let names = self.cgroups.all().into_keys().filter(|name| name.last().starts_with("pod"));
         names.map(|name| name.to_string()).collect()
@@ -263,7 +263,7 @@ impl World {
         sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count()
     }
 
-    /// Lets time pass until `look` gives a value.
+    /// Lets time pass until `look` returns a value.
     pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
         let looking = async {
             loop {
@@ -286,7 +286,7 @@ impl World {
         self.until(&format!("one container of {pod} runs"), one).await
     }
 
-    /// The container of a pod that took the place of an earlier one; they never run both.
+    /// The container of a pod that replaced an earlier one; they never run at the same time.
     pub(crate) async fn replaced(&self, pod: &str, old: &Container) -> Container {
         let new = |world: &Self| {
             let running = world.running(pod);
@@ -297,7 +297,7 @@ impl World {
     }
 }
 
-/// What the node says of itself.
+/// The settings of the Node object.
 fn own_node(settings: &Settings) -> node::Settings {
     let own = node::Particulars {
         name: settings.node_name.clone(),
