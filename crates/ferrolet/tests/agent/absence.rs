@@ -13,7 +13,7 @@ use testkit::pods::pod;
 use testkit::runtime::Method;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PODS: usize = 30;
 const AWAY: Duration = Duration::from_hours(3);
@@ -29,8 +29,8 @@ fn sleeper(number: usize) -> Pod {
     pod.container("main", "ferrolet.test/workload:1", ["sleep", "forever"]).build()
 }
 
-fn running(world: &World, number: usize) -> Option<Container> {
-    let (name, mut all) = (name(number), world.runtime.containers());
+fn running(harness: &Harness, number: usize) -> Option<Container> {
+    let (name, mut all) = (name(number), harness.runtime.containers());
     all.retain(|one| *one.pod.name == name && one.state == ContainerState::Running);
     assert!(all.len() <= 1, "{all:?}");
     all.pop()
@@ -45,18 +45,18 @@ fn is_reported(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     (is_ready && container.restart_count == restarts).then_some(())
 }
 
-async fn all_reported(world: &World, api: &MemoryPods, restarts: i32) {
-    let all = |_: &World| (0..PODS).all(|number| is_reported(api, number, restarts).is_some());
-    world.until("all pods are reported", |world| all(world).then_some(())).await;
+async fn all_reported(harness: &Harness, api: &MemoryPods, restarts: i32) {
+    let all = |_: &Harness| (0..PODS).all(|number| is_reported(api, number, restarts).is_some());
+    harness.until("all pods are reported", |harness| all(harness).then_some(())).await;
 }
 
 /// Takes the whole API server down, or brings it back.
-fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
+fn set_away(harness: &Harness, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
     api.away(is_away);
     node.freeze(is_away);
     if !is_away {
         node.clear_faults();
-        world.rest.clear_faults();
+        harness.rest.clear_faults();
         return;
     }
     let asks = [
@@ -71,19 +71,19 @@ fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool
         node.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
     for ask in [ApiCall::Event, ApiCall::CountEvent, ApiCall::Object] {
-        world.rest.inject_fault(ask, CallFault::Unreachable, u32::MAX);
+        harness.rest.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
 }
 
 /// Restarts the container of each pod, one after the other; returns the pods in the order of their restarts.
-async fn restart_all(world: &World) -> Vec<String> {
+async fn restart_all(harness: &Harness) -> Vec<String> {
     // Not in the order of their names.
     let order: Vec<usize> = (0..PODS).map(|number| number * 7 % PODS).collect();
     for number in &order {
-        let old = running(world, *number).expect("it runs");
-        assert!(world.runtime.kill_container(&old.id, 1));
-        let next = |world: &World| running(world, *number).filter(|one| one.id != old.id);
-        world.until("another container runs", next).await;
+        let old = running(harness, *number).expect("it runs");
+        assert!(harness.runtime.kill_container(&old.id, 1));
+        let next = |harness: &Harness| running(harness, *number).filter(|one| one.id != old.id);
+        harness.until("another container runs", next).await;
         sleep(Duration::from_mins(2)).await;
     }
     order.into_iter().map(name).collect()
@@ -92,25 +92,25 @@ async fn restart_all(world: &World) -> Vec<String> {
 // behaviour: API-33, STW-30, STW-33, STW-35
 #[tokio::test(start_paused = true)]
 async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
-    let (mut world, api) = World::in_cluster();
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
+    harness.own_node = Some(node.clone());
     for number in 0..PODS {
         api.make(sleeper(number));
     }
-    let _agent = world.start();
-    all_reported(&world, &api, 0).await;
+    let _agent = harness.start();
+    all_reported(&harness, &api, 0).await;
     sleep(Duration::from_mins(1)).await;
 
-    set_away(&world, &api, &node, true);
+    set_away(&harness, &api, &node, true);
     let back = Instant::now() + AWAY;
     node.forget_calls();
-    world.rest.forget_calls();
-    world.runtime.forget_calls();
-    let order = restart_all(&world).await;
+    harness.rest.forget_calls();
+    harness.runtime.forget_calls();
+    let order = restart_all(&harness).await;
     sleep_until(back).await;
     let (of_pods, of_node, of_events) =
-        (api.missed(), node.calls().len(), world.rest.calls().len());
+        (api.missed(), node.calls().len(), harness.rest.calls().len());
     let calls = of_pods + of_node + of_events;
     println!(
         "{calls} calls in {AWAY:?}: {of_pods} of pods, {of_node} of node, {of_events} of events"
@@ -119,16 +119,16 @@ async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
     let seconds = usize::try_from(AWAY.as_secs()).expect("hours are few seconds");
     assert!(calls < seconds, "{of_pods} {of_node} {of_events}");
     assert!(of_pods > seconds / 12 && of_node > seconds / 8, "{of_pods} {of_node}");
-    assert_eq!(world.runtime.count(Method::CreateContainer), PODS);
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+    assert_eq!(harness.runtime.count(Method::CreateContainer), PODS);
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
 
     node.forget_calls();
-    world.rest.forget_calls();
-    world.runtime.forget_calls();
+    harness.rest.forget_calls();
+    harness.runtime.forget_calls();
     api.forget_calls();
     let begun = Instant::now();
-    set_away(&world, &api, &node, false);
-    all_reported(&world, &api, 1).await;
+    set_away(&harness, &api, &node, false);
+    all_reported(&harness, &api, 1).await;
     assert!(begun.elapsed() <= CATCH_UP, "{:?}", begun.elapsed());
     sleep(Duration::from_mins(1)).await;
     let mut newest_first: Vec<String> =
@@ -139,11 +139,11 @@ async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
         newest_first.swap(0, 1);
     }
     assert_eq!(reported, newest_first);
-    let rest = (node.calls(), world.rest.calls().len());
+    let rest = (node.calls(), harness.rest.calls().len());
     println!("after that: {rest:?}");
     assert!(rest.0.len() <= 16 && rest.1 <= 10, "{rest:?}");
     for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
 }
 
@@ -160,23 +160,23 @@ fn with_secret(number: usize) -> Pod {
 // behaviour: API-7, OBJ-41
 #[tokio::test(start_paused = true)]
 async fn container_with_secret_env_restarts_while_the_api_server_is_down() {
-    let (mut world, api) = World::in_cluster();
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    world.rest.put_object(&ObjectKey::secret("default", "code"), object([("word", "open")]));
+    harness.own_node = Some(node.clone());
+    harness.rest.put_object(&ObjectKey::secret("default", "code"), object([("word", "open")]));
     api.make(with_secret(0));
-    let _agent = world.start();
-    let first = world.until("it runs", |world| running(world, 0)).await;
+    let _agent = harness.start();
+    let first = harness.until("it runs", |harness| running(harness, 0)).await;
     // So long that the watch of the secret has stopped.
     sleep(Duration::from_mins(10)).await;
-    assert!(world.rest.followed().is_empty(), "{:?}", world.rest.followed());
-    set_away(&world, &api, &node, true);
-    world.rest.freeze_objects(true);
+    assert!(harness.rest.followed().is_empty(), "{:?}", harness.rest.followed());
+    set_away(&harness, &api, &node, true);
+    harness.rest.freeze_objects(true);
     sleep(Duration::from_hours(1)).await;
-    assert!(world.runtime.kill_container(&first.id, 1));
-    let next = |world: &World| running(world, 0).filter(|one| one.id != first.id);
-    let second = world.until("another container runs", next).await;
-    let config = world.runtime.container_config(&second.id).expect("the container");
+    assert!(harness.runtime.kill_container(&first.id, 1));
+    let next = |harness: &Harness| running(harness, 0).filter(|one| one.id != first.id);
+    let second = harness.until("another container runs", next).await;
+    let config = harness.runtime.container_config(&second.id).expect("the container");
     let variable = ("WORD".to_owned(), "open".to_owned());
     assert!(config.envs.contains(&variable), "{:?}", config.envs);
 }
@@ -184,41 +184,41 @@ async fn container_with_secret_env_restarts_while_the_api_server_is_down() {
 // behaviour: API-1, API-37
 #[tokio::test(start_paused = true)]
 async fn pods_keep_running_when_the_agent_starts_without_the_api_server() {
-    let (mut world, api) = World::in_cluster();
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    harness.own_node = Some(node.clone());
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
     for number in [0, 1] {
         api.make(sleeper(number));
     }
-    let former = world.start();
+    let former = harness.start();
     for number in [0, 1] {
-        world.until("it is reported", |_| is_reported(&api, number, 0)).await;
+        harness.until("it is reported", |_| is_reported(&api, number, 0)).await;
     }
-    let fixed = world.one_runs("fixed").await;
-    let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
-    set_away(&world, &api, &node, true);
+    let fixed = harness.one_runs("fixed").await;
+    let [steady, shaken] = [0, 1].map(|number| running(&harness, number).expect("it runs"));
+    set_away(&harness, &api, &node, true);
     former.stop().await;
-    world.runtime.forget_calls();
+    harness.runtime.forget_calls();
 
-    let _agent = world.start();
+    let _agent = harness.start();
     for id in [&shaken.id, &fixed.id] {
-        assert!(world.runtime.kill_container(id, 1));
+        assert!(harness.runtime.kill_container(id, 1));
     }
     // Static pods do not wait.
-    world.write_manifest("late", "Always", "[sleep, forever]");
-    world.one_runs("late").await;
-    assert_ne!(world.one_runs("fixed").await.id, fixed.id);
+    harness.write_manifest("late", "Always", "[sleep, forever]");
+    harness.one_runs("late").await;
+    assert_ne!(harness.one_runs("fixed").await.id, fixed.id);
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(running(&world, 0), Some(steady.clone()));
-    assert_eq!(running(&world, 1), None, "it is unknown whether the pod still exists");
+    assert_eq!(running(&harness, 0), Some(steady.clone()));
+    assert_eq!(running(&harness, 1), None, "it is unknown whether the pod still exists");
     for method in [Method::StopContainer, Method::StopPodSandbox, Method::RemovePodSandbox] {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
 
-    set_away(&world, &api, &node, false);
+    set_away(&harness, &api, &node, false);
     // The dead container was kept, so it counts as a restart.
-    world.until("the restart is reported", |_| is_reported(&api, 1, 1)).await;
-    assert_eq!(running(&world, 0), Some(steady));
+    harness.until("the restart is reported", |_| is_reported(&api, 1, 1)).await;
+    assert_eq!(running(&harness, 0), Some(steady));
     assert!(is_reported(&api, 0, 0).is_some());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use testkit::runtime::{Call, Method};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PODS: usize = 1000;
 
@@ -21,46 +21,46 @@ fn by_method(calls: &[Call]) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-fn busy_world() -> World {
-    let world = World::new();
+fn busy_node() -> Harness {
+    let harness = Harness::new();
     for pod in 0..PODS {
-        world.write_manifest(&format!("pod-{pod}"), "Always", "[sleep, forever]");
+        harness.write_manifest(&format!("pod-{pod}"), "Always", "[sleep, forever]");
     }
-    world
+    harness
 }
 
 // behaviour: PLEG-46
 #[tokio::test(start_paused = true)]
 async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four() {
-    let world = busy_world();
-    let _agent = world.start();
+    let harness = busy_node();
+    let _agent = harness.start();
     // Longer waits would take much time with a thousand pods.
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(world.live_sandboxes(), PODS);
-    world.runtime.forget_calls();
+    assert_eq!(harness.live_sandboxes(), PODS);
+    harness.runtime.forget_calls();
     let mut passes = 0;
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_mins(1)).await;
-        let calls = world.runtime.calls();
+        let calls = harness.runtime.calls();
         // Images are listed once in five minutes, with five calls at most.
         let images = calls.iter().filter(|call| call.method == Method::ListImages).count();
         assert!(calls.len() <= 5 + 5 * images, "{:?}", by_method(&calls));
         passes += images;
-        world.runtime.forget_calls();
+        harness.runtime.forget_calls();
     }
     assert_eq!(passes, 1);
     // Between two relists, which are not caused by the death.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let victim = world.one_runs("pod-500").await;
-    world.runtime.forget_calls();
-    world.runtime.kill_container(&victim.id, 1);
-    world
-        .until("another runs", |world| {
-            world.running("pod-500").into_iter().find(|container| container.id != victim.id)
+    let victim = harness.one_runs("pod-500").await;
+    harness.runtime.forget_calls();
+    harness.runtime.kill_container(&victim.id, 1);
+    harness
+        .until("another runs", |harness| {
+            harness.running("pod-500").into_iter().find(|container| container.id != victim.id)
         })
         .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let calls = world.runtime.calls();
+    let calls = harness.runtime.calls();
     let seen: Vec<Call> =
         calls.iter().take_while(|call| !RESTART.contains(&call.method)).cloned().collect();
     assert!((1..=4).contains(&seen.len()), "{:?}", by_method(&seen));

@@ -16,7 +16,7 @@ use model::ports::runtime::Runtime;
 use testkit::crash_point::{CrashPoint, Death, Moment};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// Stops all tasks of an agent when one of them dies.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ impl Death for AgentDeath {
 }
 
 /// The state to compare: which containers run, ended, or are left over.
-fn end_state(world: &World) -> Vec<(String, u32, ContainerState)> {
-    let containers = world.runtime.containers().into_iter();
+fn end_state(harness: &Harness) -> Vec<(String, u32, ContainerState)> {
+    let containers = harness.runtime.containers().into_iter();
     let states = containers.map(|c| (format!("{}/{}", c.pod.name, c.name), c.attempt, c.state));
     let mut states: Vec<_> = states.collect();
     states.sort();
@@ -56,26 +56,26 @@ const STAGED: &str = "
 ";
 
 /// Starts an agent that dies at a moment, if there is one; the token is cancelled at its death.
-pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
+pub(crate) fn start_mortal(harness: &Harness, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let crash = Arc::new(CrashPoint::new(ends, AgentDeath(over.clone())));
-    let runtime = Runtime::new(Arc::clone(&world.runtime)).intercepted(&crash);
-    let files = Intercepted::new(Arc::clone(&world.files) as Arc<dyn HostFiles>, &crash);
-    let cgroups = Intercepted::new(Arc::clone(&world.cgroups) as Arc<dyn Cgroups>, &crash);
-    let agent = world.start_with(runtime, Arc::new(files), Arc::new(cgroups));
+    let runtime = Runtime::new(Arc::clone(&harness.runtime)).intercepted(&crash);
+    let files = Intercepted::new(Arc::clone(&harness.files) as Arc<dyn HostFiles>, &crash);
+    let cgroups = Intercepted::new(Arc::clone(&harness.cgroups) as Arc<dyn Cgroups>, &crash);
+    let agent = harness.start_with(runtime, Arc::new(files), Arc::new(cgroups));
     (agent, over)
 }
 
 /// Pods are added and one is removed; returns whether the agent died on the way.
-async fn story(world: &World, ends: Option<Moment>) -> bool {
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world.write_manifest("job", "Never", "[exit, \"0\"]");
-    world.write_manifest("gone", "Always", "[sleep, forever]");
-    world.write_spec("staged", STAGED);
-    let (agent, over) = start_mortal(world, ends);
+async fn story(harness: &Harness, ends: Option<Moment>) -> bool {
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness.write_manifest("job", "Never", "[exit, \"0\"]");
+    harness.write_manifest("gone", "Always", "[sleep, forever]");
+    harness.write_spec("staged", STAGED);
+    let (agent, over) = start_mortal(harness, ends);
     let tale = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
-        world.remove_manifest("gone");
+        harness.remove_manifest("gone");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
     dies_in(agent, over, tale).await
@@ -101,29 +101,29 @@ pub(crate) async fn dies_in(
 // behaviour: WRK-23, GC-79, CGR-13
 #[tokio::test(start_paused = true)]
 async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
-    let world = World::new();
-    story(&world, None).await;
-    let expected = end_state(&world);
+    let harness = Harness::new();
+    story(&harness, None).await;
+    let expected = end_state(&harness);
     assert_eq!(expected.len(), 5, "{expected:?}");
-    let cgroups = world.pod_cgroups();
+    let cgroups = harness.pod_cgroups();
     assert_eq!(cgroups.len(), 2, "those of the running pods: {cgroups:?}");
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;
         for moment in [Moment::Before(effect), Moment::After(effect)] {
-            let world = World::new();
-            if !story(&world, Some(moment)).await {
+            let harness = Harness::new();
+            if !story(&harness, Some(moment)).await {
                 continue;
             }
             (lived, deaths) = (false, deaths + 1);
-            let ran: Vec<Container> = world.runtime.containers();
-            let _agent = world.start();
+            let ran: Vec<Container> = harness.runtime.containers();
+            let _agent = harness.start();
             tokio::time::sleep(Duration::from_mins(2)).await;
-            world.remove_manifest("gone");
+            harness.remove_manifest("gone");
             tokio::time::sleep(Duration::from_mins(2)).await;
-            assert_eq!(end_state(&world), expected, "{moment:?}");
-            assert_eq!(world.pod_cgroups(), cgroups, "{moment:?}");
-            let after = world.runtime.containers();
+            assert_eq!(end_state(&harness), expected, "{moment:?}");
+            assert_eq!(harness.pod_cgroups(), cgroups, "{moment:?}");
+            let after = harness.runtime.containers();
             let stays = |ran: &&Container| *ran.pod.name != *"gone-node";
             let started = |ran: &&Container| ran.state != ContainerState::Created;
             for container in ran.iter().filter(stays).filter(started) {

@@ -11,8 +11,8 @@ use model::ports::runtime::Runtime;
 use testkit::pods::pod;
 use tokio::runtime::Builder;
 
+use crate::harness::Harness;
 use crate::stuck_files::HungFiles;
-use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
@@ -35,25 +35,27 @@ fn needs_secrets(number: usize) -> k8s_openapi::api::core::v1::Pod {
 }
 
 async fn restarts_what_dies_beside(looked_up: &AtomicUsize, resolver: Resolver) {
-    let (mut world, api) = World::in_cluster();
-    let mut ports = world.cluster_ports().expect("it is in a cluster");
+    let (mut harness, api) = Harness::in_cluster();
+    let mut ports = harness.cluster_ports().expect("it is in a cluster");
     ports.objects = secrets_at(resolver);
-    world.through = Some(ports);
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let files = Arc::new(HungFiles::new(&world.files));
-    let (runtime, cgroups) = (Runtime::new(Arc::clone(&world.runtime)), Arc::clone(&world.cgroups));
-    let agent = world.start_with(runtime, files, cgroups);
-    let web = world.one_runs("web").await;
+    harness.through = Some(ports);
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let files = Arc::new(HungFiles::new(&harness.files));
+    let (runtime, cgroups) =
+        (Runtime::new(Arc::clone(&harness.runtime)), Arc::clone(&harness.cgroups));
+    let agent = harness.start_with(runtime, files, cgroups);
+    let web = harness.one_runs("web").await;
     for number in 0..10 {
         api.make(needs_secrets(number));
     }
-    let is_waiting = |_: &World| (looked_up.load(Ordering::Relaxed) > 0).then_some(());
-    world.until("the name is looked up", is_waiting).await;
+    let is_waiting = |_: &Harness| (looked_up.load(Ordering::Relaxed) > 0).then_some(());
+    harness.until("the name is looked up", is_waiting).await;
     // Long enough for all watches to resolve the name.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(world.runtime.kill_container(&web.id, 137));
-    let restarted = |world: &World| world.running("web").into_iter().find(|one| one.id != web.id);
-    let restarted = world.until("the dead container is restarted", restarted);
+    assert!(harness.runtime.kill_container(&web.id, 137));
+    let restarted =
+        |harness: &Harness| harness.running("web").into_iter().find(|one| one.id != web.id);
+    let restarted = harness.until("the dead container is restarted", restarted);
     let restarted = tokio::time::timeout(Duration::from_secs(30), restarted).await;
     assert!(restarted.is_ok(), "it waits for the DNS servers");
     agent.stop().await;

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::crash::start_mortal;
-use crate::world::World;
+use crate::harness::Harness;
 
 const SEEDS: u64 = 30;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -85,7 +85,7 @@ fn cgroup(name: &str) -> CgroupName {
 
 struct History {
     random: Random,
-    world: World,
+    harness: Harness,
     /// The current agent, and the token that is cancelled at its death.
     agent: Option<(Agent, CancellationToken)>,
     wanted: BTreeMap<&'static str, Requests>,
@@ -100,11 +100,11 @@ struct History {
 
 impl History {
     fn new(seed: u64) -> Self {
-        let mut world = World::new();
-        world.allocatable = vec![("cpu", "2"), ("memory", "1Gi")];
+        let mut harness = Harness::new();
+        harness.allocatable = vec![("cpu", "2"), ("memory", "1Gi")];
         Self {
             random: Random::new(seed),
-            world,
+            harness,
             agent: None,
             wanted: BTreeMap::new(),
             parting: BTreeSet::new(),
@@ -126,10 +126,11 @@ impl History {
         let moment = if before { Moment::Before(effect) } else { Moment::After(effect) };
         let ends = dies.then_some(moment);
         self.say(format!("an agent starts, which ends {ends:?}"));
-        self.agent = Some(start_mortal(&self.world, ends));
+        self.agent = Some(start_mortal(&self.harness, ends));
         // The test may have missed containers that an agent stopped before it died.
-        let runs =
-            |name: &str, id: &ContainerId| self.world.running(name).iter().any(|one| one.id == *id);
+        let runs = |name: &str, id: &ContainerId| {
+            self.harness.running(name).iter().any(|one| one.id == *id)
+        };
         self.running.retain(|name, id| runs(name, id));
     }
 
@@ -147,10 +148,10 @@ impl History {
 
     fn lives(&self, name: &str) -> bool {
         let uid = format!("uid-of-{name}");
-        let mut sandboxes = self.world.runtime.sandboxes().into_iter();
+        let mut sandboxes = self.harness.runtime.sandboxes().into_iter();
         let lives =
             sandboxes.any(|one| one.pod_uid.as_str() == uid && one.state == SandboxState::Ready);
-        lives || !self.world.running(name).is_empty()
+        lives || !self.harness.running(name).is_empty()
     }
 
     /// The published allocation of a pod in millicores and mebibytes.
@@ -175,7 +176,7 @@ impl History {
             if let Some((milli, mebibytes)) = self.given(name) {
                 together = (together.0 + milli, together.1 + mebibytes);
             }
-            let Some(now) = self.world.running(name).first().map(|one| one.id.clone()) else {
+            let Some(now) = self.harness.running(name).first().map(|one| one.id.clone()) else {
                 continue;
             };
             let before = self.running.entry(name).or_insert_with(|| now.clone());
@@ -212,7 +213,7 @@ impl History {
         };
         self.say(format!("{name} requests {asks:?}"));
         self.wanted.insert(name, asks);
-        self.world.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
+        self.harness.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
     }
 
     fn remove(&mut self) {
@@ -221,7 +222,7 @@ impl History {
             self.say(format!("{name} goes"));
             self.parting.insert(name);
             self.running.remove(name);
-            self.world.remove_manifest(name);
+            self.harness.remove_manifest(name);
         }
     }
 
@@ -239,13 +240,13 @@ impl History {
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);
         self.say(format!("{fault:?} on {method:?}"));
-        self.world.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
+        self.harness.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
     }
 
     fn spoil_cgroup(&mut self) {
         let (name, unlimited) = (self.random.pick(&NAMES), self.random.chance(50));
         self.say(format!("the cgroup of {name} cannot be limited: {unlimited}"));
-        self.world.cgroups.set_unlimited(&cgroup(name), unlimited);
+        self.harness.cgroups.set_unlimited(&cgroup(name), unlimited);
     }
 
     fn step(&mut self) {
@@ -266,9 +267,9 @@ impl History {
 
     /// Ends all faults.
     async fn calm(&mut self) {
-        self.world.runtime.clear_faults();
+        self.harness.runtime.clear_faults();
         for name in NAMES {
-            self.world.cgroups.set_unlimited(&cgroup(name), false);
+            self.harness.cgroups.set_unlimited(&cgroup(name), false);
         }
         self.start(false);
         self.pass(Duration::from_mins(10)).await;
@@ -278,7 +279,7 @@ impl History {
     fn is_settled(&self) {
         for name in NAMES {
             let tale = &self.tale;
-            let (asks, runs) = (self.wanted.get(name), self.world.running(name).len());
+            let (asks, runs) = (self.wanted.get(name), self.harness.running(name).len());
             let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
                 assert!(!self.lives(name), "{name} lives: {tale:#?}");
                 continue;
@@ -292,7 +293,7 @@ impl History {
             let has = given == (asks.milli, asks.mebibytes);
             assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {tale:#?}");
             assert_eq!(of("PodResizeInProgress"), None, "{name}: {tale:#?}");
-            let shares = self.world.cgroups.all()[&cgroup(name)].cpu_shares;
+            let shares = self.harness.cgroups.all()[&cgroup(name)].cpu_shares;
             assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {tale:#?}");
         }
     }
@@ -314,7 +315,7 @@ async fn allocations_fit_on_the_node_in_random_histories() {
         }
         history.calm().await;
         history.is_settled();
-        let reasons = history.world.events.reasons();
+        let reasons = history.harness.events.reasons();
         for (reason, count) in &mut reported {
             *count += reasons.iter().filter(|one| one == reason).count();
         }

@@ -19,7 +19,7 @@ use testkit::pods::pod;
 use testkit::runtime::MemoryRuntime;
 use tokio::time::sleep;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// The delay of the server: a request that does not wait for its predecessor comes too early.
 const LATE: Duration = Duration::from_millis(50);
@@ -37,12 +37,12 @@ struct CallLog {
 
 impl CallLog {
     /// Wraps the API server of a node.
-    fn before(world: &World, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
+    fn before(harness: &Harness, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
         Self {
             pods: pods.clone(),
             node: node.clone(),
-            rest: world.rest.clone(),
-            runtime: Arc::clone(&world.runtime),
+            rest: harness.rest.clone(),
+            runtime: Arc::clone(&harness.runtime),
             asked: Arc::default(),
         }
     }
@@ -185,27 +185,27 @@ const ORDER: &[(&str, &str, &str)] = &[
 #[tokio::test(start_paused = true)]
 async fn start_steps_run_in_dependency_order() {
     let (pods, node) = (MemoryPods::default(), MemoryNodeApi::default());
-    let mut world = World::new();
-    (world.api, world.own_node) = (Some(pods.clone()), Some(node.clone()));
-    let noting = CallLog::before(&world, &pods, &node);
+    let mut harness = Harness::new();
+    (harness.api, harness.own_node) = (Some(pods.clone()), Some(node.clone()));
+    let noting = CallLog::before(&harness, &pods, &node);
     let api = Arc::new(noting.clone());
-    world.through = world.cluster_ports().map(|mut ports| {
+    harness.through = harness.cluster_ports().map(|mut ports| {
         (ports.node, ports.leases, ports.pods) = (api.clone(), api.clone(), api.clone());
         (ports.services, ports.events) = (api.clone(), api);
         ports
     });
     let web = pod("web").on_node("node").restart_policy("Always");
     pods.make(web.container("main", "ferrolet.test/workload:1", ["sleep", "forever"]).build());
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    let _agent = world.start();
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = harness.start();
     let last = ORDER.iter().map(|(first, then, _)| [*first, *then]).collect::<Vec<_>>().concat();
-    let all_asked = |_: &World| {
+    let all_asked = |_: &Harness| {
         let asked = noting.all();
         last.iter().all(|one| asked.iter().any(|asked| asked == one)).then_some(())
     };
     let waited = tokio::time::timeout(
         Duration::from_mins(1),
-        world.until("all requests are made", all_asked),
+        harness.until("all requests are made", all_asked),
     );
     assert!(waited.await.is_ok(), "{:#?}", noting.all());
     let asked = noting.all();

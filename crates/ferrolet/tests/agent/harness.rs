@@ -36,7 +36,7 @@ use testkit::volumes::MemoryVolumes;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The ports of an agent. They outlive agents: the next agent finds the state of the previous one.
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
@@ -75,7 +75,7 @@ pub(crate) struct World {
     clock: Arc<VirtualClock>,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
@@ -116,11 +116,11 @@ impl World {
 
     /// A node with an API server that has its Node object.
     pub(crate) fn in_cluster() -> (Self, MemoryPods) {
-        let mut world = Self::new();
-        let api = MemoryPods::new(VirtualClock::clone(&world.clock));
+        let mut harness = Self::new();
+        let api = MemoryPods::new(VirtualClock::clone(&harness.clock));
         api.register_node("node");
-        world.api = Some(api.clone());
-        (world, api)
+        harness.api = Some(api.clone());
+        (harness, api)
     }
 
     /// Writes the manifest of a pod with one container.
@@ -279,8 +279,8 @@ impl World {
 
     /// Waits until exactly one container of the pod runs.
     pub(crate) async fn one_runs(&self, pod: &str) -> Container {
-        let one = |world: &Self| {
-            let mut running = world.running(pod);
+        let one = |harness: &Self| {
+            let mut running = harness.running(pod);
             (running.len() == 1).then(|| running.remove(0))
         };
         self.until(&format!("one container of {pod} runs"), one).await
@@ -288,8 +288,8 @@ impl World {
 
     /// The container of a pod that replaced an earlier one; they never run at the same time.
     pub(crate) async fn replaced(&self, pod: &str, old: &Container) -> Container {
-        let new = |world: &Self| {
-            let running = world.running(pod);
+        let new = |harness: &Self| {
+            let running = harness.running(pod);
             assert!(running.len() <= 1, "both run: {running:?}");
             running.into_iter().find(|container| container.pod_uid != old.pod_uid)
         };
