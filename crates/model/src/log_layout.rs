@@ -107,7 +107,7 @@ impl LogLayout {
     /// What is removed with a container, in order: its log with the rotated parts, the link, and then the
     /// container, because without the container they could not be found. A log elsewhere is not ours, and a
     /// container whose name is no valid file name has no link.
-    pub fn remains(
+    pub fn removal_order(
         &self,
         pod: &PodName,
         name: &str,
@@ -188,7 +188,7 @@ mod tests {
     fn container_is_removed_after_its_log_and_link() {
         let pod = PodName::new("default", "web");
         let remains = |log: &str| {
-            let all = layout().remains(&pod, "main", &"abc".into(), Some(Path::new(log)));
+            let all = layout().removal_order(&pod, "main", &"abc".into(), Some(Path::new(log)));
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let link = "link /var/log/containers/web_default_main-abc.log";
@@ -207,7 +207,7 @@ mod tests {
         for log in elsewhere {
             assert_eq!(remains(log), [link, "container abc"], "{log}");
         }
-        let odd = layout().remains(&pod, "../main", &"abc".into(), None);
+        let odd = layout().removal_order(&pod, "../main", &"abc".into(), None);
         assert_eq!(odd, [Subject::Container("abc".into())]);
     }
 }

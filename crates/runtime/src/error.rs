@@ -12,8 +12,8 @@ use model::ports::runtime::RuntimeError;
 use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
-use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{ConfigError, PullError, ResolvConfError, go_text, kill_words};
+use crate::decide::pull_messages::{self, PullFailure, pull_failure};
+use crate::decide::{ConfigError, PullError, ResolvConfError, go_text, kill_messages};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
 
@@ -222,10 +222,10 @@ impl StartError {
             Self::PostStart { message, .. } => message.clone(),
             Self::ImagePull { image, source } => pull_failure(image, source).message,
             Self::ImageAccess { source, .. } => source.to_string(),
-            Self::PullIntent { image, source } => pull_words::not_recorded(image, source),
+            Self::PullIntent { image, source } => pull_messages::not_recorded(image, source),
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
-            Self::ImageInspect { source, .. } => pull_words::uninspected(source),
-            Self::ImageNeverPull { image } => pull_words::never(image),
+            Self::ImageInspect { source, .. } => pull_messages::uninspected(source),
+            Self::ImageNeverPull { image } => pull_messages::never(image),
             _ => self.in_words(),
         }
     }
@@ -458,12 +458,12 @@ impl SyncError {
             one => std::slice::from_ref(one),
         };
         let containers = failed.iter().filter_map(|error| match error {
-            Self::KillContainer { name, source } => Some(kill_words::container(name, source)),
+            Self::KillContainer { name, source } => Some(kill_messages::container(name, source)),
             _ => None,
         });
         // Of several sandboxes the last one is told.
         let sandbox = failed.iter().rev().find_map(|error| match error {
-            Self::StopSandbox { source, .. } => Some(kill_words::sandbox(pod, source)),
+            Self::StopSandbox { source, .. } => Some(kill_messages::sandbox(pod, source)),
             _ => None,
         });
         aggregate(containers.chain(sandbox)).unwrap_or_else(|| Chain(self).to_string())

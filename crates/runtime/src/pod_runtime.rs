@@ -22,7 +22,7 @@ use crate::decide::{
     SyncContext, needs, pod_actions,
 };
 use crate::error::{ReleaseError, ResizeError, SyncError};
-use crate::image::EarlyLook;
+use crate::image::EarlyLookup;
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
 use crate::parts::{PodRuntimeParts, SharedParts};
@@ -57,7 +57,7 @@ pub struct PendingStart {
     is_new: bool,
     starts: Vec<ContainerStart>,
     /// A look at the image of the first container.
-    early: Option<EarlyLook>,
+    early: Option<EarlyLookup>,
     /// Whether the pod was resized; reported after the containers have started.
     resized: Result<bool, ResizeError>,
 }
@@ -283,7 +283,7 @@ impl PodRuntime {
         _prepared: PreparedPod,
         cancel: &CancellationToken,
     ) -> Result<PendingStart, SyncError> {
-        let mut early = self.starter.early_look(context.pod, &actions);
+        let mut early = self.starter.early_lookup(context.pod, &actions);
         // Boxed, so that it takes its room once, however it is waited for.
         let sandbox = Box::pin(self.sandbox(context, &actions.sandbox, cancel));
         // If it fails, the result of the look is not needed.

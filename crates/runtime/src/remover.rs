@@ -75,7 +75,7 @@ impl ContainerRemover {
         };
         let log = log_path.as_deref().map(Path::new);
         let logs = &self.logs;
-        for subject in logs.remains(&view::pod_name(pod), name, id, log) {
+        for subject in logs.removal_order(&view::pod_name(pod), name, id, log) {
             let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
             match verdict.subject {
                 Subject::Container(_) => {

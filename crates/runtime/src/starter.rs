@@ -24,7 +24,7 @@ use crate::decide::{
 };
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, HookRunner, Hooked};
-use crate::image::{EarlyLook, ImageProvider, ImageRequest};
+use crate::image::{EarlyLookup, ImageProvider, ImageRequest};
 use crate::image_volumes::{self, mounted_images};
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
@@ -82,7 +82,7 @@ pub(crate) struct StartRequest<'a> {
     pub(crate) sandbox: &'a SandboxContext,
     pub(crate) starts: &'a [ContainerStart],
     /// A look at the image of the first container, if one was begun.
-    pub(crate) early: Option<EarlyLook>,
+    pub(crate) early: Option<EarlyLookup>,
     /// Cancelled when the pod is to end.
     pub(crate) cancel: &'a CancellationToken,
 }
@@ -93,10 +93,10 @@ impl ContainerStarter {
     }
 
     /// Looks at the image of the first container to start, while there is no sandbox yet for it to start in.
-    pub(crate) fn early_look(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLook> {
+    pub(crate) fn early_lookup(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLookup> {
         let first = actions.start.first()?;
         match actions.sandbox {
-            SandboxPlan::Create { .. } => self.images.early_look(&container(pod, first)),
+            SandboxPlan::Create { .. } => self.images.early_lookup(&container(pod, first)),
             SandboxPlan::Keep(_) | SandboxPlan::None => None,
         }
     }
@@ -153,7 +153,7 @@ impl ContainerStarter {
     async fn start_in_turn(
         &self,
         starting: &StartContext<'_>,
-        early: Option<EarlyLook>,
+        early: Option<EarlyLookup>,
     ) -> Result<Started, StartError> {
         let waited = self.wait_its_turn(starting)?;
         let metrics = &self.metrics;
@@ -191,7 +191,7 @@ impl ContainerStarter {
     async fn start(
         &self,
         starting: &StartContext<'_>,
-        early: Option<EarlyLook>,
+        early: Option<EarlyLookup>,
     ) -> Result<(ContainerId, u32), StartError> {
         let StartContext { pod, container, sandbox, cancel, .. } = *starting;
         let report = self.reporter(pod, &container.name);

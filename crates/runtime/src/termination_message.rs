@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::container_files::ContainerFiles;
 use crate::decide::{
-    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_last_words,
+    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_termination_message,
 };
 
 /// Only the agent looks into the directories of pods.
@@ -130,7 +130,7 @@ impl TerminationMessageReader for TerminationMessages {
             None if source.or_log => self.end_of_log(Path::new(&*status.log_path)).await,
             None => return,
         };
-        status.message = with_last_words(&status.message, &words).into();
+        status.message = with_termination_message(&status.message, &words).into();
     }
 }
 

@@ -244,7 +244,7 @@ impl Act<'_> {
         }
         let Container { pod, name, id, .. } = container;
         let log = log.as_deref().map(Path::new);
-        for subject in self.parts.logs.remains(pod, name, id, log) {
+        for subject in self.parts.logs.removal_order(pod, name, id, log) {
             let verdict = Verdict { subject, ..verdict.clone() };
             match verdict.subject {
                 Subject::Container(_) => {

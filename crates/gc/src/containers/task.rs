@@ -155,7 +155,7 @@ impl ContainerGcTask {
         // A slow reader must not delay the pass.
         let tell = |step: Step| drop(steps.try_send(step));
         let done = self.whole(aggressive, &tell).await;
-        self.tell_failure(&done);
+        self.report_failure(&done);
         drop(report.send(done));
     }
 

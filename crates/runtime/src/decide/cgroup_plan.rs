@@ -1,4 +1,4 @@
-//! What a sync does with the pod's cgroup.
+//! The action of a sync for the pod's cgroup.
 
 use model::observed::{ContainerState, PodStatus};
 
@@ -12,19 +12,19 @@ pub enum CgroupFacts {
     Unmanaged,
     /// This agent has not ensured it yet.
     NotEnsured {
-        /// Whether it exists. Only looked at for a pod that runs.
+        /// Whether it exists. Only checked for a running pod.
         exists: bool,
     },
     /// This agent has ensured it before.
     Ensured {
-        /// Whether it has the values that the pod was given, as far as is known.
+        /// Whether it has the allocated values, as far as is known.
         values_match: bool,
-        /// Whether its class counts the pod with the CPU request that it was given.
+        /// Whether its class counts the allocated CPU request of the pod.
         share_matches: bool,
     },
 }
 
-/// What a sync does with the pod's cgroup.
+/// The action for the pod's cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CgroupPlan {
     /// Nothing.

@@ -73,7 +73,7 @@ fn pod_cgroup_includes_the_overhead() {
         (guaranteed, (Some(768), Some(75_000), Some(128 * MIB)), 0),
         ("requests: {cpu: 250m, memory: 8Mi}", (Some(512), None, None), 500),
         ("limits: {cpu: 1}", (Some(1280), Some(125_000), None), 1250),
-        // One that asks for nothing gets no more than others that do.
+        // A pod without requests gets the minimum.
         ("", (Some(2), None, None), 0),
     ];
     for (resources, expected, share) in rows {

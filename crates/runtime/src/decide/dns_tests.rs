@@ -1,4 +1,4 @@
-//! Tables for the name service of pods.
+//! Tables for the DNS configuration of pods.
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodDNSConfigOption};
 use model::wanted::DnsConfig;

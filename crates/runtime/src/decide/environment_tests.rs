@@ -1,4 +1,4 @@
-//! Variables from objects of the API, and from services.
+//! Variables from API objects and services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

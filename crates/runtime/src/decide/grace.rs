@@ -1,4 +1,4 @@
-//! How long a container may take to end, and what is left of that.
+//! The grace period of a container, and what is left of it.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 
 use super::reasons::KillReason;
 
-/// The least that a process gets between being asked and being killed, whatever the pod says.
+/// The shortest time between SIGTERM and SIGKILL, with any pod spec.
 pub const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace of a container: what whoever kills it asks for, else that of the pod's deletion, else
-/// that of the probe that killed it, else that of the pod's specification.
+/// The grace period of a container: that of the kill, else that of the pod's deletion, else
+/// that of the failed probe, else that of the pod spec.
 pub fn stop_grace(
     pod: &Pod,
     container: Option<&Container>,
@@ -26,35 +26,35 @@ pub fn stop_grace(
         _ => None,
     };
     let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
-    // As upstream: a probe's grace takes the place of the pod's, not of none.
+    // As upstream: a probe's grace period replaces that of the pod, but not a missing one.
     let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
     asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
 }
 
-/// What is left of a grace. Hooks and waiting for one's turn come out of it, in whole seconds that
-/// have passed.
+/// The rest of a grace period. Hooks and the wait of sidecars are subtracted, in whole
+/// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraceBudget {
     left: Duration,
 }
 
 impl GraceBudget {
-    /// Nothing spent.
+    /// The full grace period.
     pub fn new(grace: Duration) -> Self {
         Self { left: grace }
     }
 
-    /// What is left.
+    /// The rest.
     pub fn left(&self) -> Duration {
         self.left
     }
 
-    /// Takes out what something took.
+    /// Subtracts a duration.
     pub fn spend(&mut self, took: Duration) {
         self.left = self.left.saturating_sub(Duration::from_secs(took.as_secs()));
     }
 
-    /// What the runtime is told: never less than a process needs to hear its signal.
+    /// The timeout for the runtime: never less than a process needs to handle its signal.
     pub fn for_runtime(&self) -> Duration {
         self.left.max(LEAST_GRACE)
     }

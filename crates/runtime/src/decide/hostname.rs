@@ -1,4 +1,4 @@
-//! What a pod is called on its network.
+//! The hostname of a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
@@ -6,21 +6,21 @@ use podspec::view;
 use super::ConfigError;
 use super::node::NodeSettings;
 
-/// The longest host name that a pod gets.
+/// The longest hostname of a pod.
 const LONGEST_HOSTNAME: usize = 63;
-/// The longest name that the kernel takes.
+/// The longest hostname of the kernel.
 const LONGEST_FQDN: usize = 64;
 
-/// A pod's name on its network.
+/// The hostname and domain of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodHostname {
-    /// The name itself.
+    /// The hostname.
     pub hostname: String,
-    /// The domain it is in; empty when it is in none.
+    /// The domain; empty without one.
     pub domain: String,
 }
 
-/// The pod's name: asked for as a whole, where that is heeded, or in part, or the pod's own.
+/// The hostname: `hostnameOverride`, if enabled, or `hostname`, or the pod's name.
 pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
     let spec = view::spec(pod);
     let name = view::pod_name(pod);
@@ -38,7 +38,7 @@ pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
     PodHostname { hostname: cut(asked.as_deref().unwrap_or(&name.name)), domain }
 }
 
-/// What the kernel is told: the name, or with its domain if the pod asks for that.
+/// The hostname for the kernel: without the domain, or with it if the pod sets `setHostnameAsFQDN`.
 pub fn kernel_hostname(pod: &Pod, name: PodHostname) -> Result<String, ConfigError> {
     let as_fqdn = view::spec(pod).and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
     if name.domain.is_empty() || !as_fqdn {
@@ -48,7 +48,7 @@ pub fn kernel_hostname(pod: &Pod, name: PodHostname) -> Result<String, ConfigErr
     if fqdn.len() > LONGEST_FQDN { Err(ConfigError::LongFqdn { fqdn }) } else { Ok(fqdn) }
 }
 
-/// Names are ASCII: validation sees to that.
+/// Names are ASCII: validation ensures that.
 fn cut(name: &str) -> String {
     if name.len() <= LONGEST_HOSTNAME {
         return name.to_owned();

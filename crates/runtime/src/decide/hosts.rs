@@ -8,7 +8,7 @@ use podspec::view;
 
 use super::hostname::PodHostname;
 
-/// Where containers look for it.
+/// Its path in containers.
 pub const HOSTS_PATH: &str = "/etc/hosts";
 
 const HEADER: &str = "# Kubernetes-managed hosts file.\n";
@@ -20,7 +20,7 @@ const LOCAL: &str = "127.0.0.1\tlocalhost\n\
                      fe00::1\tip6-allnodes\n\
                      fe00::2\tip6-allrouters\n";
 
-/// Whether a container gets a hosts file: not if it brings its own, nor before the pod has an
+/// Whether a container gets a hosts file: not if it mounts its own, nor before the pod has an
 /// address.
 pub fn wants_hosts_file(
     pod: &Pod,
@@ -32,7 +32,7 @@ pub fn wants_hosts_file(
     !brings_its_own && (view::host_network(pod) || !ips.is_empty())
 }
 
-/// The file of a pod with a network of its own.
+/// The file of a pod with its own network.
 pub fn managed_hosts(ips: &[IpAddr], name: &PodHostname, aliases: &[HostAlias]) -> String {
     let PodHostname { hostname, domain } = name;
     let mut content = format!("{HEADER}{LOCAL}");
@@ -48,7 +48,7 @@ pub fn managed_hosts(ips: &[IpAddr], name: &PodHostname, aliases: &[HostAlias]) 
     content
 }
 
-/// The file of a pod on the host's network: the host's, and what the pod adds.
+/// The file of a pod on the host network: the host's file with the aliases of the pod.
 pub fn host_network_hosts(of_host: &[u8], aliases: &[HostAlias]) -> Vec<u8> {
     [HEADER_ON_HOST_NETWORK.as_bytes(), of_host, entries(aliases).as_bytes()].concat()
 }

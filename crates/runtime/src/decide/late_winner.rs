@@ -1,27 +1,27 @@
-//! What a call made that was given up: found under the name that is wanted now.
+//! Containers and sandboxes that a cancelled call created late, found under the desired name.
 
 use k8s_openapi::api::core::v1::Container;
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, Sandbox, SandboxState};
 
-/// What to do about a container name that the runtime says is taken.
+/// The state of a taken container name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakenContainer {
-    /// By what was wanted: start it.
+    /// By the desired container: start it.
     Start(ContainerId),
-    /// By what was wanted, and it runs already.
+    /// By the desired container, and it runs already.
     Runs(ContainerId),
-    /// By something else that does not run: it goes.
+    /// By another container that does not run: remove it.
     Remove(ContainerId),
-    /// By something else that may run: another look must decide.
+    /// By another container that may run: the next sync decides.
     LookAgain,
-    /// By nothing that the runtime shows: it has not done with an earlier call, or has forgotten to
-    /// give the name back. The next number is free.
+    /// By nothing that the runtime lists: it has not finished an earlier call, or has not
+    /// released the name. The next restart count is free.
     NextNumber,
 }
 
-/// Decides about a container name that is taken, by what the runtime shows under it.
+/// Decides about a taken container name, by the container that the runtime has under it.
 pub fn taken_container(
     found: Option<&ContainerStatus>,
     container: &Container,
@@ -39,7 +39,7 @@ pub fn taken_container(
     }
 }
 
-/// The latest instance, if it was made as wanted and only needs to be started.
+/// The latest instance, if it matches the spec and only needs to be started.
 pub fn startable<'a>(
     latest: Option<&'a ContainerStatus>,
     container: &Container,
@@ -57,18 +57,18 @@ fn is_wanted(found: &ContainerStatus, container: &Container, sandbox: &SandboxId
     found.sandbox_id == *sandbox && found.annotations.get(labels::CONTAINER_HASH) == Some(&hash)
 }
 
-/// What to do about a sandbox name that the runtime says is taken.
+/// The state of a taken sandbox name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakenSandbox {
-    /// By one that is ready: it is what was wanted.
+    /// By a ready sandbox: use it.
     Use(SandboxId),
-    /// By one that is dead: it goes.
+    /// By a dead sandbox: remove it.
     Remove(SandboxId),
-    /// By nothing that the runtime shows.
+    /// By nothing that the runtime lists.
     NextNumber,
 }
 
-/// Decides about a sandbox name that is taken, by what the runtime lists of the pod.
+/// Decides about a taken sandbox name, by the sandboxes of the pod.
 pub fn taken_sandbox(listed: &[Sandbox], attempt: u32) -> TakenSandbox {
     let Some(found) = listed.iter().find(|sandbox| sandbox.attempt == attempt) else {
         return TakenSandbox::NextNumber;

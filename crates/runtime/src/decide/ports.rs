@@ -1,4 +1,4 @@
-//! Ports that a pod asks for.
+//! Port mappings of a pod.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use model::wanted::{PortMapping, Protocol};
 use podspec::view;
 
-/// The ports of a pod's regular containers. Within a container, the first of those that look the same
+/// The ports of a pod's regular containers. Within a container, the first of equal ones
 /// counts.
 pub fn port_mappings(pod: &Pod) -> Vec<PortMapping> {
     let mut mappings = Vec::new();
@@ -33,7 +33,7 @@ fn mapping(port: &ContainerPort) -> PortMapping {
     }
 }
 
-/// What tells one port of a container from another: its name, or all there is to it.
+/// The identity of a port within its container: its name, or all of its fields.
 fn identity(port: &ContainerPort) -> String {
     if let Some(name) = port.name.as_deref().filter(|name| !name.is_empty()) {
         return name.to_owned();

@@ -9,7 +9,7 @@ pub enum Presence {
     Absent,
     /// The runtime has it, and the pod may use it.
     Usable,
-    /// The runtime has it, and the pod must show by a pull that it may use it.
+    /// The runtime has it, and the pod must prove by a pull that it may use it.
     Unproven,
 }
 
@@ -31,7 +31,7 @@ pub enum PullCause {
     Always,
     /// The runtime does not have it.
     Absent,
-    /// The pod must show that it may use it.
+    /// The pod must prove that it may use it.
     Unproven,
 }
 

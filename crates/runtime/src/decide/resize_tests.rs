@@ -1,4 +1,4 @@
-//! Changes of containers that run.
+//! In-place resizes.
 
 use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -36,7 +36,7 @@ fn restarting(mut container: Container, resource: &str) -> Container {
     container
 }
 
-/// A running instance made with so much.
+/// A running instance with these resources at creation.
 fn made(id: &str, name: &str, cpu: i64, memory: i64) -> ContainerStatus {
     let mut made = instance(id, name, ContainerState::Running, 0);
     let size = size(cpu, memory).to_string();
@@ -58,7 +58,10 @@ fn actuated_resources_count_before_those_at_creation() {
     let foreign = instance("e", "a", ContainerState::Running, 0);
     assert_eq!(actual(&foreign, &sizes), None);
     let pod = pod("Always", vec![sized("a", "100m", "1000")]);
-    assert!(!is_resizing(&pod, &status(vec![], vec![foreign]), &sizes), "nobody knows");
+    assert!(
+        !is_resizing(&pod, &status(vec![], vec![foreign]), &sizes),
+        "its resources are unknown"
+    );
     assert!(is_resizing(&pod, &status(vec![], vec![running.clone()]), &sizes));
     assert!(!is_resizing(&pod, &status(vec![], vec![running]), &Sizes::new()));
     let ended = ContainerStatus { state: ContainerState::Exited, ..made("c", "a", 1, 1) };
@@ -124,7 +127,7 @@ fn container_does_not_restart_for_a_resize_when_the_pod_cannot_follow() {
     actions.leave_sizes();
     assert!(!actions.restarts_for_size() && actions.resize.is_empty());
     let started: Vec<_> = actions.start.iter().map(|one| (one.index, one.why)).collect();
-    assert_eq!(started, [(2, StartReason::New)], "who does not run starts");
+    assert_eq!(started, [(2, StartReason::New)], "a container that does not run starts");
 }
 
 #[test]
@@ -265,7 +268,7 @@ proptest! {
                 prop_assert!(quota == -1 || (own > 0 && quota >= own));
             }
         }
-        // What one of them does not limit is left alone.
+        // A value without a limit in one of them is not changed.
         prop_assert_eq!(between.memory_limit.is_some(), before.memory_limit.is_some() && after.memory_limit.is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What a container can be result about its resources.
+//! Resource fields of a container for its environment (downward API).
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use podspec::downward::{container_named, limits_or, resource};
@@ -6,9 +6,9 @@ use podspec::resources::{self, Amounts};
 
 use super::ConfigError;
 
-/// The value of a resource of a container, of this one if none is named. A limit that is not set is
-/// that of the pod as a whole, else what pods can have of the node at all; that of an init container
-/// by name is nothing.
+/// The value of a resource of a container, of this one if none is named. The default of a limit is
+/// that of the pod, else the allocatable amount of the node; an init container
+/// by name has no default.
 pub fn container_resource(
     selector: &ResourceFieldSelector,
     pod: &Pod,
@@ -17,7 +17,7 @@ pub fn container_resource(
 ) -> Result<String, ConfigError> {
     let (container, has_defaults) = match selector.container_name.as_deref().unwrap_or_default() {
         "" => (container, true),
-        // Upstream gives defaults to the limits of regular containers alone.
+        // Upstream has defaults for limits of regular containers only.
         name => {
             container_named(pod, name).ok_or_else(|| ConfigError::NoContainer(name.to_owned()))?
         }
@@ -51,7 +51,7 @@ mod tests {
         value_in(&[], container, resource, divisor)
     }
 
-    /// In a pod that may use so much as a whole.
+    /// In a pod with these pod-level limits.
     fn value_in(
         whole: &[(&str, &str)],
         container: &str,
@@ -147,8 +147,8 @@ mod tests {
     // behaviour: CON-8
     #[test]
     fn unknown_resource_ref_is_an_error_that_names_it() {
-        let unknown = value("nobody", "limits.cpu", "").unwrap_err();
-        assert_eq!(unknown.to_string(), "container nobody not found");
+        let unknown = value("missing", "limits.cpu", "").unwrap_err();
+        assert_eq!(unknown.to_string(), "container missing not found");
         for resource in ["limits.pods", "cpu", "used.cpu"] {
             let error = value("", resource, "").unwrap_err();
             assert_eq!(error.to_string(), format!("unsupported container resource : {resource}"));

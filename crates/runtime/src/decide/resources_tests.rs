@@ -12,7 +12,7 @@ use testkit::pods;
 
 use super::resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 
-/// Names and amounts.
+/// Resource names and amounts.
 type Listed<'a> = &'a [(&'a str, &'a str)];
 
 const GIB: u64 = 1 << 30;
@@ -155,7 +155,7 @@ fn node_critical_pod_has_the_lowest_oom_score() {
     pod.spec.as_mut().unwrap().priority_class_name = Some("system-node-critical".to_owned());
     let adjust =
         |pod: &Pod| container_resources(pod, &plain, &settings(), &machine()).oom_score_adj;
-    assert_eq!(adjust(&pod), 1000, "the class alone is what anybody can write");
+    assert_eq!(adjust(&pod), 1000, "any user can set the class name alone");
     pod.spec.as_mut().unwrap().priority = Some(2_000_001_000);
     assert_eq!(adjust(&pod), -997);
 }
@@ -188,7 +188,7 @@ fn pod_limits_apply_to_containers_without_limits() {
     assert_eq!((plain.cpu_shares, plain.cpu_quota, plain.memory_limit), (2048, 200_000, 4 * gib));
     assert_eq!((limited.cpu_shares, limited.cpu_quota), (102, 200_000));
     assert_eq!(limited.memory_limit, 2 * gib);
-    // Three gibibytes are nobody's own; each of the two has half of them.
+    // Three GiB belong to no container; each of the two gets half of them.
     assert_eq!((plain.oom_score_adj, limited.oom_score_adj), (850, 750));
     let together = sandbox_resources(&pod, &settings(), &machine());
     assert_eq!((together.cpu_shares, together.memory_limit), (102, 4 * gib));

@@ -1,4 +1,4 @@
-//! Whether a pod's sandbox can be used, and what starts in a new one.
+//! Whether a pod's sandbox is usable, and what starts in a new one.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
@@ -7,23 +7,23 @@ use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, restar
 use podspec::{SandboxFit, live_beside_newest, sandbox_fit, view};
 
 use super::actions::{ContainerStart, PodActions, Role, SandboxPlan};
+use super::old_instances;
 use super::reasons::{KillPod, StartReason};
-use super::remains;
 
-/// What is to be thought of a pod's sandboxes.
+/// The plan for a pod's sandboxes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sandbox {
-    /// There is one that can be used.
+    /// There is a usable one.
     Usable {
         id: SandboxId,
-        /// Live ones in which nothing was ever made.
+        /// Ready sandboxes without containers, which came too late.
         spares: Vec<SandboxId>,
     },
     /// A new one is needed.
     Needed { attempt: u32, replaces: bool },
 }
 
-/// Whether the newest sandbox can be used; then others that live have come too late.
+/// Whether the newest sandbox is usable; then other ready ones came too late.
 pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
     let after = |newest: &SandboxStatus, replaces| Sandbox::Needed {
         attempt: newest.attempt + 1,
@@ -40,7 +40,7 @@ pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
     }
 }
 
-/// What happens to a pod that needs a new sandbox.
+/// The actions for a pod that needs a new sandbox.
 pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan) -> PodActions {
     let only_kill = || PodActions {
         kill_pod: status.may_be_alive().then_some(KillPod::NothingLeft),
@@ -65,13 +65,13 @@ pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan)
     let anything = !status.sandboxes.is_empty() || status.may_be_alive();
     PodActions {
         kill_pod: anything.then_some(KillPod::SandboxChanged),
-        remove: remains::of_init_containers(pod, status),
+        remove: old_instances::of_init_containers(pod, status),
         start,
         ..PodActions::none(plan)
     }
 }
 
-/// The regular containers that start in a new sandbox: all that have not succeeded for good.
+/// The regular containers that start in a new sandbox: all that have not succeeded permanently.
 fn starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
     let containers = view::containers(pod).iter().enumerate();
     let left = containers.filter(|(_, container)| !has_succeeded_for_good(pod, container, status));
@@ -94,13 +94,13 @@ fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &PodStatus) 
     let succeeded = status
         .latest(&container.name)
         .is_some_and(|latest| latest.state == ContainerState::Exited && latest.exit_code == 0);
-    // A rule may want it again all the same: the pod has not finished then, and would wait for ever.
+    // A rule may restart it nevertheless: then the pod has not finished, and would wait forever.
     let for_good = restart_policy(pod, container) == RestartPolicy::OnFailure
         && !restarts_after(pod, container, 0);
     succeeded && for_good
 }
 
-/// Whether a regular container was made, which shows that init containers had done their work.
+/// Whether a regular container was created, which shows that init containers had completed.
 fn any_regular_was_made(pod: &Pod, status: &PodStatus) -> bool {
     view::containers(pod).iter().any(|container| {
         let latest = status.latest(&container.name);

@@ -1,4 +1,4 @@
-//! Tables for what containers and sandboxes may do.
+//! Tables of security contexts of containers and sandboxes.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The limits of what `$(NAME)` and `envFrom` make of a manifest.
+//! The limits of expanded `$(NAME)` and `envFrom`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::sysctl::dotted;
 use podspec::view;
 
-/// The parameters that the runtime sets, by their names with dots.
+/// The parameters for the runtime, by their names with dots.
 pub fn pod_sysctls(pod: &Pod) -> BTreeMap<String, String> {
     let context = view::spec(pod).and_then(|spec| spec.security_context.as_ref());
     let wanted = context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Init containers and sidecars in a sandbox that can be used.
+//! Init containers and sidecars in a usable sandbox.
 
 use k8s_openapi::api::core::v1::Probe;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
@@ -110,7 +110,7 @@ fn init_containers_are_done_once_a_later_container_exists() {
     }
     let later = in_live_sandbox(vec![instance("d", "two", Running, 0)]);
     assert!(actions(&initializing("Always", two()), &later).is_nothing());
-    // After a reboot every container has ended, those of the old sandbox included.
+    // After a reboot every container has exited, including those of the old sandbox.
     let rebooted = in_live_sandbox(vec![instance("m", "main", Exited, 255)]);
     let again = actions(&initializing("Always", two()), &rebooted);
     assert_eq!(started(&again), [(Role::Init, 0)]);
@@ -123,11 +123,11 @@ fn regular_container_ends_before_init_containers_run_again() {
     let failed = || instance("c", "one", Exited, 1);
     let runs = || instance("c", "one", Running, 0);
     let rows = [
-        // How it ends decides what runs.
+        // Its exit decides what runs.
         (vec![lost()], vec![]),
         (vec![lost(), failed()], vec![]),
         (vec![lost(), runs()], vec![]),
-        // They have done their work: it is started anew.
+        // They have completed: it restarts.
         (vec![lost(), instance("d", "two", Exited, 0)], vec![(Role::Regular, 0)]),
     ];
     for (observed, expected) in rows {
@@ -147,7 +147,7 @@ fn init_container_of_an_earlier_sandbox_does_not_count() {
     }
 }
 
-/// The same, which starts over with all its containers when the regular one ends with 42.
+/// The same pod, which restarts all containers when the regular one exits with 42.
 fn starting_over(inits: Vec<Container>) -> Pod {
     let main = with_rule(container("main"), "RestartAllContainers", vec![42]);
     with_inits(pod("Always", vec![main]), inits)
@@ -157,7 +157,7 @@ fn starting_over(inits: Vec<Container>) -> Pod {
 #[test]
 fn container_created_before_a_restart_of_all_waits_for_its_turn() {
     type Row = (Option<(&'static str, ContainerState)>, &'static str, Vec<(Role, usize)>);
-    // What else there is, what was made late, what starts.
+    // Existing containers, the late one, and those to start.
     let rows: Vec<Row> = vec![
         (None, "main", vec![(Role::Init, 0)]),
         (None, "two", vec![(Role::Init, 0)]),
@@ -178,7 +178,7 @@ fn container_created_before_a_restart_of_all_waits_for_its_turn() {
         assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
         assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
     }
-    // A sidecar that others are past starts beside them, as ever.
+    // A sidecar starts beside later containers that have started.
     let pod = starting_over(vec![sidecar("side"), container("two")]);
     let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
     assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
@@ -308,7 +308,7 @@ fn only_the_newest_exited_init_container_is_kept() {
     assert_eq!(removals(&pruned), ["c1", "c0"]);
     assert_eq!(kills(&pruned), ["c0"]);
     assert_eq!(started(&pruned), [(Role::Init, 0)]);
-    // Those that nobody looked at closely go too.
+    // Instances without a status are removed too.
     let ended = ["c2", "c1"].map(|id| instance(id, "one", Exited, 1)).to_vec();
     let observed =
         PodStatus { older: vec![listed_container("c0", "one", Exited)], ..in_live_sandbox(ended) };

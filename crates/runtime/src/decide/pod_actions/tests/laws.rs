@@ -1,4 +1,4 @@
-//! What holds whatever the pod and whatever was observed.
+//! Laws for any pod and any observed status.
 
 use std::collections::BTreeMap;
 
@@ -22,36 +22,36 @@ use crate::decide::test_pods::{container, failed_probe, instance, pod, with_init
 use crate::decide::{ContainerStart, has_finished};
 
 const REGULAR: [&str; 2] = ["a", "b"];
-/// Init containers; those that keep running are called `side`.
+/// Init containers; sidecars are named `side`.
 const INITS: [&str; 5] = ["init", "side1", "init2", "side2", "side3"];
 const EPHEMERAL: &str = "debug";
 const NAMES: [&str; 8] = ["a", "b", "init", "side1", "init2", "side2", "side3", EPHEMERAL];
 const IMAGES: [&str; 2] = ["image:1", "image:2"];
 
-/// How often things are looked at and done at most until there is nothing more: as often as all init
-/// containers take to start one after the other, after all that was there had to go.
+/// The most syncs until the pod is converged: as many as all init containers need to start in order, after
+/// everything that existed was removed.
 const ROUNDS: usize = 12;
 
-/// How often this pod takes: once, unless it has init containers or starts over with all.
+/// The syncs of this pod: one, unless it has init containers or restarts all.
 fn rounds(pod: &Pod, world: &World) -> usize {
     if !view::init_containers(pod).is_empty() || may_restart_all(pod) {
         return ROUNDS;
     }
-    // What is late or ephemeral is looked at once the sandbox is there.
+    // Late and ephemeral containers are checked once the sandbox exists.
     let has_new_sandbox = matches!(world.actions(pod).sandbox, SandboxPlan::Create { .. });
-    // How a container ended that was killed for its probe, its rules are asked at the next look.
+    // The restart rules of a container killed by its probe are evaluated at the next sync.
     let has_rules = view::containers(pod).iter().any(|one| one.restart_policy_rules.is_some());
     1 + usize::from(has_new_sandbox) + usize::from(has_rules)
 }
 
-/// A pod's share of the runtime, and what else is known.
+/// The runtime state of a pod, and other known state.
 #[derive(Debug, Clone)]
 struct World {
     status: PodStatus,
     probes: ProbeResults,
-    /// Whether all containers start over.
+    /// Whether all containers restart.
     restart_all: bool,
-    /// Counts the instances made.
+    /// The number of created instances.
     made: u32,
 }
 
@@ -63,7 +63,7 @@ impl World {
         pod_actions(&SyncContext { pod, status, probes, restart_all, sizes: &sizes, cgroup })
     }
 
-    /// What there is after the actions were done without failures.
+    /// The state after all actions succeeded.
     fn apply(&mut self, pod: &Pod, actions: &PodActions) {
         let after = &mut self.status;
         if actions.kill_pod.is_some() {
@@ -89,7 +89,7 @@ impl World {
 
     fn start(&mut self, pod: &Pod, start: &ContainerStart) {
         let name = name_of(pod, start.role, start.index);
-        // One that was made and not started is started, or makes way.
+        // An instance that never started is started or removed.
         if self.status.latest(&name).is_some_and(|latest| latest.state == Created) {
             let place = self.status.containers.iter().position(|one| *one.name == *name).unwrap();
             self.status.containers.remove(place);
@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// A sandbox; on the host's network none has an address of its own.
+/// A sandbox; on the host network it has no address.
 fn made_sandbox(attempt: u32, ready: bool, host_network: bool, addressed: bool) -> SandboxStatus {
     let made = sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady });
     let ips = if addressed && !host_network { made.ips } else { Vec::new() };
@@ -116,7 +116,7 @@ fn exit(instance: &mut ContainerStatus) {
     }
 }
 
-/// An instance of this image; none if somebody else made it and did not note it down.
+/// An instance with the hash of this image; without a hash if another client created it.
 fn made_from(mut made: ContainerStatus, image: Option<&str>) -> ContainerStatus {
     made.annotations.remove(labels::CONTAINER_HASH);
     let hash = image.map(|image| definition_hash_hex(&made.name, image));
@@ -140,7 +140,7 @@ fn image_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     specified(pod).find(|container| container.name == name)?.image.as_deref()
 }
 
-/// As the pod's conditions say it: from the exit that asks for it until the last instance is gone.
+/// As in the pod's conditions: from the exit that triggers it until the last instance is removed.
 fn is_restarting_all(pod: &Pod, world: &World) -> bool {
     let latest = |container: &Container| world.status.latest(&container.name);
     let any_left = specified(pod).any(|one| latest(one).is_some());
@@ -151,7 +151,7 @@ fn is_restarting_all(pod: &Pod, world: &World) -> bool {
     any_left && (asked_for || world.restart_all) && !has_finished(pod, &world.status)
 }
 
-/// Whether a pod has ended, or has nothing left while it is being deleted: nobody asks about it again.
+/// Whether a pod has terminated, or has nothing left while it is being deleted: it is not synced again.
 fn is_over(pod: &Pod, status: &PodStatus) -> bool {
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     has_finished(pod, status) || (is_deleted && !status.may_be_alive())
@@ -167,13 +167,13 @@ fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
     live
 }
 
-/// What a probe has said: nothing, or how it is.
+/// The result of a probe, if it has one.
 fn any_result() -> impl Strategy<Value = Option<ProbeResult>> {
     let failed = failed_probe(ProbeKind::Liveness);
     prop_oneof![Just(None), Just(Some(ProbeResult::Success)), Just(Some(failed))]
 }
 
-/// An instance, and what its startup and liveness probes say.
+/// An instance, and the results of its startup and liveness probes.
 type Seen = (ContainerStatus, [Option<ProbeResult>; 2]);
 
 fn any_instance() -> impl Strategy<Value = Seen> {
@@ -225,7 +225,7 @@ fn any_rule() -> impl Strategy<Value = ContainerRestartRule> {
     )
 }
 
-/// A container with any image and probes; rules refine a policy of its own, if it may have one of these.
+/// A container with any image and probes; if it may have its own policy, rules refine it.
 fn any_container(
     name: &'static str,
     policies: &'static [&'static str],
@@ -261,7 +261,7 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     let regular = REGULAR.map(|name| any_container(name, &["Always", "OnFailure", "Never"]));
     let inits = INITS.map(any_init);
     let order = subsequence(vec![0, 1, 2, 3, 4], 0..=INITS.len()).prop_shuffle();
-    // On the host's network, and being deleted.
+    // On the host network, and being deleted.
     let rarely = (weighted(0.2), weighted(0.1));
     (policy, regular, inits, order, any::<bool>(), rarely).prop_map(
         |(policy, regular, inits, order, debug, (host_network, deleted))| {
@@ -277,7 +277,7 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     )
 }
 
-/// A pod, and what there is of it.
+/// A pod, and its runtime state.
 fn any_world() -> impl Strategy<Value = (Pod, World)> {
     (any_pod(), any_observed(), any::<bool>()).prop_map(|(pod, (status, probes), marked)| {
         let marked = marked && may_restart_all(&pod);
@@ -287,8 +287,8 @@ fn any_world() -> impl Strategy<Value = (Pod, World)> {
     })
 }
 
-/// Instances that run although they should have been replaced: of another definition, or whose probes
-/// failed. A sidecar whose startup probe has not spoken is left in peace.
+/// Instances that run although they should be replaced: of another definition, or with failed
+/// probes. A sidecar without a startup probe result is left alone.
 fn stale<'a>(pod: &'a Pod, world: &'a World) -> impl Iterator<Item = &'a ContainerStatus> {
     let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
     let lasting = sidecars.map(|one| (one, true));
@@ -319,8 +319,8 @@ proptest! {
     // behaviour: ACT-110
     #[test]
     fn pod_is_converged_after_its_actions((pod, mut world) in any_world()) {
-        // A new sandbox starts from its first init container; each round may start the next one. An
-        // init container that runs is waited for.
+        // A new sandbox starts from its first init container; each round may start the next one. A
+        // running init container is waited for.
         for _ in 0..rounds(&pod, &world) {
             if is_over(&pod, &world.status) {
                 return Ok(());
@@ -343,7 +343,7 @@ proptest! {
         for _ in 0..ROUNDS {
             let actions = world.actions(&pod);
             world.apply(&pod, &actions);
-            // Those that come and go beside the specification do not start over with it.
+            // Containers outside of the spec do not restart with it.
             let has_ephemeral = !view::ephemeral_containers(&pod).is_empty();
             let counts = |name: &str| {
                 specified(&pod).any(|one| one.name == name)
@@ -385,7 +385,7 @@ proptest! {
     #[test]
     fn finished_pod_starts_nothing((pod, world) in any_world()) {
         let observed = &world.status;
-        // A pod that finished in one sandbox gets no other, so what it has is all in the newest.
+        // A pod that finished in one sandbox gets no other, so all its instances are in the newest.
         let newest = observed.sandboxes.first().map(|sandbox| &sandbox.id);
         let in_newest = observed.containers.iter().all(|one| Some(&one.sandbox_id) == newest);
         let may_be = in_newest && comes_from_running_in_order(&pod, observed);
@@ -400,7 +400,7 @@ proptest! {
     }
 }
 
-/// Whether nothing was started behind an init container that failed, as nothing ever is.
+/// Whether nothing was started after a failed init container.
 fn comes_from_running_in_order(pod: &Pod, observed: &PodStatus) -> bool {
     let in_order: Vec<_> = view::init_containers(pod).iter().chain(view::containers(pod)).collect();
     let inits = view::init_containers(pod).len();

@@ -1,4 +1,4 @@
-//! Regular and ephemeral containers in a sandbox that can be used, and starting over.
+//! Regular and ephemeral containers in a usable sandbox, and restarts of all containers.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::EphemeralContainer;
@@ -79,7 +79,7 @@ fn running_instance_without_a_hash_is_kept() {
         ("OnFailure", "image:2"),
         ("Never", "image:2"),
     ];
-    // Made by somebody who wrote no hash on it.
+    // Created by a client that sets no hash.
     let unmarked = |id, name| {
         let mut one = instance(id, name, Running, 0);
         one.annotations.clear();
@@ -101,7 +101,7 @@ fn failed_probe_restarts_unless_the_policy_is_never() {
         ProbeResults { liveness: failed(ProbeKind::Liveness), ..ProbeResults::default() };
     let startup = ProbeResults { startup: failed(ProbeKind::Startup), ..ProbeResults::default() };
     let own = |policy| with_policy(container("a"), policy);
-    // Of its policies only: a rule speaks of exit codes, and it has not exited.
+    // Only its policy counts: rules are about exit codes, and it has not exited.
     let ruled = |policy: &str, action| Container {
         restart_policy: Some(policy.to_owned()),
         ..with_rule(container("a"), action, vec![0, 137])
@@ -215,7 +215,7 @@ fn ephemeral_container_neither_keeps_the_pod_running_nor_restarts() {
     assert_eq!(started(&anew), [(Role::Regular, 0)]);
 }
 
-/// What is done for a pod that is marked to start over.
+/// The actions for a pod that restarts all containers.
 fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
     let probes = ProbeResults::default();
     pod_actions(&SyncContext {
@@ -228,7 +228,7 @@ fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
     })
 }
 
-/// What goes so that all start over, in order, and whether it is ended first.
+/// The instances that a restart of all removes, in order, and whether they are killed first.
 fn going(actions: &PodActions) -> Vec<(&str, bool)> {
     actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect()
 }
@@ -264,7 +264,7 @@ fn init_container_that_triggered_a_restart_of_all_is_removed_last() {
         pod("Always", vec![container("a"), asks("too")]),
         vec![sidecar("side"), container("i"), asks("asks")],
     );
-    // Regular containers are left of an earlier sandbox, one of which asked for it too.
+    // Regular containers of an earlier sandbox are left, one of which triggered it too.
     let observed = in_live_sandbox(vec![
         instance("n1", "asks", Exited, 42),
         instance("n0", "asks", Exited, 1),

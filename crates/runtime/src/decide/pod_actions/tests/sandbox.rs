@@ -1,4 +1,4 @@
-//! Whether a sandbox can be used, and what starts in a new one.
+//! Whether a sandbox is usable, and what starts in a new one.
 
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
@@ -89,7 +89,7 @@ fn succeeded_containers_do_not_restart_in_a_new_sandbox_with_on_failure() {
     assert_eq!(starts(&both_succeeded), [(Role::Regular, 1, StartReason::NewSandbox)]);
     let none_failed = actions(&by_pod, &status(dead(), ended(0, 0)));
     assert_eq!((none_failed.sandbox, none_failed.start.len()), (SandboxPlan::None, 0));
-    // Unless a rule wants it again, whatever its policy says.
+    // Unless a rule restarts it regardless of its policy.
     let ruled = with_policy(with_rule(container("a"), "Restart", vec![0]), "OnFailure");
     let by_rule = pod("OnFailure", vec![ruled, container("b")]);
     let both_succeeded = actions(&by_rule, &status(dead(), ended(0, 0)));

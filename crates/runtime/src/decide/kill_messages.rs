@@ -1,4 +1,4 @@
-//! What people hear of a pod that could not be killed: upstream's words.
+//! Event messages about failed kills: upstream's texts.
 
 use model::ids::PodUid;
 use model::ports::runtime::RuntimeError;

@@ -1,24 +1,24 @@
-//! What a container that waits says of its hook that failed: upstream's words.
+//! Messages about failed hooks in container statuses: upstream's texts.
 
 use super::go_text::quoted;
 
-/// Whose hook failed.
+/// The container of a failed hook.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HookedContainer<'a> {
     /// The container.
     pub(crate) container: &'a str,
-    /// Its pod, as upstream writes it: `NAME_NAMESPACE(UID)`.
+    /// Its pod in upstream's format: `NAME_NAMESPACE(UID)`.
     pub(crate) pod: &'a str,
 }
 
 impl HookedContainer<'_> {
-    /// A command did not run or failed; `output` is what it said.
+    /// A command did not run or failed with this output.
     pub(crate) fn exec_failed(self, command: &[String], error: &str, output: &str) -> String {
         let what = format!("Exec lifecycle hook ([{}])", command.join(" "));
         format!("{}, message: {}", self.failed(&what, error), quoted(output))
     }
 
-    /// A request got no answer.
+    /// A request got no response.
     pub(crate) fn http_failed(self, path: &str, error: &str) -> String {
         self.failed(&format!("HTTP lifecycle hook ({path})"), error)
     }
@@ -29,12 +29,12 @@ impl HookedContainer<'_> {
     }
 }
 
-/// A command ended with another code than 0.
+/// A command exited with a code other than 0.
 pub(crate) fn exited(command: &[String], code: i32, stderr: &str) -> String {
     format!("command '{}' exited with {code}: {stderr}", command.join(" "))
 }
 
-/// The runtime gave a command up, for which hooks set it no time.
+/// The runtime cancelled a command, although hooks set no timeout.
 pub(crate) fn timed_out(command: &[String]) -> String {
     format!("command timed out: {} timed out after 0s", quoted(&command.join(" ")))
 }

@@ -104,7 +104,7 @@ struct Outside {
     access: Option<Arc<dyn ImageAccess>>,
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
@@ -122,7 +122,7 @@ pub(crate) struct World {
     registry: prometheus::Registry,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let node = NodeSettings {
             root_dir: "/var/lib/kubelet".into(),

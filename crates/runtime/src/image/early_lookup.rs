@@ -12,19 +12,19 @@ pub(super) type Lookup = Result<Option<Image>, RuntimeError>;
 
 /// A lookup of the image of a container whose turn has not come. Its result is reported in the container's turn, and
 /// not at all if it is given up before.
-pub(crate) struct EarlyLook {
+pub(crate) struct EarlyLookup {
     pub(super) lookup: MaybeDone<BoxFuture<'static, Lookup>>,
     /// From before the lookup: image garbage collection must not remove the image meanwhile.
     pub(super) _claim: ImageClaim,
 }
 
-impl fmt::Debug for EarlyLook {
+impl fmt::Debug for EarlyLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EarlyLook").finish_non_exhaustive()
+        f.debug_struct("EarlyLookup").finish_non_exhaustive()
     }
 }
 
-impl EarlyLook {
+impl EarlyLookup {
     /// Waits for something else, and for that alone; the lookup goes on meanwhile.
     pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T> + Unpin) -> T {
         match select(other, &mut self.lookup).await {

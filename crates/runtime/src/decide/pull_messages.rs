@@ -1,4 +1,4 @@
-//! Texts of events and statuses about images: upstream's, which other programs look for.
+//! Texts of events and statuses about images: upstream's, which other programs match.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ pub fn present(image: &str, is_verified: bool) -> String {
     format!("Container image {image:?} already present on machine{access}")
 }
 
-/// The image is not there, and must not be fetched.
+/// The image is not present, and must not be pulled.
 pub fn never(image: &str) -> String {
     format!("Container image {image:?} is not present with pull policy of Never")
 }
 
-/// Nobody can tell whether the image is there. Upstream names what was not found in place of what was
-/// looked for.
+/// The presence of the image is unknown. Upstream prints the missing result instead of the name of the
+/// image.
 pub fn uninspected(error: &RuntimeError) -> String {
     format!("Failed to inspect image \"\": {}", error.rpc_text())
 }
 
-/// The image is being fetched.
+/// The image is being pulled.
 pub fn pulling(image: &str) -> String {
     format!("Pulling image {image:?}")
 }
 
-/// The image was fetched: how long that took, with and without the wait for others, and its bytes; 0
-/// where the runtime did not say.
+/// The image was pulled: the duration without and with the wait for others, and its size in bytes; 0
+/// if the runtime does not report it.
 pub fn pulled(image: &str, took: Duration, with_wait: Duration, size: u64) -> String {
     let (took, with_wait) = (milliseconds(took), milliseconds(with_wait));
     format!(
@@ -46,7 +46,7 @@ pub fn not_pulled(image: &str, error: &PullError) -> String {
     format!("Failed to pull image {image:?}: {error}")
 }
 
-/// It was not recorded that a pull is about to begin, so it does not.
+/// The intent of a pull could not be recorded, so the pull does not begin.
 pub fn not_recorded(image: &str, error: &FileError) -> String {
     let error = go_text::file_error(error);
     format!("Failed to record image pull intent for container image {image:?}: {error}")
@@ -62,7 +62,7 @@ pub fn still_pulling(image: &str, waited: Duration, has_begun: bool) -> String {
     }
 }
 
-/// The image will be tried again later.
+/// The pull will be retried later.
 pub fn back_off(image: &str) -> String {
     format!("Back-off pulling image {image:?}")
 }
@@ -70,13 +70,13 @@ pub fn back_off(image: &str) -> String {
 /// Why a container waits for its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullFailure {
-    /// In a word.
+    /// The reason.
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message.
     pub message: String,
 }
 
-/// What a container that waits for an image says of a pull that failed; upstream's `evalCRIPullErr`.
+/// The waiting reason and message after a failed pull; upstream's `evalCRIPullErr`.
 pub fn pull_failure(image: &str, error: &PullError) -> PullFailure {
     let known = [
         ("RegistryUnavailable", "the registry is unavailable"),
@@ -92,7 +92,7 @@ pub fn pull_failure(image: &str, error: &PullError) -> PullFailure {
 }
 
 impl PullFailure {
-    /// What a container says that waits for the next try.
+    /// The message during the back-off.
     pub fn while_waiting(&self, image: &str) -> String {
         format!("{}: {}: {}", back_off(image), self.reason, self.message)
     }

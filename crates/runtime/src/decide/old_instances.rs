@@ -1,4 +1,4 @@
-//! Instances that have no business any more: older ones that live, and remains.
+//! Old instances of containers: older ones to kill, and exited ones to remove.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::{ContainerState, ContainerStatus, Instance, PodStatus};
@@ -7,8 +7,8 @@ use podspec::view;
 use super::actions::{ContainerKill, ContainerRemoval};
 use super::reasons::KillReason;
 
-/// Older instances that may live although a newer one of their name exists: two of one name must
-/// never live.
+/// Older instances that may run although a newer one of their name exists: two of one name must
+/// never run.
 pub(super) fn superseded(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
     let live = older(pod, status).filter(|instance| {
         matches!(instance.state, ContainerState::Running | ContainerState::Unknown)
@@ -23,9 +23,9 @@ pub(super) fn superseded(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
     live.map(kill).collect()
 }
 
-/// Remains that need not wait for garbage collection: of each init container all but the newest that
-/// ended, upstream's `pruneInitContainersBeforeStart`; and what was made and never started before a
-/// newer instance took its place.
+/// Old instances that are removed before garbage collection: of each init container all but the newest exited
+/// one, upstream's `pruneInitContainersBeforeStart`; and instances that never started and have a newer
+/// instance.
 pub(super) fn removals(pod: &Pod, status: &PodStatus) -> Vec<ContainerRemoval> {
     let never_started = older(pod, status)
         .filter(|instance| instance.state == ContainerState::Created)
