@@ -274,14 +274,14 @@ impl<'a, K: Kind> Follower<'a, K> {
             // One of them cannot be decoded: decode them individually.
             let list: List<'_, Value> = decoded(page)?;
             for item in list.items {
-                self.tell_item(&item.to_string())?;
+                self.report_item(&item.to_string())?;
             }
             list.metadata
         };
         Ok((metadata.next.into_owned(), metadata.resource_version.into_owned()))
     }
 
-    fn tell_item(&self, item: &str) -> Result<(), ApiError> {
+    fn report_item(&self, item: &str) -> Result<(), ApiError> {
         match serde_json::from_str::<K::Object<'_>>(item) {
             Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
             Err(error) => {

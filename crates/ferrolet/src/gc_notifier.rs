@@ -84,7 +84,7 @@ impl GcNotifier {
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.index.state(&status.uid);
         match removed_by(state, self.index.sources_ready(), self.index.any_ends()) {
-            RemovedBy::Nobody => {}
+            RemovedBy::NotYet => {}
             RemovedBy::HeldPass => self.containers.pod_is_removable(uid),
             RemovedBy::Deletor(all) => {
                 let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);

@@ -1,17 +1,17 @@
-//! What the upstream kubelet has noted of devices.
+//! The device checkpoint of the upstream kubelet.
 
 use std::io;
 use std::path::Path;
 
 use crate::look;
 
-/// Where it is noted, whatever the root directory is.
+/// Its path, which does not depend on the root directory.
 const CHECKPOINT: &str = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
 
-/// More than the devices and pods of any node take.
+/// The largest size: more than any node needs.
 const LIMIT: u64 = 16 << 20;
 
-/// The note; nothing where there is none.
+/// The checkpoint; `None` if there is none.
 pub fn device_checkpoint() -> io::Result<Option<Vec<u8>>> {
     read(Path::new(CHECKPOINT))
 }

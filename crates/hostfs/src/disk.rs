@@ -1,4 +1,4 @@
-//! Room on this host's file systems.
+//! Space on file systems of the host.
 
 use std::path::Path;
 

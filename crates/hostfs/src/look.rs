@@ -1,4 +1,4 @@
-//! Looking at files, and reading one version of one.
+//! Stats and reads files, including consistent reads of one version.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -10,7 +10,7 @@ use std::path::Path;
 use model::ports::files::{Entry, FileError, FileKind, FileVersion, Found};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
-/// How often a file may change under the reader before the reader gives up.
+/// How often a read is repeated because the file changed.
 const TRIES: usize = 3;
 
 pub(crate) fn found(path: &Path) -> io::Result<Found> {
@@ -49,7 +49,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
             continue;
         }
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
-        // By the name alone: the kernel need not go the whole way for each.
+        // Relative to the directory, which saves the path lookup.
         let stat = rustix::fs::statat(listing.fd()?, entry.file_name(), AtFlags::empty());
         let found = stat.map(|stat| found_by(&stat)).map_err(|error| FileError {
             operation: "look at",
@@ -79,11 +79,11 @@ fn found_by(stat: &Stat) -> Found {
     Found { kind, version }
 }
 
-/// Opens a regular file, and nothing else: opening a pipe waits for who writes to it, and opening a
-/// device may do anything.
+/// Opens a regular file, and nothing else: opening a pipe waits for its writer, and opening a device may have
+/// side effects.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     refuse_other_kinds(&std::fs::metadata(path)?)?;
-    // Whatever took its place since must not hold us up either.
+    // A pipe that replaced it since must not block either.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).expect("flags of open are small numbers");
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -101,8 +101,8 @@ fn refuse_other_kinds(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// The content of an open file. Its size is not taken at its word: it may grow while it is read, and
-/// that of some files is always zero.
+/// The content of an open file. Its reported size is not trusted: the file may grow, and some files report
+/// zero.
 pub(crate) fn read(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let too_large = || {
         let message = format!("larger than {limit} bytes");
@@ -113,12 +113,12 @@ pub(crate) fn read(file: &File, limit: u64) -> io::Result<Vec<u8>> {
         return too_large();
     }
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // One byte more than allowed tells "just fits" from "too long".
+    // One extra byte distinguishes "fits exactly" from "too long".
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit { too_large() } else { Ok(content) }
 }
 
-/// The content of a file that did not change meanwhile.
+/// The content of a file that did not change during the read.
 pub(crate) fn read_version(path: &Path, limit: u64) -> io::Result<(FileVersion, Vec<u8>)> {
     for _ in 0..TRIES {
         let file = open(path)?;
@@ -147,7 +147,7 @@ mod tests {
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         assert_eq!(found(&path).unwrap().kind, FileKind::Special);
         assert_eq!(read_version(&path, 10).unwrap_err().to_string(), "it is not a regular file");
-        // With a writer at its other end there would be something to read.
+        // With a writer at its other end there would be data to read.
         let _both_ends = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         assert!(open(&path).is_err());
     }
@@ -192,7 +192,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-                // Bounded: a reader that is held up must not fill the disk.
+                // Bounded: a delayed reader must not fill the disk.
                 for _ in 0..MOST_WRITES {
                     if stop.load(Ordering::Relaxed) {
                         break;

@@ -1,4 +1,4 @@
-//! How many files the agent may have open.
+//! The limit of open files.
 
 use std::io;
 
@@ -24,7 +24,7 @@ mod tests {
     #[test]
     fn open_file_limit_is_set_or_capped() {
         let now = || getrlimit(Resource::Nofile);
-        // Only upwards: other tests have files open, and there is no way back.
+        // Only raised: other tests have files open, and it cannot be reset.
         let allowed = now().maximum.unwrap_or(1 << 20);
         assert_eq!(set_open_files(allowed).unwrap(), allowed);
         assert_eq!((now().current, now().maximum), (Some(allowed), Some(allowed)));

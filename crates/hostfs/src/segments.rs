@@ -1,4 +1,4 @@
-//! Numbered files that are written at their end, for a journal.
+//! Numbered append-only files for a journal.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -11,7 +11,7 @@ use model::ports::files::FileError;
 use model::ports::segments::{Lying, Segment, Segments};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
-/// How the names of segments end.
+/// The suffix of segments.
 const SUFFIX: &str = ".jsonl";
 
 /// The segments in a directory of the host: `00000001.jsonl` and so on.
@@ -21,7 +21,7 @@ pub struct HostSegments {
 }
 
 impl HostSegments {
-    /// Those in this directory, which is made with the first of them.
+    /// The segments in this directory, which is created with the first of them.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
@@ -31,7 +31,7 @@ impl HostSegments {
     }
 }
 
-/// The number of a segment by its name. Names that we do not write are somebody else's.
+/// The number in the name of a segment; `None` for other files.
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let plain = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +53,7 @@ fn list(directory: &Path) -> io::Result<Vec<Lying>> {
         let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
         match entry.metadata() {
             Ok(found) if found.is_file() => lying.push(Lying { number, size: found.len() }),
-            // One that is no file, or that went meanwhile, is none of ours.
+            // Not a file, or removed meanwhile.
             _ => {}
         }
     }
@@ -107,7 +107,7 @@ impl Segments for HostSegments {
 struct HostSegment {
     file: File,
     directory: PathBuf,
-    /// Whether its name is on disk.
+    /// Whether its directory entry is on disk.
     named: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! The agent's own sockets.
+//! The sockets of the agent.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, chmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The longest path that a Unix socket can have on Linux: the kernel's field holds 108 bytes, the
-/// closing zero included.
+/// The longest path of a Unix socket on Linux: the kernel's field has 108 bytes, including the terminating
+/// zero.
 pub const LONGEST_SOCKET_PATH: usize = 107;
 
-/// How many callers may wait to be taken.
+/// The length of the accept queue.
 const BACKLOG: i32 = 64;
 
-/// Why there is no socket.
+/// Why a socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// No client could name it.
+    /// The path is too long for clients.
     #[error(
         "socket path {path} has {length} bytes, the system takes {LONGEST_SOCKET_PATH} at most; \
          use a shorter root directory",
@@ -31,38 +31,38 @@ pub enum SocketError {
         /// Its length.
         length: usize,
     },
-    /// Something is there that is no socket, and is left alone.
+    /// The path is not a socket, and stays unchanged.
     #[error("{} is in the way of the socket", .0.display())]
     InTheWay(PathBuf),
-    /// Somebody answers there.
+    /// Another process accepts connections there.
     #[error("another process listens on {}", .0.display())]
     Taken(PathBuf),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{step} socket {path}", path = .path.display())]
     System {
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
-        /// On which socket.
+        /// The socket.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// The mode of a socket that is the agent's own: for its user alone.
+/// The mode of private sockets.
 const OWN: u32 = 0o600;
 
-/// A socket that listens. Its file goes when this is dropped.
+/// A listening socket. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the socket's file: whatever else lies there later is not ours.
+    /// Device and inode of the socket's file: a later file at the path is not removed.
     identity: (u64, u64),
 }
 
-/// Listens at a path, for the agent's user alone. What a dead process left there is replaced.
+/// Listens at a path, only for the agent's user. A stale socket is replaced.
 pub fn listen(path: &Path) -> Result<Socket, SocketError> {
     listen_with_mode(path, OWN)
 }
@@ -118,7 +118,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl Socket {
-    /// The listening end; non-blocking, as async runtimes want it.
+    /// The listener, in non-blocking mode for async runtimes.
     pub fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -127,7 +127,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // A file that stays is replaced by the next start.
+            // A remaining file is replaced at the next start.
             std::fs::remove_file(&self.path).ok();
         }
     }

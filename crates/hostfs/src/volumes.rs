@@ -1,4 +1,4 @@
-//! Volumes on this host: mounts, and the content of directories that containers may write.
+//! Volumes of this host: mounts, and the content of directories that containers may write to.
 
 mod bind;
 mod device;
@@ -33,17 +33,17 @@ use crate::{Host, program};
 use helper_mount::Request;
 use mount_table::MountTable;
 
-/// How long the walk over a volume may take, with its millions of files.
+/// The timeout of the walk over a volume, which may have millions of files.
 const WALK: Duration = Duration::from_hours(24);
 
-/// How long a server may take to end a mount before the mount is ended without it.
+/// How long a server may take to unmount before a forced unmount.
 const SERVER: Duration = Duration::from_mins(1);
 
 /// The volumes of this host.
 #[derive(Debug, Clone)]
 pub struct HostVolumes {
     host: Host,
-    /// The threads that wait for programs, and for servers that do not answer.
+    /// The threads that wait for programs, and for unresponsive servers.
     programs: Arc<Pool>,
 }
 
@@ -52,7 +52,7 @@ impl HostVolumes {
         Self { host, programs: Arc::new(program::pool()) }
     }
 
-    /// The threads that wait for its programs.
+    /// The threads that wait for programs.
     pub fn pool(&self) -> &Pool {
         &self.programs
     }
@@ -95,13 +95,13 @@ impl HostVolumes {
     }
 }
 
-/// The path of a directory as the kernel lists mounts.
+/// The path of a directory as in the mount table.
 fn real(directory: &Path) -> io::Result<Option<PathBuf>> {
     let found = |path: io::Result<PathBuf>| match path {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         path => path.map(Some),
     };
-    // A mount itself is not looked at: its server may not answer.
+    // The mount itself is not accessed: its server may be unresponsive.
     if let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) {
         let Some(parent) = found(parent.canonicalize())? else { return Ok(None) };
         let path = parent.join(name);
@@ -116,7 +116,7 @@ fn mounts(directory: &Path) -> io::Result<Vec<MountPoint>> {
     let Some(real) = real(directory)? else { return Ok(Vec::new()) };
     let table = MountTable::read()?;
     let named = |mut mount: MountPoint| {
-        // By the path that the caller knows.
+        // With the path that the caller knows.
         if let Ok(below) = mount.path.strip_prefix(&real) {
             mount.path = if below.as_os_str().is_empty() {
                 directory.to_owned()
@@ -207,7 +207,7 @@ impl VolumeHost for HostVolumes {
         if !ended.as_ref().is_err_and(|error| error.source.kind() == io::ErrorKind::TimedOut) {
             return ended;
         }
-        // On other threads: those of the host wait for the server.
+        // On other threads: the unmount waits for the server.
         let (call, work) = (
             Call { operation: "unmount", subject: &path, limit: SERVER },
             end(UnmountFlags::FORCE | UnmountFlags::DETACH),

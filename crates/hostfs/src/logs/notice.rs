@@ -12,7 +12,7 @@ use crate::watch::{Watch, Watches};
 /// some file systems send none.
 const FORCED_LOOK: Duration = Duration::from_secs(1);
 
-/// Tells when to look at a log again.
+/// Signals when to read a log again.
 #[derive(Debug)]
 pub(super) struct Notice {
     /// The watch of the log's directory, until it ends.
@@ -20,8 +20,8 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    /// Listens to the directory of a log: there, its writing and its replacement both show. When the
-    /// kernel refuses there is only the forced look.
+    /// Watches the directory of a log, which covers writes and rotation. If the kernel refuses the watch, the
+    /// log is only polled.
     pub(super) async fn of(log: &Path, watches: &Watches) -> Self {
         let watch = match log.parent() {
             Some(directory) => watches.watch_writing(directory).await.ok(),
@@ -30,7 +30,7 @@ impl Notice {
         Self { watch }
     }
 
-    /// Waits until it is time to look.
+    /// Waits for the next read.
     pub(super) async fn wait(&mut self) {
         let change = async {
             match &mut self.watch {
@@ -38,7 +38,7 @@ impl Notice {
                 None => std::future::pending().await,
             }
         };
-        // Biased: either way the log is looked at.
+        // Biased: both branches lead to a read.
         tokio::select! {
             biased;
             change = change => {

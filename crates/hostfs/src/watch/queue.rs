@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use model::ports::files::DirectoryChange;
 use tokio::sync::Notify;
 
-/// More names than this are not remembered one by one.
+/// With more names than this, only a change of anything is reported.
 const MOST_NAMES: usize = 1024;
 
-/// Filled by the reader of the instance, emptied by one listener.
+/// Filled by the reader of the instance, read by one listener.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -41,7 +41,7 @@ impl Queue {
         self.news.notify_one();
     }
 
-    /// Nothing more will come.
+    /// Ends the watch.
     pub(super) fn end(&self) {
         self.waiting().is_over = true;
         self.news.notify_one();
