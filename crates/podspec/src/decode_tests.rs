@@ -17,7 +17,7 @@ fn warnings(manifest: &str) -> Vec<String> {
     decoded.warnings.iter().map(ToString::to_string).collect()
 }
 
-/// A pod whose grace period is written in some way.
+/// A pod with the grace period in this notation.
 fn with_grace_period(text: &str) -> String {
     format!("apiVersion: v1\nkind: Pod\nspec:\n  terminationGracePeriodSeconds: {text}\n")
 }
@@ -129,7 +129,7 @@ fn mistakes_in_the_language_are_reported_with_their_place() {
 }
 
 #[test]
-fn what_is_quoted_from_a_manifest_cannot_reach_a_terminal() {
+fn quoted_manifest_text_is_escaped() {
     let text = error("a: 1\n\"x\\e[31m\": 2\n\"x\\e[31m\": 3\n");
     assert!(text.contains("duplicate"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text:?}");
@@ -141,7 +141,7 @@ fn bytes_that_are_no_text_are_reported_with_their_line() {
 }
 
 #[test]
-fn nothing_is_no_pod() {
+fn empty_manifest_is_rejected() {
     for manifest in ["", "\n\n", "# only a comment\n", "---\n", "null", "---\n---\nkind: Pod\n"] {
         assert_eq!(decode(manifest.as_bytes()).unwrap_err(), DecodeError::Empty, "{manifest:?}");
     }
@@ -228,7 +228,7 @@ fn further_documents_are_a_warning() {
 
 // behaviour: SRC-63
 #[test]
-fn a_url_may_serve_a_list() {
+fn url_may_serve_a_list() {
     let list = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- apiVersion: v1\n  \
                 kind: Pod\n  metadata: {name: b, foo: c}\n";
     let decoded = decode_list(list.as_bytes()).unwrap();
@@ -256,7 +256,7 @@ fn a_url_may_serve_a_list() {
 }
 
 #[test]
-fn a_manifest_has_a_largest_size() {
+fn oversized_manifest_is_rejected() {
     let fits = format!("apiVersion: v1\nkind: Pod\n#{}", "x".repeat(MAX_MANIFEST_BYTES - 26));
     assert_eq!(fits.len(), MAX_MANIFEST_BYTES);
     assert!(decode(fits.as_bytes()).is_ok());

@@ -21,7 +21,7 @@ fn volume(fields: &str) -> Value {
 }
 
 #[test]
-fn a_pod_gets_what_every_pod_has() {
+fn pod_defaults_are_set() {
     let expected = json!({
         "containers": [],
         "dnsPolicy": "ClusterFirst",
@@ -32,12 +32,12 @@ fn a_pod_gets_what_every_pod_has() {
         "terminationGracePeriodSeconds": 30,
     });
     assert_eq!(spec(""), expected);
-    // An empty word counts as not set.
+    // An empty string counts as not set.
     assert_eq!(spec("restartPolicy: '', dnsPolicy: '', schedulerName: ''"), expected);
 }
 
 #[test]
-fn what_is_set_stays() {
+fn set_values_are_kept() {
     let fields = "dnsPolicy: None, enableServiceLinks: false, restartPolicy: Never, \
                   schedulerName: s, terminationGracePeriodSeconds: 0";
     let expected = json!({
@@ -59,7 +59,7 @@ fn less_than_no_grace_is_a_second() {
 }
 
 #[test]
-fn the_service_account_has_two_names() {
+fn service_account_has_two_names() {
     let accounts = |fields| {
         let spec = spec(fields);
         (spec["serviceAccountName"].clone(), spec["serviceAccount"].clone())
@@ -70,7 +70,7 @@ fn the_service_account_has_two_names() {
 }
 
 #[test]
-fn a_container_gets_what_every_container_has() {
+fn container_defaults_are_set() {
     let expected = json!({
         "image": "i:1",
         "imagePullPolicy": "IfNotPresent",
@@ -90,7 +90,7 @@ fn a_container_gets_what_every_container_has() {
 }
 
 #[test]
-fn the_pull_policy_follows_from_the_tag() {
+fn pull_policy_follows_from_the_tag() {
     let digest = format!("a@sha256:{}", "0".repeat(64));
     let cases = [
         ("a", "Always"),
@@ -99,7 +99,7 @@ fn the_pull_policy_follows_from_the_tag() {
         ("a:1", "IfNotPresent"),
         ("localhost:5000/a:1", "IfNotPresent"),
         (&digest, "IfNotPresent"),
-        // No name that can be pulled: validation is for others to do.
+        // An invalid image name: validation reports it.
         ("UPPER:latest", "IfNotPresent"),
         ("", "IfNotPresent"),
     ];
@@ -194,7 +194,7 @@ fn quantities_are_written_in_one_way() {
 }
 
 #[test]
-fn a_pod_as_a_whole_asks_for_what_its_containers_ask_for() {
+fn pod_level_requests_default_to_container_requests() {
     let resources = |containers: &str, pod: &str| {
         spec(&format!("containers: [{containers}], resources: {{{pod}}}"))["resources"].clone()
     };
@@ -203,7 +203,7 @@ fn a_pod_as_a_whole_asks_for_what_its_containers_ask_for() {
         resources(&format!("{one}, {one}"), "limits: {cpu: 4, memory: 1Gi}"),
         json!({"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "1Gi"}})
     );
-    // Without limits of its own it asks for nothing as a whole.
+    // Without pod-level limits it has no pod-level requests.
     assert_eq!(resources(one, "requests: {memory: 1Gi}"), json!({"requests": {"memory": "1Gi"}}));
     let pages = "{resources: {limits: {hugepages-2Mi: 4Mi, cpu: 1}}}";
     assert_eq!(

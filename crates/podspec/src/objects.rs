@@ -7,8 +7,8 @@ use model::objects::ObjectKey;
 
 use crate::{references, view};
 
-/// All that a pod refers to: for its variables and its volumes. References without a name refer to
-/// nothing. Images are pulled without secrets, so those of images are nobody's to follow.
+/// All objects that the variables and volumes of a pod refer to. References without a name are
+/// ignored. Images are pulled without secrets, so image pull secrets are not followed.
 pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = &view::pod_name(pod).namespace;
     let mut found = BTreeSet::new();
@@ -25,7 +25,7 @@ pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     found
 }
 
-/// What the variables of a container come from.
+/// The objects that the variables of a container refer to.
 pub fn environment_objects(namespace: &str, container: &Container) -> BTreeSet<ObjectKey> {
     let mut found = BTreeSet::new();
     for source in container.env_from.iter().flatten() {
@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn variables_and_volumes_refer_to_objects_and_images_do_not() {
+    fn objects_of_variables_and_volumes_are_found_and_pull_secrets_are_not() {
         let env = |kind: &str, name: &str| {
             let key = json!({ "name": name, "key": "k" });
             json!([{ "name": "A", "valueFrom": { kind: key } }, { "name": "B", "value": "b" }])
@@ -126,7 +126,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn every_kind_of_volume_names_its_objects_in_its_own_way() {
+    fn objects_of_every_volume_type_are_found() {
         let secret = json!({ "name": "s" });
         let rows = [
             (json!({ "secret": { "secretName": "s" } }), "secret ns/s"),

@@ -1,4 +1,4 @@
-//! Mounts that are to be read-only with everything that is mounted below them.
+//! Recursive read-only mounts.
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
@@ -11,7 +11,7 @@ pub fn asks(mount: &VolumeMount) -> bool {
     wants && alone
 }
 
-/// Whether a pod has such a mount: then it matters what its runtime can do.
+/// Whether a pod has such a mount: then its runtime must support it.
 pub fn asks_for_recursive_read_only(pod: &Pod) -> bool {
     let has_one = |one: &Container| one.volume_mounts.iter().flatten().any(asks);
     let mut all = view::init_containers(pod).iter().chain(view::containers(pod));

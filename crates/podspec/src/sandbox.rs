@@ -1,26 +1,26 @@
-//! Whether a pod's sandbox can be used.
+//! Decides whether a pod's sandbox can be used.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::{PodStatus, SandboxState, SandboxStatus};
 
 use crate::view;
 
-/// How a pod stands with its sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
-/// sandbox beside the newest in which nothing was ever made is one that the runtime finished after its
-/// call was given up, and no reason to restart the pod.
+/// The state of a pod's sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
+/// sandbox beside the newest that never had a container was completed by the runtime after its
+/// call had timed out, and is no reason to restart the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFit<'a> {
     /// The newest one can be used.
     Usable(&'a SandboxStatus),
-    /// There never was one.
+    /// There is no sandbox.
     Missing,
-    /// The newest one is dead, has no address, or is not the only live one that was used.
+    /// The newest one is dead, has no address, or is not the only live one with containers.
     Broken(&'a SandboxStatus),
-    /// The newest one is on another network than the pod wants.
+    /// The newest one is in another network than the pod requires.
     OtherNetwork(&'a SandboxStatus),
 }
 
-/// How a pod stands with its sandboxes.
+/// The state of a pod's sandboxes.
 pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
     let Some(newest) = status.sandboxes.first() else {
         return SandboxFit::Missing;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_live_sandbox_on_the_right_network_with_an_address_can_be_used() {
+    fn usable_sandbox_is_the_only_live_one_with_the_right_network_and_address() {
         let good = || sandbox(Ready, false, true);
         let unused = || SandboxStatus { id: "unused".into(), ..good() };
         let rows = [
