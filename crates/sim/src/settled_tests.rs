@@ -119,16 +119,16 @@ fn ended_pod_stays_until_the_grace_of_its_sidecars() {
     let finished = (
         PodPlan { init: vec![sidecar()], ..pod(Policy::Never) },
         vec![instance("a", 0, Exited), instance("b", 0, Exited)],
-        "p (u): it has finished and lives",
+        "p (u): has finished and lives",
     );
     let failed = (
         PodPlan { init: vec![sidecar(), container("j")], ..pod(Policy::Never) },
         vec![Instance { exit_code: 1, ..instance("j", 0, Exited) }],
-        "p (u): its init containers failed and it lives",
+        "p (u): its init containers failed and the pod lives",
     );
     let rows = [
-        ("nobody asked", Running, None, false),
-        ("another was asked", Running, Some(("x0", 1060)), false),
+        ("not stopped", Running, None, false),
+        ("another was stopped", Running, Some(("x0", 1060)), false),
         ("it has its grace", Running, Some(("i0", 1060)), true),
         ("its grace is over", Running, Some(("i0", 1000)), false),
         ("only its sandbox lives", Exited, Some(("i0", 1060)), false),
@@ -196,7 +196,7 @@ fn sidecars_run_as_long_as_regular_containers() {
     let others = vec![instance("a", 0, Exited), instance("b", 0, Exited)];
     let waiting = snapshot([long_ago(), others].concat(), &[true]);
     assert!(problem(&waiting, plan(Policy::Always)).is_some());
-    // A cap took what there was of it.
+    // A cap removed its instances.
     let others = vec![instance("a", 0, Running), instance("b", 0, Running)];
     let mut taken = snapshot(others, &[true]);
     taken.capped = [("u".into(), "i".into())].into();
@@ -220,7 +220,7 @@ fn containers_end_within_their_grace_when_the_whole_pod_restarts() {
     let mut seen = snapshot(both, &[true]);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
     seen.due.insert("b0".into(), "a0".into());
-    let expected = "p (u): b0 lives, and all start over since a0 ended";
+    let expected = "p (u): b0 lives, although a0 restarts the whole pod";
     assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
     seen.ending.insert("b0".into(), seen.at);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
@@ -240,11 +240,11 @@ fn orphaned_pod_leaves_nothing() {
 fn pod_has_ended_some_time_after_its_deadline() {
     let live = snapshot(vec![instance("a", 0, Running)], &[true]);
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
-    assert_eq!(problem(&live, until(900)), None, "its time is up, and it is about to end");
+    assert_eq!(problem(&live, until(900)), None, "its deadline has passed, and it is about to end");
     assert!(problem(&live, until(100)).is_some());
     let mut ending = live;
     ending.ending.insert(ending.containers[0].id.clone(), ending.at);
-    assert_eq!(problem(&ending, until(100)), None, "it was held up, and has its grace now");
+    assert_eq!(problem(&ending, until(100)), None, "it was blocked, and has its grace now");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn pod_runs_until_its_deadline() {
     for containers in lazy {
         let mut seen = snapshot(containers, &[true]);
         assert!(problem(&seen, until(1100)).is_some(), "{seen:?}");
-        // Its first sandbox is gone, or the clock was set back: its time may have been up.
+        // Its first sandbox is removed, or the clock was set back: its deadline may have passed.
         seen.longest.insert("u".into(), SignedDuration::from_secs(1100));
         assert_eq!(problem(&seen, until(1100)), None);
     }
@@ -277,10 +277,13 @@ fn pod_with_late_removals_may_have_finished_or_run() {
         pod
     };
     assert_eq!(problem(&gone, lasting()), None, "it gets no other sandbox");
-    assert!(problem(&snapshot(vec![], &[false]), lasting()).is_some(), "nothing took its remains");
+    assert!(
+        problem(&snapshot(vec![], &[false]), lasting()).is_some(),
+        "its objects were not removed"
+    );
     let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
     live.late_removals.insert("u".into());
-    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
+    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs partly");
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn pod_without_sandbox_stays_so_when_caps_removed_its_containers() {
     gone.sandboxes[0].ready = true;
     assert_eq!(problem(&gone, pod(Policy::Never)), None, "it has another");
     gone.capped = [("other".into(), "a".into())].into();
-    assert!(problem(&gone, pod(Policy::Never)).is_some(), "nothing was taken from it");
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "none of its objects was removed");
 }
 
 #[test]
@@ -340,7 +343,7 @@ fn init_containers_removed_by_a_cap_may_fail_the_next_time() {
     taken.capped = [("u".into(), "i".into())].into();
     assert_eq!(problem(&taken, pod()), None);
     let lost = all(Some(failed(later)), instance("a", 0, Unknown));
-    assert!(problem(&lost, pod()).is_some(), "it may live");
+    assert!(problem(&lost, pod()).is_some(), "it may still run");
 }
 
 #[test]
@@ -378,7 +381,7 @@ fn pod_has_its_cgroup_and_containers_have_their_resources() {
     let mut left = snapshot(vec![], &[]);
     left.cgroups.insert("u".into());
     let found = unsettled(&left, &Wanted::new());
-    assert_eq!(found.as_deref(), Some("u has left its cgroup and nobody wants it"));
+    assert_eq!(found.as_deref(), Some("u has left its cgroup and is not wanted"));
     for (shares, keeps_uid, settled) in [(122, true, true), (102, true, false), (2, false, true)] {
         let mut seen = running();
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();

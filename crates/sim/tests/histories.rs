@@ -1,4 +1,4 @@
-//! Histories with fixed seeds. `make soak` has fresh ones.
+//! Histories with fixed seeds. `make soak` uses new ones.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sim::plan::{Plan, What};
 use sim::run::run;
 
-/// How many histories, from seed 1 on: as many as fit into a minute of a slow machine.
+/// How many histories, from seed 1 on: as many as a slow machine runs in a minute.
 const HISTORIES: u64 = 100;
 
-/// Lets histories happen on both cores; every one of them must have been worth it.
+/// Runs histories on both cores; every one must have enough events.
 fn all_go_well(plans: &[Plan]) {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -17,7 +17,7 @@ fn all_go_well(plans: &[Plan]) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(plan) = plans.get(index) else { return };
             let (report, _) = run(plan).unwrap_or_else(|failure| panic!("{failure}"));
-            assert!(report.is_worth_it(), "too little happened: {report}");
+            assert!(report.is_worth_it(), "too few events: {report}");
         }
     };
     std::thread::scope(|scope| {

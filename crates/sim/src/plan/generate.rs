@@ -1,4 +1,4 @@
-//! Makes a plan from a seed.
+//! Builds a plan from a seed.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::{
     Program, RestartRule, Rule, Step, Target, What,
 };
 
-/// How long a container lives that is seen to run.
+/// How long a container lives that must be observed running.
 const SEEN: Duration = Duration::from_millis(50);
 
-/// The least seconds of grace that the runtime is told.
+/// The minimum grace period of stop requests in seconds.
 const LEAST_GRACE: u64 = 2;
 
-/// Whether pods get init containers and sidecars: whether the agent runs such pods.
+/// Whether pods get init containers and sidecars.
 pub const INIT_CONTAINERS: bool = true;
 
-/// Images that the runtime has, and one that it must fetch.
+/// Images of the runtime, and one that it must pull.
 pub(crate) const HAD: [&str; 2] = ["ferrolet.test/workload:1", "ferrolet.test/workload:2"];
 pub(crate) const FETCHED: &str = "ferrolet.test/far:1";
 
-/// Images that nobody uses: the runtime pins one, and the agent is told to keep the other.
+/// Unused images: the runtime pins one, and the agent's settings pin the other.
 pub(crate) const PINNED: &str = "ferrolet.test/pinned:1";
 pub(crate) const KEPT: &str = "ferrolet.test/kept:1";
 
@@ -37,7 +37,7 @@ impl Plan {
         Self::made(seed, false)
     }
 
-    /// The plan of a seed as it was before more could happen: a stored seed means what it meant.
+    /// The plan of a seed without the actions that were added later: a stored seed keeps its meaning.
     pub fn plain(seed: u64) -> Self {
         Self::made(seed, true)
     }
@@ -74,12 +74,12 @@ impl Plan {
 
 pub(super) struct PlanBuilder {
     random: Random,
-    /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
+    /// Random numbers of their own for everything about the URL: histories without one stay unchanged.
     web: Random,
-    /// The same for what lies around containers (cgroups, disks, logs, what listens in pods), and for what
-    /// they have beyond a program.
+    /// The same for the environment of containers (cgroups, disks, logs, servers in pods), and for their
+    /// optional features.
     around: Random,
-    /// The same for what came later, in histories that have it.
+    /// The same for actions that were added later, in histories that have them.
     pub(super) later: Option<Random>,
     /// Whether a URL serves manifests in this history.
     url: bool,
@@ -96,7 +96,7 @@ impl PlanBuilder {
         self.steps.push(Step { at, what });
     }
 
-    /// A moment of the history, more likely an early one: most happens while pods start.
+    /// A time of the history, more likely an early one: most happens while pods start.
     fn moment(&mut self) -> Duration {
         let part = self.random.between(0, 1000);
         let early = if self.random.chance(50) { part * part / 1000 } else { part };
@@ -130,7 +130,7 @@ impl PlanBuilder {
                 let sidecar = self.random.chance(40);
                 let mut container = self.container(name, sidecar);
                 if !sidecar {
-                    // One that always fails would keep its pod waiting; one that runs for ever, too.
+                    // A container that always fails would block its pod; one that runs for ever, too.
                     let code = u8::from(self.random.chance(15));
                     container.program = Program::Ends(self.random.millis(0, 8000), code);
                 }
@@ -138,7 +138,7 @@ impl PlanBuilder {
             }
         }
         let deadline = !keeps_uid && (self.jumps || self.random.chance(10));
-        // Where the clock is set, there are as few of them, by other numbers.
+        // If the clock is set, there are fewer deadlines, by other random numbers.
         let deadline = deadline && (!self.jumps || self.web.chance(10));
         let mut pod = PodPlan {
             name,
@@ -160,19 +160,21 @@ impl PlanBuilder {
         pod
     }
 
-    /// Gives containers hooks, rules, signals and last words. Init containers that end have no hooks.
+    /// Adds hooks, restart rules, stop signals and termination messages. Init containers that end have no
+    /// hooks.
     fn add_extras(&mut self, pod: &mut PodPlan) {
         for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
             sidecar.extras = self.extras(pod.grace);
             sidecar.extras.rule = None;
-            // One that never comes up would keep its pod waiting.
+            // A sidecar that never comes up would block its pod.
             if sidecar.may_not_come_up() {
                 sidecar.extras.post_start = None;
             }
         }
         for container in &mut pod.containers {
             container.extras = self.extras(pod.grace);
-            // One that is killed right after its start, with the code by which all start over, would have them do so for ever.
+            // A container that is killed right after its start, with a code that restarts the whole pod, would
+            // do so for ever.
             let outlives_its_grace = match container.program {
                 Program::Ignores => true,
                 Program::Traps(time, _) => time > Duration::from_secs(pod.grace.max(LEAST_GRACE)),
@@ -220,7 +222,7 @@ impl PlanBuilder {
 
     fn container(&mut self, name: &'static str, sidecar: bool) -> ContainerPlan {
         let (image, mut program) = (self.image(), self.program());
-        // Whoever comes after it waits until it was seen to run.
+        // The next containers wait until it was observed running.
         if let Program::Ends(time, _) = &mut program
             && sidecar
         {
@@ -250,7 +252,7 @@ impl PlanBuilder {
     }
 
     fn trouble(&mut self) {
-        // At least one agent dies while pods start, and there are faults enough for all to meet.
+        // At least one agent dies while pods start, and every history has enough faults.
         let early = self.random.millis(0, 5000);
         let doom = What::KillAgent(self.doom());
         self.push(early, doom);
@@ -386,7 +388,7 @@ impl PlanBuilder {
         }
     }
 
-    /// What lies around containers goes wrong.
+    /// Faults in the environment of containers.
     fn trouble_around(&mut self) {
         let random = &mut self.around;
         let mut steps = Vec::new();
@@ -412,8 +414,8 @@ impl PlanBuilder {
         }
     }
 
-    /// Somebody does something to a manifest. Steps are made in no order of time, so this only says
-    /// what is done; what that means is seen when it happens.
+    /// An action on a manifest. Steps are not built in the order of time, so the effect of an action is
+    /// determined when it is executed.
     fn somebody(&mut self, at: Duration) {
         let count = u64::try_from(self.pods.len()).unwrap_or(1);
         if count < 10 && self.random.chance(15) {
@@ -430,7 +432,7 @@ impl PlanBuilder {
                 self.push(at, What::Write(pod));
             }
             45..60 => {
-                // As it was: its uid comes back.
+                // Unchanged: its UID comes back.
                 let again = at + self.random.millis(50, 60_000);
                 let pod = self.pods[index].clone();
                 self.push(at, What::Remove(name));
@@ -441,8 +443,8 @@ impl PlanBuilder {
         }
     }
 
-    /// Another version of a pod. One that keeps its uid stays the same pod, so only what may change
-    /// of a pod does.
+    /// Another version of a pod. A version with the same UID is the same pod, so only its mutable fields
+    /// change.
     fn edited(&mut self, index: usize) -> PodPlan {
         let old = self.pods[index].clone();
         let mut pod = if old.keeps_uid { old.clone() } else { self.pod(old.name.clone()) };
@@ -458,7 +460,7 @@ impl PlanBuilder {
         pod
     }
 
-    /// In the end every manifest is as it should be, or gone.
+    /// In the end every manifest is valid or removed.
     fn last_word(&mut self) {
         for index in 0..self.pods.len() {
             let pod = self.pods[index].clone();
@@ -470,7 +472,7 @@ impl PlanBuilder {
             let at = self.length.saturating_sub(before);
             self.push(at, what);
         }
-        // Whatever was planned for later than that would have the last word.
+        // Later steps would override the final manifests.
         let length = self.length;
         for step in &mut self.steps {
             step.at = step.at.min(length);
@@ -499,22 +501,22 @@ mod tests {
         assert!((70..130).contains(&same), "{same}");
         let default = |plan: &Plan| plan.collecting == Collecting::default();
         assert!(all.iter().all(|(plain, _)| default(plain)));
-        let told = all.iter().filter(|(_, new)| !default(new)).count();
-        assert!((40..100).contains(&told), "{told}");
+        let changed = all.iter().filter(|(_, new)| !default(new)).count();
+        assert!((40..100).contains(&changed), "{changed}");
         let whole = |(plain, new): &&(Plan, Plan)| steps(plain) == steps(new) && default(new);
         assert!(all.iter().filter(whole).count() > 40);
     }
 
     #[test]
     fn plans_vary_gc_settings() {
-        let told: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
-        let has = |what: &dyn Fn(&Collecting) -> bool| told.iter().any(what);
-        assert!(has(&|told| told.containers.per_container == Some(0)));
-        assert!(has(&|told| told.containers.per_container.is_none()));
-        assert!(has(&|told| told.containers.in_all == Some(0)));
-        assert!(has(&|told| !told.containers.min_age.is_zero()));
-        assert!(has(&|told| told.containers.age_by == gc::policy::AgeBy::Finished));
-        assert!(has(&|told| !told.images_unused.is_zero() && told.keeps_images_of_pods));
+        let settings: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
+        let has = |what: &dyn Fn(&Collecting) -> bool| settings.iter().any(what);
+        assert!(has(&|one| one.containers.per_container == Some(0)));
+        assert!(has(&|one| one.containers.per_container.is_none()));
+        assert!(has(&|one| one.containers.in_all == Some(0)));
+        assert!(has(&|one| !one.containers.min_age.is_zero()));
+        assert!(has(&|one| one.containers.age_by == gc::policy::AgeBy::Finished));
+        assert!(has(&|one| !one.images_unused.is_zero() && one.keeps_images_of_pods));
         assert!(has(&Collecting::takes_the_last));
     }
 

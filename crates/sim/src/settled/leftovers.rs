@@ -1,4 +1,4 @@
-//! What is left of containers and pods on a settled node.
+//! Leftovers of containers and pods on a settled node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use model::observed::ContainerState;
 use super::{Snapshot, Wanted};
 use crate::history::Instance;
 
-/// How long something that may go waits for a pass, and that for the one before it.
+/// How long an object that may be removed waits for a pass, and for the pass before.
 const PASS: Duration = Duration::from_secs(150);
 
-/// Something of a pod that nobody wants.
+/// An object of a pod that is not wanted.
 pub(super) fn left(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     let uids = snapshot.sandboxes.iter().map(|sandbox| &sandbox.uid);
     let mut uids = uids.chain(snapshot.containers.iter().map(|one| &one.uid));
@@ -24,19 +24,22 @@ pub(super) fn left(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     let unwanted =
         |uid: &&PodUid| !wanted.contains_key(*uid) && (snapshot.lives(uid) || !is_young(uid));
     if let Some(uid) = uids.find(unwanted) {
-        let what = if snapshot.lives(uid) { "lives" } else { "has left something" };
-        return Some(format!("{uid} {what} and nobody wants it"));
+        let what = if snapshot.lives(uid) { "lives" } else { "has left objects" };
+        return Some(format!("{uid} {what} and is not wanted"));
     }
     if let Some(uid) = snapshot.cgroups.iter().find(|uid| !wanted.contains_key(*uid)) {
-        return Some(format!("{uid} has left its cgroup and nobody wants it"));
+        return Some(format!("{uid} has left its cgroup and is not wanted"));
     }
     if let Some(uid) = snapshot.logs.iter().find(|uid| !wanted.contains_key(*uid)) {
-        return Some(format!("{uid} has left its logs and nobody wants it"));
+        return Some(format!("{uid} has left its logs and is not wanted"));
     }
-    snapshot.dangling.first().map(|link| format!("{link} leads nowhere, and its container is gone"))
+    snapshot
+        .dangling
+        .first()
+        .map(|link| format!("{link} is dangling, and its container is removed"))
 }
 
-/// More dead containers than a cap says, of those that had time to go.
+/// More dead containers than a cap, of those that could have been removed by now.
 pub(super) fn over_caps(snapshot: &Snapshot) -> Option<String> {
     let ended_long_ago = |one: &&Instance| {
         one.state == Some(ContainerState::Exited)
@@ -51,13 +54,13 @@ pub(super) fn over_caps(snapshot: &Snapshot) -> Option<String> {
     let cap = snapshot.policy.per_container;
     let over = each.iter().find(|(_, count)| cap.is_some_and(|cap| **count > cap));
     if let Some(((uid, name), count)) = over {
-        return Some(format!("{count} of {name} of {uid} are dead, over the cap of each"));
+        return Some(format!("{count} of {name} of {uid} are dead, over the per-container cap"));
     }
     let cap = snapshot.policy.in_all.filter(|cap| dead.len() > *cap)?;
-    Some(format!("{} containers are dead, over the cap of {cap}", dead.len()))
+    Some(format!("{} containers are dead, over the node cap of {cap}", dead.len()))
 }
 
-/// Whether a container is old enough to go, and was for a while.
+/// Whether a container is old enough to be removed, and was for a while.
 fn is_old(snapshot: &Snapshot, one: &Instance) -> bool {
     let least = snapshot.policy.min_age;
     let age = snapshot.ages.get(&one.id).copied().unwrap_or(SignedDuration::MAX);
@@ -77,7 +80,7 @@ mod tests {
         Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))])
     }
 
-    /// A node on which a pod runs, with so many dead instances of each of its containers, which ended so many
+    /// A node with a running pod and this number of dead instances of each container, which ended this many
     /// seconds ago.
     fn with_dead(counts: [u32; 2], seconds: u64) -> Snapshot {
         let at = Duration::from_secs(1001);
@@ -94,14 +97,24 @@ mod tests {
     #[test]
     fn finds_more_dead_containers_than_the_cap() {
         let rows = [
-            // Dead instances of each, how long ago, the caps, what is found.
+            // Dead instances of each container, their age, the caps, the problem.
             ([1, 1], 600, (Some(1), None), None),
-            ([1, 2], 600, (Some(1), None), Some("2 of b of u are dead, over the cap of each")),
+            (
+                [1, 2],
+                600,
+                (Some(1), None),
+                Some("2 of b of u are dead, over the per-container cap"),
+            ),
             ([1, 2], 100, (Some(1), None), None),
-            ([0, 1], 600, (Some(0), None), Some("1 of b of u are dead, over the cap of each")),
+            (
+                [0, 1],
+                600,
+                (Some(0), None),
+                Some("1 of b of u are dead, over the per-container cap"),
+            ),
             ([3, 3], 600, (None, None), None),
             ([1, 2], 600, (None, Some(3)), None),
-            ([2, 2], 600, (None, Some(3)), Some("4 containers are dead, over the cap of 3")),
+            ([2, 2], 600, (None, Some(3)), Some("4 containers are dead, over the node cap of 3")),
             ([2, 2], 100, (None, Some(0)), None),
         ];
         for (counts, seconds, (per_container, in_all), expected) in rows {
@@ -140,11 +153,11 @@ mod tests {
         assert_eq!(unsettled(&seen, &wanted()), None);
         seen.logs.insert("other".into());
         let found = unsettled(&seen, &wanted());
-        assert_eq!(found.as_deref(), Some("other has left its logs and nobody wants it"));
+        assert_eq!(found.as_deref(), Some("other has left its logs and is not wanted"));
         seen.logs.clear();
         seen.dangling.push("p_ns_a-0123456.log".to_owned());
         let found = unsettled(&seen, &wanted());
-        let expected = "p_ns_a-0123456.log leads nowhere, and its container is gone";
+        let expected = "p_ns_a-0123456.log is dangling, and its container is removed";
         assert_eq!(found.as_deref(), Some(expected));
     }
 }
