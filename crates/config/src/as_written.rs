@@ -61,24 +61,24 @@ impl<T> Serialize for AsWritten<T> {
 }
 
 /// Values that are strings in the file.
-pub(crate) trait Written: FromStr {
+pub(crate) trait TextValue: FromStr {
     /// A description for errors.
     const EXPECTED: &'static str;
 }
 
-impl Written for Quantity {
+impl TextValue for Quantity {
     const EXPECTED: &'static str = "a quantity such as 100Mi, 1.5 or 250m";
 }
 
-impl Written for crate::duration::GoDuration {
+impl TextValue for crate::duration::GoDuration {
     const EXPECTED: &'static str = "a duration such as 1m30s";
 }
 
-impl Written for std::net::IpAddr {
+impl TextValue for std::net::IpAddr {
     const EXPECTED: &'static str = "an IP address";
 }
 
-fn text<T: Written>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<AsWritten<T>> {
+fn text<T: TextValue>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<AsWritten<T>> {
     let Value::String(text) = node else {
         findings.wrong_type(at, &format!("{} in quotes", T::EXPECTED), node);
         return None;
@@ -90,7 +90,7 @@ fn text<T: Written>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Optio
     written
 }
 
-impl<T: Written> Setting for AsWritten<T> {
+impl<T: TextValue> Setting for AsWritten<T> {
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         text(node, at, findings)
     }

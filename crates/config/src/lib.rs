@@ -39,8 +39,8 @@ mod load;
 mod paths;
 pub mod pod_gc;
 mod setting;
+mod source_files;
 mod validate;
-mod written;
 
 pub use as_written::{AsWritten, CanonicalQuantity};
 pub use decode::{DecodeError, DocumentKind, KUBELET};

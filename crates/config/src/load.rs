@@ -14,8 +14,8 @@ use crate::finding::{FieldErrors, Findings, Warning};
 use crate::flags::FlagSet;
 use crate::gates::none;
 use crate::paths::make_absolute;
+use crate::source_files::SourceFiles;
 use crate::validate::{CgroupVersion, validate, validate_cgroup_version};
-use crate::written::Written;
 
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,11 +96,11 @@ fn load_for(
     flags: &FlagSet,
 ) -> Result<Loaded, ConfigError> {
     let mut findings = Findings::default();
-    let mut written = Written::default();
+    let mut sources = SourceFiles::default();
     let mut skipped = Vec::new();
 
     let mut config = if let Some(path) = file {
-        read_file(path, flags, &mut findings, &mut written)?
+        read_file(path, flags, &mut findings, &mut sources)?
     } else {
         KubeletConfiguration::without_file(&flags.feature_gates())
     };
@@ -111,9 +111,9 @@ fn load_for(
             flags.apply(&mut config, &mut Findings::default());
         }
         for path in drop_ins.files {
-            written.add(&path, dropins::read(&path)?);
+            sources.add(&path, dropins::read(&path)?);
         }
-        config = merge(&config, written.drop_ins(file.is_some()), flags, &mut findings);
+        config = merge(&config, sources.drop_ins(file.is_some()), flags, &mut findings);
         skipped = drop_ins.skipped;
     }
     if file.is_some() || drop_in_directory.is_some() {
@@ -128,7 +128,7 @@ fn load_for(
     }
     for error in &mut findings.errors {
         if error.source.is_none() {
-            error.source = written.source_of(&error.field, flags);
+            error.source = sources.source_of(&error.field, flags);
         }
     }
     Err(ConfigError::Invalid { source: FieldErrors(findings.errors), warnings: findings.warnings })
@@ -151,14 +151,14 @@ fn read_file(
     path: &Path,
     flags: &FlagSet,
     findings: &mut Findings,
-    written: &mut Written,
+    sources: &mut SourceFiles,
 ) -> Result<KubeletConfiguration, ConfigError> {
     let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
     let absolute = std::path::absolute(path).map_err(read_error)?;
     let text = std::fs::read_to_string(&absolute).map_err(read_error)?;
     let document = decode(&text, path, KUBELET, Duplicates::LastWins, findings)
         .map_err(ConfigError::Decode)?;
-    written.add(path, document.clone());
+    sources.add(path, document.clone());
     let mut config = complete(document, Origin::File, &flags.feature_gates(), findings);
     make_absolute(&mut config, absolute.parent().unwrap_or(Path::new("/")));
     Ok(config)

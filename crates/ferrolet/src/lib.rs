@@ -5,7 +5,7 @@
 //! of its parts ([`collection`], [`node_cgroups`], [`runtime_note`]).
 //!
 //! Invariants:
-//! - only [`wiring`] knows all parts;
+//! - only [`wiring`] depends on all parts;
 //! - a long task that ends ends the agent, by name;
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 

@@ -61,7 +61,7 @@ pub enum NoteError {
         source: serde_json::Error,
     },
     /// A newer program wrote the note.
-    #[error("{} has version {version}, this program knows {VERSION}", path.display())]
+    #[error("{} has version {version}, this program supports {VERSION}", path.display())]
     Version {
         /// The file.
         path: PathBuf,

@@ -255,7 +255,7 @@ pub fn remark(path: &str, value: &Value) -> Option<&'static str> {
     (!has_effect && !is_as_it_is(path, value)).then_some("no effect yet")
 }
 
-/// Whether a feature is on, given what its gate says.
+/// Whether a feature is on, given the setting of its gate.
 pub(crate) fn feature_is_on(name: &str, gate: bool) -> bool {
     let path = format!("featureGates.{name}");
     let is_switched = FIELDS.iter().chain(&STAGES).any(|field| *field == path);

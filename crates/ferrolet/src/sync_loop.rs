@@ -176,7 +176,7 @@ impl SyncLoop {
             let retry = self.retries.next().map(|at| self.begun + at);
             let is_relisted = self.intake.is_relisted();
             // Biased: stopping first; the first list comes once, the tick once a minute; steps that panicked come
-            // after a wait; sources change at the pace of people; workers send two events for each pod that ends;
+            // after a wait; sources change rarely; workers send two events for each pod that ends;
             // victims end once for each critical pod, and the Node object is fetched once for each pod that its
             // labels are in the way of; few directories are removed at a time; lifecycle events are merged by pod
             // and so wait without growing.
@@ -247,7 +247,7 @@ impl SyncLoop {
     }
 
     async fn pod_removed(&mut self, uid: PodUid, pod: &Arc<Pod>) -> Vec<IntakeCommand> {
-        // With its allocated resources: its QoS class tells where its cgroup is.
+        // With its allocated resources: its QoS class determines the cgroup.
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
         let pod = self.parts.allocation.last_known(pod, status.as_deref(), &sizes);

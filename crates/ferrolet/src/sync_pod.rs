@@ -75,7 +75,7 @@ pub(crate) struct SyncPod {
     pub(crate) records: SyncRecords,
 }
 
-/// The sync of one pod, after its plan said to act.
+/// The sync of one pod, whose plan is to act.
 #[derive(Clone, Copy)]
 struct Act<'a> {
     pod: &'a Arc<Pod>,

@@ -1,9 +1,9 @@
 //! `ferrolet gc`: what is removed next, what was removed, and why.
 
-pub mod bare;
 pub mod plan;
 pub mod rule_texts;
 pub mod run;
+pub mod runtime_plan;
 pub mod why;
 
 /// The format of the output.

@@ -100,7 +100,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     };
     let size = terminal_size();
     let mut display: Box<dyn Display> = match args.output {
-        Some(Output::Yaml) => bail!("--watch goes with a table or with -o json"),
+        Some(Output::Yaml) => bail!("--watch works with a table or with -o json"),
         Some(Output::Json) => Box::new(JsonLines::new(stdout, io::stderr())),
         _ if size.is_some() => Box::new(LiveTable::new(stdout, args.layout(), terminal_size)),
         _ => Box::new(TableLines::new(stdout, io::stderr(), args.layout())),

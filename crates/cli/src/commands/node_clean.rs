@@ -1,8 +1,8 @@
 //! `ferrolet node clean`: stops and removes all pods of the node's runtime.
 
-pub mod act;
 pub mod decide;
-mod take;
+mod lock;
+pub mod remove_pods;
 mod volumes;
 
 use std::io::{self, Write as _};
@@ -29,7 +29,7 @@ use process::version::FERROLET;
 use prometheus::Registry;
 use runtime::LogLayout;
 
-use self::act::Cleaner;
+use self::remove_pods::Cleaner;
 use super::Place;
 
 /// The minimum timeout of a call, as in `run`.
@@ -54,7 +54,7 @@ pub struct Args {
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let files = hostfs::Host::default();
     let root_dir = &args.place.root_dir;
-    let _claim = take::take(&args.place.agent(), root_dir, args.force).await?;
+    let _claim = lock::lock(&args.place.agent(), root_dir, args.force).await?;
     let note = RuntimeNote::read(&files, root_dir).await;
     let config = args.config.as_deref().map(config::load).transpose();
     let config = config.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;

@@ -22,7 +22,7 @@ pub(crate) enum SelectError {
         namespace: String,
     },
     /// Several pods match.
-    #[error("pod {asked:?} may be any of {}: say which as NAMESPACE/NAME", found.join(", "))]
+    #[error("pod {asked:?} may be any of {}: name it as NAMESPACE/NAME", found.join(", "))]
     Ambiguous {
         /// The argument.
         asked: String,
@@ -178,7 +178,7 @@ mod tests {
             (
                 "db",
                 Err("pod \"db\" may be any of default/db-node, kube-system/db-node: \
-                     say which as NAMESPACE/NAME"
+                     name it as NAMESPACE/NAME"
                     .to_owned()),
             ),
         ];

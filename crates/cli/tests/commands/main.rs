@@ -116,7 +116,7 @@ async fn pods_are_listed_as_a_table_and_as_objects() {
     let _server = node.start();
     node.run("default", "web");
     node.run("kube-system", "dns");
-    node.tell("default", "web", "Started");
+    node.record_event("default", "web", "Started");
     let table = get(&node, "").await.unwrap();
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 2, "{table}");
@@ -149,8 +149,8 @@ async fn pod_is_described_by_short_name_with_its_own_events() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
-    node.tell("default", "web-node", "Started");
-    node.tell("default", "other", "Failed");
+    node.record_event("default", "web-node", "Started");
+    node.record_event("default", "other", "Failed");
     let mut out = Vec::new();
     let args = Describe::parse_from(words("web")).args;
     describe::describe(&node.client(), &args, node.clock.now(), &mut out).await.unwrap();

@@ -205,7 +205,7 @@ impl Node {
         self.views.pods.lock().unwrap()[&uid(namespace, name)].joined()
     }
 
-    pub(crate) fn tell(&self, namespace: &str, name: &str, reason: &'static str) {
+    pub(crate) fn record_event(&self, namespace: &str, name: &str, reason: &'static str) {
         Events::record(
             &*self.events,
             PodEvent {

@@ -171,7 +171,7 @@ fn lease(rules: Rules, seen: &mut Seen, method: &Method, body: &Value) -> (Statu
     let is_write = *method != Method::GET;
     if is_write && *method == Method::PUT && rules.lease_is_robbed {
         if let Some(lease) = &mut seen.lease {
-            lease["spec"]["holderIdentity"] = json!("somebody else");
+            lease["spec"]["holderIdentity"] = json!("another holder");
         }
         return (StatusCode::CONFLICT, json!({ "message": "conflict" }));
     }

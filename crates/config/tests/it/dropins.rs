@@ -128,7 +128,7 @@ fn missing_drop_in_directory_is_fatal() {
 // behaviour: CFG-28
 #[test]
 fn drop_in_is_merged_after_the_file_got_its_defaults() {
-    // The report frequency was decided on before the drop-in came.
+    // The report frequency was set before the drop-in was merged.
     let update = node("", "nodeStatusUpdateFrequency: 20s");
     let config = load_with_drop_ins(&update).unwrap().config;
     assert_eq!(config.node_status_report_frequency, GoDuration::from_secs(300));

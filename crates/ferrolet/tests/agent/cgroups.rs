@@ -194,7 +194,7 @@ async fn late_cgroup_limit_is_a_resize_only_when_the_pod_is_resized() {
     let harness = Harness::new();
     let own = |pod: &str| name(&format!("/kubepods/burstable/poduid-of-{pod}"));
     let shares = |pod: &str| harness.cgroups.all()[&own(pod)].cpu_shares;
-    let asks = |pod: &str, cpu: &str| {
+    let write_cpu = |pod: &str, cpu: &str| {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {pod}, uid: uid-of-{pod}}}\nspec: \
              {{containers: [{{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
@@ -203,7 +203,7 @@ async fn late_cgroup_limit_is_a_resize_only_when_the_pod_is_resized() {
         harness.files.write(format!("/manifests/{pod}.yaml"), manifest);
     };
     for pod in ["plain", "web"] {
-        asks(pod, "250m");
+        write_cpu(pod, "250m");
         harness.cgroups.set_unlimited(&own(pod), true);
     }
     let agent = harness.start();
@@ -214,8 +214,8 @@ async fn late_cgroup_limit_is_a_resize_only_when_the_pod_is_resized() {
         assert_eq!((shares(pod), resize_events(&harness, pod)), (None, none.clone()));
     }
     assert_eq!(resize_conditions(&agent), none);
-    // One of them asks for more meanwhile, and gets it when it can be had.
-    asks("web", "500m");
+    // One of them is resized meanwhile, and the resize completes once the cgroup can be limited.
+    write_cpu("web", "500m");
     let stuck = |harness: &Harness| (resize_events(harness, "web").len() == 2).then_some(());
     harness.until("that is in the way", stuck).await;
     assert_eq!(resize_events(&harness, "web"), ["ResizeStarted", "ResizeError"]);

@@ -1,4 +1,4 @@
-//! An agent of a cluster: pods of the API server, and what it hears of them.
+//! An agent of a cluster: pods of the API server and their statuses.
 
 use std::time::Duration;
 

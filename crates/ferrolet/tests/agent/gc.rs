@@ -114,7 +114,7 @@ async fn finished_pod_keeps_its_last_container_and_logs() {
         .until("nothing is left", |harness| harness.runtime.sandboxes().is_empty().then_some(()))
         .await;
     harness
-        .until("its logs go too", |harness| {
+        .until("its logs are removed too", |harness| {
             harness.files.content(format!("{logs}/main/0.log")).is_none().then_some(())
         })
         .await;
@@ -237,7 +237,7 @@ async fn failed_removal_blocks_no_other_and_failed_list_is_reported() {
     let fault = Fault::error(Code::Internal);
     harness.runtime.inject(Rule::on(Method::RemoveContainer, fault).object(stuck.id.as_str()));
     harness
-        .until("the other goes", |harness| (instances(harness, "goes") == 0).then_some(()))
+        .until("the other is removed", |harness| (instances(harness, "goes") == 0).then_some(()))
         .await;
     harness
         .until("with its sandbox", |harness| (harness.runtime.sandboxes().len() == 2).then_some(()))
@@ -250,7 +250,7 @@ async fn failed_removal_blocks_no_other_and_failed_list_is_reported() {
     assert_eq!(harness.node_warnings(), ["ContainerGCFailed"]);
     harness.runtime.clear_faults();
     harness
-        .until("it goes at last", |harness| (instances(harness, "kept") == 0).then_some(()))
+        .until("it is removed at last", |harness| (instances(harness, "kept") == 0).then_some(()))
         .await;
 }
 
@@ -267,7 +267,9 @@ async fn gc_works_when_the_runtime_list_exceeds_the_message_limit() {
     let agent = harness.start();
     let web = harness.one_runs("web").await;
     let sandboxes = |harness: &Harness| harness.runtime.sandboxes().len();
-    harness.until("all else goes", |harness| (sandboxes(harness) == 1).then_some(())).await;
+    harness
+        .until("the leftovers are removed", |harness| (sandboxes(harness) == 1).then_some(()))
+        .await;
     assert_eq!(harness.runtime.containers(), std::slice::from_ref(&web));
     assert!(harness.files.look("/var/log/pods/default_old-0_uid-old-0".as_ref()).await.is_err());
     assert_eq!(harness.node_warnings(), [""; 0]);
@@ -370,7 +372,7 @@ async fn container_without_a_pod_is_removed_only_after_it_ended() {
     assert_eq!(harness.runtime.containers().len(), 3);
     harness.runtime.kill_container(&podless[0], 1);
     harness
-        .until("the dead one goes", |harness| {
+        .until("the dead one is removed", |harness| {
             (harness.runtime.containers().len() == 2).then_some(())
         })
         .await;

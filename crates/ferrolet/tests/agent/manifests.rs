@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// Waits until the source lists exactly these pods, as name and image.
-    async fn tells(&mut self, expected: &[&str]) {
+    async fn lists(&mut self, expected: &[&str]) {
         let reported = self.pods.wait_for(|reported| {
             let Some(reported) = reported else { return false };
             let reported = reported.iter().map(|pod| {
@@ -99,58 +99,58 @@ fn place() -> tempfile::TempDir {
 #[tokio::test]
 async fn manifest_changes_are_noticed_by_watch() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+    bench.lists(&["a-node x:1", "b-node x:1"]).await;
     fs::remove_file(bench.manifest("b.yaml")).unwrap();
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     // The old file is renamed away before the new one is written, as editors do.
     fs::rename(bench.manifest("a.yaml"), bench.manifest("a.yaml~")).unwrap();
     write(bench.manifest("a.yaml"), "a", "x:2");
     fs::remove_file(bench.manifest("a.yaml~")).unwrap();
-    bench.tells(&["a-node x:2"]).await;
+    bench.lists(&["a-node x:2"]).await;
     // Written to a hidden file first, then renamed.
     write(bench.manifest(".a.yaml.new"), "a", "x:3");
     fs::rename(bench.manifest(".a.yaml.new"), bench.manifest("a.yaml")).unwrap();
-    bench.tells(&["a-node x:3"]).await;
+    bench.lists(&["a-node x:3"]).await;
     write(bench.place.path().join("elsewhere"), "linked", "x:1");
     symlink("../elsewhere", bench.manifest("link")).unwrap();
-    bench.tells(&["a-node x:3", "linked-node x:1"]).await;
+    bench.lists(&["a-node x:3", "linked-node x:1"]).await;
 }
 
 // behaviour: SRC-29
 #[tokio::test]
 async fn manifest_directory_may_be_removed_and_replaced() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     let manifests = bench.place.path().join("manifests");
     fs::remove_dir_all(&manifests).unwrap();
-    bench.tells(&[]).await;
+    bench.lists(&[]).await;
     fs::create_dir(&manifests).unwrap();
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["b-node x:1"]).await;
+    bench.lists(&["b-node x:1"]).await;
     let other = bench.place.path().join("other");
     fs::create_dir(&other).unwrap();
     write(other.join("c.yaml"), "c", "x:1");
     fs::rename(&manifests, bench.place.path().join("old")).unwrap();
     fs::rename(&other, &manifests).unwrap();
-    bench.tells(&["c-node x:1"]).await;
+    bench.lists(&["c-node x:1"]).await;
     write(bench.manifest("d.yaml"), "d", "x:1");
-    bench.tells(&["c-node x:1", "d-node x:1"]).await;
+    bench.lists(&["c-node x:1", "d-node x:1"]).await;
 }
 
 // behaviour: SRC-30, SRC-31
 #[tokio::test]
 async fn last_valid_manifest_is_used_after_a_restart() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     fs::write(bench.manifest("a.yaml"), "kind: Pod\nspec: [").unwrap();
     let mut bench = bench.restart().await;
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     let kept = bench.place.path().join("state/manifests");
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
     fs::remove_file(bench.manifest("a.yaml")).unwrap();
-    bench.tells(&[]).await;
+    bench.lists(&[]).await;
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
 }
 
@@ -163,7 +163,7 @@ async fn fifo_in_the_manifest_directory_is_not_opened() {
     symlink(&pipe, place.path().join("manifests/0-link")).unwrap();
     symlink("/dev/zero", place.path().join("manifests/zero")).unwrap();
     let mut bench = Bench::start(place);
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+    bench.lists(&["a-node x:1", "b-node x:1"]).await;
 }

@@ -182,7 +182,7 @@ fn reported_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> 
 }
 
 /// Waits until a pod with the host network reports this address.
-async fn tells(harness: &Harness, api: &MemoryPods, address: &str) {
+async fn wait_for_address(harness: &Harness, api: &MemoryPods, address: &str) {
     let address = address.to_owned();
     let reported =
         |_: &Harness| reported_addresses(api, "hosts").filter(|reported| reported.0 == address);
@@ -219,10 +219,10 @@ async fn host_ips_of_pods_follow_the_node_object() {
     let asks = |spec: &mut PodSpec| spec.containers[0].env = Some(vec![at]);
     let sleeper = bound("hosts").container("main", IMAGE, ["sleep", "forever"]);
     api.make(sleeper.spec(asks).host_network().build());
-    tells(&harness, &api, "192.0.2.7").await;
+    wait_for_address(&harness, &api, "192.0.2.7").await;
     assert_eq!(harness.until("it runs", variable).await, "192.0.2.7");
     harness.addresses.set(machine_at("192.0.2.8"));
-    tells(&harness, &api, "192.0.2.8").await;
+    wait_for_address(&harness, &api, "192.0.2.8").await;
     let old = harness.runtime.containers()[0].id.clone();
     harness.runtime.kill_container(&old, 1);
     let anew = |harness: &Harness| variable(harness).filter(|at| at == "192.0.2.8");

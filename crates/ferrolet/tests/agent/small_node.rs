@@ -113,7 +113,7 @@ impl History {
         }
     }
 
-    fn say(&mut self, what: String) {
+    fn log(&mut self, what: String) {
         self.tale.push(what);
     }
 
@@ -125,7 +125,7 @@ impl History {
         let (before, effect) = (self.random.chance(50), self.random.place(80) + 1);
         let moment = if before { Moment::Before(effect) } else { Moment::After(effect) };
         let ends = dies.then_some(moment);
-        self.say(format!("an agent starts, which ends {ends:?}"));
+        self.log(format!("an agent starts, which ends {ends:?}"));
         self.agent = Some(start_mortal(&self.harness, ends));
         // The test may have missed containers that an agent stopped before it died.
         let runs = |name: &str, id: &ContainerId| {
@@ -211,7 +211,7 @@ impl History {
             Some(before) => before.changed(&mut self.random),
             None => Requests::any(&mut self.random),
         };
-        self.say(format!("{name} requests {asks:?}"));
+        self.log(format!("{name} requests {asks:?}"));
         self.wanted.insert(name, asks);
         self.harness.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
     }
@@ -219,7 +219,7 @@ impl History {
     fn remove(&mut self) {
         let name = self.random.pick(&NAMES);
         if self.wanted.remove(name).is_some() {
-            self.say(format!("{name} goes"));
+            self.log(format!("{name} is removed"));
             self.parting.insert(name);
             self.running.remove(name);
             self.harness.remove_manifest(name);
@@ -239,13 +239,13 @@ impl History {
         let error =
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);
-        self.say(format!("{fault:?} on {method:?}"));
+        self.log(format!("{fault:?} on {method:?}"));
         self.harness.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
     }
 
     fn spoil_cgroup(&mut self) {
         let (name, unlimited) = (self.random.pick(&NAMES), self.random.chance(50));
-        self.say(format!("the cgroup of {name} cannot be limited: {unlimited}"));
+        self.log(format!("the cgroup of {name} cannot be limited: {unlimited}"));
         self.harness.cgroups.set_unlimited(&cgroup(name), unlimited);
     }
 

@@ -11,8 +11,8 @@ use server::wire::{GcItem, GcPlan, GcSource, GcVerdict, GcWarning};
 use status::decide::human_duration;
 
 use super::Output;
-use super::bare::{self, Caps};
 use super::rule_texts::{bytes_text, counted, reason, short_id};
+use super::runtime_plan::{self, DeadContainerLimits};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::get_pods::terminal_size;
@@ -46,7 +46,7 @@ pub struct Args {
     )]
     pub container_runtime_endpoint: Option<String>,
     #[command(flatten)]
-    pub caps: Caps,
+    pub limits: DeadContainerLimits,
     /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
@@ -54,7 +54,7 @@ pub struct Args {
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let plan = match &args.container_runtime_endpoint {
-        Some(endpoint) => bare::plan(endpoint, &args.caps).await?,
+        Some(endpoint) => runtime_plan::plan(endpoint, &args.limits).await?,
         None => from_agent(&args.place.agent()).await?,
     };
     let terminal = terminal_size().map(|size| size.columns);

@@ -22,7 +22,7 @@ fn now() -> Timestamp {
     "2026-11-18T23:00:00Z".parse().unwrap()
 }
 
-/// Whether the line of an entry is this; a line that goes on is given up to a colon and a space.
+/// Checks the line of an entry; an expected text that ends in a colon and a space is a prefix.
 fn assert_line(entry: Entry, expected: &str) {
     let lines = facts(&[entry], now());
     let expected = format!("12:03:05 {expected}");

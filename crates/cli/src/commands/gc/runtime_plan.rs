@@ -28,7 +28,7 @@ use server::wire::{GcPlan, GcSource};
 
 /// The limits of dead containers without an agent, as the flags of `ferrolet run`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Caps {
+pub struct DeadContainerLimits {
     /// With --container-runtime-endpoint: the minimum age of a dead container for removal.
     #[arg(
         long,
@@ -88,11 +88,11 @@ const ASSUMED: [&str; 5] = [
 ];
 
 /// What a pass would do by the limits alone. Changes nothing.
-pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
+pub async fn plan(endpoint: &str, limits: &DeadContainerLimits) -> Result<GcPlan> {
     let endpoint = Endpoint::parse(endpoint)?;
-    let min_age = SignedDuration::from_nanos(caps.minimum_container_ttl_duration.nanos());
-    let per_container = caps.maximum_dead_containers_per_container;
-    let containers = ContainerPolicy::new(min_age, per_container, caps.maximum_dead_containers)
+    let min_age = SignedDuration::from_nanos(limits.minimum_container_ttl_duration.nanos());
+    let per_container = limits.maximum_dead_containers_per_container;
+    let containers = ContainerPolicy::new(min_age, per_container, limits.maximum_dead_containers)
         .context("--minimum-container-ttl-duration")?;
     let kubelet = KubeletConfiguration::default();
     let deadlines =
@@ -117,8 +117,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         stop: Arc::new(Noop),
         events: Arc::new(Noop),
         logs: LogLayout {
-            pod_logs: caps.pod_logs_dir.clone(),
-            container_links: caps.container_links_dir.clone(),
+            pod_logs: limits.pod_logs_dir.clone(),
+            container_links: limits.container_links_dir.clone(),
         },
         policy: containers,
         removals: Removals::default(),
@@ -198,7 +198,7 @@ mod tests {
         let _silent_listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let endpoint = format!("unix://{}", socket.display());
         let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
-        let error = plan(&endpoint, &line.caps).await.unwrap_err();
+        let error = plan(&endpoint, &line.limits).await.unwrap_err();
         let expected = format!(
             "connect to the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
             socket.display()
@@ -211,7 +211,7 @@ mod tests {
         #[arg(long)]
         container_runtime_endpoint: String,
         #[command(flatten)]
-        caps: Caps,
+        limits: DeadContainerLimits,
     }
 
     #[tokio::test]
@@ -224,7 +224,7 @@ mod tests {
             let flags =
                 ["--container-runtime-endpoint", endpoint, "--minimum-container-ttl-duration", age];
             let line = Line::parse_from(["gc"].iter().chain(&flags));
-            let error = plan(&line.container_runtime_endpoint, &line.caps).await.unwrap_err();
+            let error = plan(&line.container_runtime_endpoint, &line.limits).await.unwrap_err();
             assert!(format!("{error:#}").starts_with(expected), "{error:#}");
         }
     }

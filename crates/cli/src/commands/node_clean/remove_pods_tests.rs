@@ -79,14 +79,14 @@ async fn clean_removes_all_pods_and_a_second_run_does_nothing() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
     node.add("job", &["exit", "0"], 30).await;
-    node.files.write("/logs/somebody-elses/file", "text");
+    node.files.write("/logs/foreign/file", "text");
     assert_eq!(node.clean().await, (2, vec![]));
     assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
     let reported = node.reported.lock().unwrap().clone();
     let about = |pod: &str| reported.iter().filter(|line| line.starts_with(pod)).count();
     assert_eq!(about("default/web: "), 2, "it ran, so it is stopped first: {reported:?}");
     assert_eq!(about("default/job: "), 1, "it had ended: {reported:?}");
-    assert_eq!(node.list("/logs").await, ["somebody-elses"]);
+    assert_eq!(node.list("/logs").await, ["foreign"]);
     assert_eq!(node.list("/links").await, [""; 0]);
     assert_eq!(node.list("/pods").await, [""; 0]);
     assert_eq!(node.clean().await, (0, vec![]));
@@ -157,7 +157,7 @@ async fn pod_cgroups_are_removed_and_parents_once_empty() {
 async fn items_without_a_pod_stay() {
     let node = Node::new();
     node.add("web", &["sleep", "forever"], 30).await;
-    let sandbox = wanted::sandbox(&PodName::new("somebody", "else"), &"".into());
+    let sandbox = wanted::sandbox(&PodName::new("foreign", "pod"), &"".into());
     let id = node.runtime.run_pod_sandbox(&sandbox).await.unwrap();
     let mut config = wanted::container(&sandbox, "bare", IMAGE, &["sleep", "forever"]);
     config.labels.clear();

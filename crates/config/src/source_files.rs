@@ -8,11 +8,11 @@ use crate::flags::FlagSet;
 
 /// The documents in the order of reading.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct SourceFiles {
     documents: Vec<(PathBuf, Value)>,
 }
 
-impl Written {
+impl SourceFiles {
     pub(crate) fn add(&mut self, path: &Path, document: Map<String, Value>) {
         self.documents.push((path.to_owned(), Value::Object(document)));
     }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn source_of_a_field_is_the_last_file_that_sets_it() {
-        let mut written = Written::default();
+        let mut written = SourceFiles::default();
         for (path, text) in [
             ("/main", r#"{"a": {"b": 1, "c": [{"d": 1}]}, "h": {"x.y": "1", "x.z": "2"}}"#),
             ("/drop", r#"{"a": {"b": 2, "e": null}, "h": {"x.z": "3"}}"#),

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Locks the root directory, if an agent ever used it. An agent that holds the lock is stopped if
 /// `force` is set.
-pub(super) async fn take(
+pub(super) async fn lock(
     agent: &AgentClient,
     root_dir: &Path,
     force: bool,
@@ -64,13 +64,13 @@ mod tests {
     async fn root_directory_in_use_is_not_taken() {
         let root = tempfile::tempdir().unwrap();
         let agent = AgentClient::new(root.path());
-        assert!(take(&agent, root.path(), false).await.unwrap().is_none(), "no agent used it");
+        assert!(lock(&agent, root.path(), false).await.unwrap().is_none(), "no agent used it");
         let held = hostfs::claim(&root.path().join("ferrolet")).unwrap();
-        let error = take(&agent, root.path(), false).await.unwrap_err().to_string();
+        let error = lock(&agent, root.path(), false).await.unwrap_err().to_string();
         assert!(error.starts_with("an agent uses"), "{error}");
-        let error = format!("{:#}", take(&agent, root.path(), true).await.unwrap_err());
+        let error = format!("{:#}", lock(&agent, root.path(), true).await.unwrap_err());
         assert!(error.contains("no agent answers"), "{error}");
         drop(held);
-        assert!(take(&agent, root.path(), false).await.unwrap().is_some());
+        assert!(lock(&agent, root.path(), false).await.unwrap().is_some());
     }
 }

@@ -238,5 +238,5 @@ impl Cleaner {
 }
 
 #[cfg(test)]
-#[path = "act_tests.rs"]
+#[path = "remove_pods_tests.rs"]
 mod tests;
