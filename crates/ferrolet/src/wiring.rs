@@ -362,7 +362,7 @@ fn sources(
     let mut sources = Vec::new();
     let support = Arc::new(ManifestSupport(admission_chain(settings)));
     if let Some(path) = settings.manifests.clone() {
-        let wants = FileSourceSettings {
+        let source_settings = FileSourceSettings {
             path,
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
@@ -370,12 +370,12 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, reported) = file_source(wants, Arc::clone(&ports.files));
+        let (source, updates) = file_source(source_settings, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, reported));
+        sources.push((SourceName::File, updates));
     }
     if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
-        let wants = HttpSourceSettings {
+        let source_settings = HttpSourceSettings {
             url,
             headers,
             period,
@@ -384,10 +384,10 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, reported) =
-            http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        let (source, updates) =
+            http_source(source_settings, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, reported));
+        sources.push((SourceName::Http, updates));
     }
     let copies = start_api_source(settings, ports, node, tasks).map(|(pods, copies)| {
         sources.push((SourceName::Api, pods));
@@ -413,7 +413,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 
 /// Starts the PLEG.
 fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &PanicGuard) -> Pleg {
-    let wants = PlegParts {
+    let pleg_parts = PlegParts {
         runtime: ports.runtime.clone(),
         termination_messages: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
@@ -425,7 +425,7 @@ fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &Panic
         metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
         panics: panics.clone(),
     };
-    pleg::pleg(wants, settings.pleg.clone())
+    pleg::pleg(pleg_parts, settings.pleg.clone())
 }
 
 /// Admits pods, and grants resizes.

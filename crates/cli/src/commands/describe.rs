@@ -61,7 +61,7 @@ pub async fn describe(
         Err(error) => {
             // Without a valid manifest there is no pod.
             let wanted = PodSelector::parse(asked, namespace)?;
-            let Some(refused) = refused.iter().find(|refused| wanted.means_manifest(refused))
+            let Some(refused) = refused.iter().find(|refused| wanted.matches_manifest(refused))
             else {
                 return Err(error.into());
             };

@@ -63,22 +63,22 @@ impl Args {
     }
 
     /// Whether a pod is selected.
-    pub(crate) fn wants(&self, pod: &Pod) -> bool {
+    pub(crate) fn selects(&self, pod: &Pod) -> bool {
         let names = || {
             let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
-            asked.any(|asked| asked.means(pod).is_some())
+            asked.any(|asked| asked.matches(pod).is_some())
         };
         (self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace)
             && (self.pods.is_empty() || names())
     }
 
     /// Whether a manifest is selected.
-    pub(crate) fn wants_manifest(&self, refused: &RefusedManifest) -> bool {
+    pub(crate) fn selects_manifest(&self, refused: &RefusedManifest) -> bool {
         let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
         let here = pod.is_none_or(|(namespace, _)| namespace == self.namespace);
         let named = || {
             let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
-            asked.any(|asked| asked.means_manifest(refused))
+            asked.any(|asked| asked.matches_manifest(refused))
         };
         (self.all_namespaces || here) && (self.pods.is_empty() || named())
     }
@@ -125,8 +125,8 @@ pub async fn get_pods(
 ) -> Result<()> {
     let PodItems { items: mut pods, mut refused } = agent.pods().await?;
     let known = pods.len();
-    refused.retain(|refused| args.wants_manifest(refused));
-    pods.retain(|item| args.wants(&item.pod));
+    refused.retain(|refused| args.selects_manifest(refused));
+    pods.retain(|item| args.selects(&item.pod));
     sort(&mut pods);
     match args.output {
         None | Some(Output::Wide) if pods.is_empty() => {

@@ -56,7 +56,7 @@ impl<'a> PodSelector<'a> {
     }
 
     /// Whether a pod matches; `Some(true)` if by its full name.
-    pub(crate) fn means(self, pod: &Pod) -> Option<bool> {
+    pub(crate) fn matches(self, pod: &Pod) -> Option<bool> {
         let found = view::pod_name(pod);
         if self.namespace.is_some_and(|namespace| namespace != &*found.namespace) {
             return None;
@@ -68,7 +68,7 @@ impl<'a> PodSelector<'a> {
     }
 
     /// Whether a manifest matches: by the name of its pod, or by its file name.
-    pub(crate) fn means_manifest(self, refused: &RefusedManifest) -> bool {
+    pub(crate) fn matches_manifest(self, refused: &RefusedManifest) -> bool {
         let file = Path::new(&refused.manifest).file_stem();
         if file == Some(OsStr::new(self.name)) {
             return true;
@@ -101,7 +101,7 @@ pub(crate) fn select(
     let wanted = PodSelector::parse(asked, namespace)?;
     let (mut exact, mut short) = (Vec::new(), Vec::new());
     for item in pods {
-        match wanted.means(&item.pod) {
+        match wanted.matches(&item.pod) {
             Some(true) => exact.push(item),
             Some(false) => short.push(item),
             None => {}
@@ -213,7 +213,7 @@ mod tests {
             ("we", None, false),
         ] {
             let asked = PodSelector::parse(name, namespace).unwrap();
-            assert_eq!(asked.means_manifest(&refused), expected, "{name} {namespace:?}");
+            assert_eq!(asked.matches_manifest(&refused), expected, "{name} {namespace:?}");
         }
     }
 

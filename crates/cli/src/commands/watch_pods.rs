@@ -97,8 +97,8 @@ async fn follow(
 
 /// Filters a line of a watch by the arguments.
 fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
-    line.refused.retain(|refused| args.wants_manifest(refused));
-    line.object.as_ref().is_none_or(|item| args.wants(&item.pod)).then_some(line)
+    line.refused.retain(|refused| args.selects_manifest(refused));
+    line.object.as_ref().is_none_or(|item| args.selects(&item.pod)).then_some(line)
 }
 
 /// The pods that the watch has reported.

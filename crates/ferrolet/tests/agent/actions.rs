@@ -81,7 +81,7 @@ async fn pod_restarts_all_containers_by_a_restart_rule() {
 }
 
 /// How many containers are created for a pod whose running container the runtime loses, or has forgotten completely.
-async fn makes(policy: &str, forgets: bool) -> usize {
+async fn creations(policy: &str, forgets: bool) -> usize {
     let harness = Harness::new();
     harness.write_manifest("once", policy, "[sleep, forever]");
     let _agent = harness.start();
@@ -102,8 +102,8 @@ async fn makes(policy: &str, forgets: bool) -> usize {
 #[tokio::test(start_paused = true)]
 async fn vanished_container_restarts_only_if_its_policy_allows() {
     for forgets in [false, true] {
-        assert_eq!(makes("Never", forgets).await, 1);
-        assert_eq!(makes("Always", forgets).await, 2);
+        assert_eq!(creations("Never", forgets).await, 1);
+        assert_eq!(creations("Always", forgets).await, 2);
     }
 }
 

@@ -8,7 +8,7 @@ use model::ports::events::PodEvent;
 use testkit::crash_point::Moment;
 use testkit::runtime::Method;
 
-use crate::crash::{dies_in, start_mortal};
+use crate::crash::{dies_in, start_with_crash};
 use crate::harness::Harness;
 use crate::incidents::incidents;
 
@@ -317,13 +317,13 @@ async fn updated_pod_is_admitted_without_counting_its_old_version() {
 /// A pod runs, and a critical one preempts it; returns whether the agent died on the way.
 async fn preemption(harness: &Harness, ends: Option<Moment>) -> bool {
     write(harness, "a-lesser", "1500m", "priority: 0");
-    let (agent, over) = start_mortal(harness, ends);
-    let tale = async {
+    let (agent, over) = start_with_crash(harness, ends);
+    let steps = async {
         tokio::time::sleep(Duration::from_mins(1)).await;
         write(harness, "critical", "1", "priority: 2000001000");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
-    dies_in(agent, over, tale).await
+    dies_in(agent, over, steps).await
 }
 
 // behaviour: ADM-19

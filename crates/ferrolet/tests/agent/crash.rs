@@ -56,7 +56,10 @@ const STAGED: &str = "
 ";
 
 /// Starts an agent that dies at a moment, if there is one; the token is cancelled at its death.
-pub(crate) fn start_mortal(harness: &Harness, ends: Option<Moment>) -> (Agent, CancellationToken) {
+pub(crate) fn start_with_crash(
+    harness: &Harness,
+    ends: Option<Moment>,
+) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let crash = Arc::new(CrashPoint::new(ends, AgentDeath(over.clone())));
     let runtime = Runtime::new(Arc::clone(&harness.runtime)).intercepted(&crash);
@@ -67,31 +70,31 @@ pub(crate) fn start_mortal(harness: &Harness, ends: Option<Moment>) -> (Agent, C
 }
 
 /// Pods are added and one is removed; returns whether the agent died on the way.
-async fn story(harness: &Harness, ends: Option<Moment>) -> bool {
+async fn scenario(harness: &Harness, ends: Option<Moment>) -> bool {
     harness.write_manifest("web", "Always", "[sleep, forever]");
     harness.write_manifest("job", "Never", "[exit, \"0\"]");
     harness.write_manifest("gone", "Always", "[sleep, forever]");
     harness.write_spec("staged", STAGED);
-    let (agent, over) = start_mortal(harness, ends);
-    let tale = async {
+    let (agent, over) = start_with_crash(harness, ends);
+    let steps = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
         harness.remove_manifest("gone");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
-    dies_in(agent, over, tale).await
+    dies_in(agent, over, steps).await
 }
 
-/// Returns whether the agent dies during the story; at its end the agent is killed in any case.
+/// Returns whether the agent dies during the steps; at their end it is killed in any case.
 pub(crate) async fn dies_in(
     agent: Agent,
     over: CancellationToken,
-    tale: impl Future<Output = ()>,
+    steps: impl Future<Output = ()>,
 ) -> bool {
     // Biased: it dies once.
     let died = tokio::select! {
         biased;
         () = over.cancelled() => true,
-        () = tale => false,
+        () = steps => false,
     };
     // As kill -9: no task goes on, nothing is cleaned up.
     drop(agent);
@@ -102,7 +105,7 @@ pub(crate) async fn dies_in(
 #[tokio::test(start_paused = true)]
 async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
     let harness = Harness::new();
-    story(&harness, None).await;
+    scenario(&harness, None).await;
     let expected = end_state(&harness);
     assert_eq!(expected.len(), 5, "{expected:?}");
     let cgroups = harness.pod_cgroups();
@@ -112,7 +115,7 @@ async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
         let mut lived = true;
         for moment in [Moment::Before(effect), Moment::After(effect)] {
             let harness = Harness::new();
-            if !story(&harness, Some(moment)).await {
+            if !scenario(&harness, Some(moment)).await {
                 continue;
             }
             (lived, deaths) = (false, deaths + 1);

@@ -58,8 +58,8 @@ fn instances(harness: &Harness, pod: &str) -> usize {
 async fn gc_plan_fails_within_seconds_when_the_runtime_hangs() {
     let harness = Harness::new();
     let agent = harness.start();
-    let calm = agent.collector().plan().await;
-    assert!(calm.problems.is_empty(), "{:?}", calm.problems);
+    let end_faults = agent.collector().plan().await;
+    assert!(end_faults.problems.is_empty(), "{:?}", end_faults.problems);
     for method in [Method::Version, Method::ListContainers, Method::ListImages] {
         harness.runtime.inject(Rule::on(method, Fault::hang()));
     }

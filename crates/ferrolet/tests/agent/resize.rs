@@ -12,7 +12,7 @@ use model::ports::runtime::Code;
 use testkit::crash_point::Moment;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::crash::{dies_in, start_mortal};
+use crate::crash::{dies_in, start_with_crash};
 use crate::harness::Harness;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
@@ -418,17 +418,17 @@ async fn resize_requested_while_stopped_is_done_at_start() {
 }
 
 /// One pod grows and another shrinks; returns whether the agent died on the way.
-async fn story(harness: &Harness, ends: Option<Moment>) -> bool {
+async fn scenario(harness: &Harness, ends: Option<Moment>) -> bool {
     write(harness, "web", &sized(100, 64), "");
     write(harness, "less", &sized(400, 64), "");
-    let (agent, over) = start_mortal(harness, ends);
-    let tale = async {
+    let (agent, over) = start_with_crash(harness, ends);
+    let steps = async {
         tokio::time::sleep(Duration::from_mins(1)).await;
         write(harness, "web", &sized(200, 128), "");
         write(harness, "less", &sized(300, 32), "");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
-    dies_in(agent, over, tale).await
+    dies_in(agent, over, steps).await
 }
 
 // behaviour: RSZ-9
@@ -446,14 +446,14 @@ async fn resize_completes_after_an_agent_crash_at_any_step() {
         }
     };
     let harness = Harness::new();
-    assert!(!story(&harness, None).await);
+    assert!(!scenario(&harness, None).await);
     settled(&harness, None);
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;
         for moment in [Moment::Before(effect), Moment::After(effect)] {
             let harness = Harness::new();
-            if !story(&harness, Some(moment)).await {
+            if !scenario(&harness, Some(moment)).await {
                 continue;
             }
             (lived, deaths) = (false, deaths + 1);

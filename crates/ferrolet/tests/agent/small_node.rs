@@ -19,7 +19,7 @@ use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::crash::start_mortal;
+use crate::crash::start_with_crash;
 use crate::harness::Harness;
 
 const SEEDS: u64 = 30;
@@ -95,7 +95,7 @@ struct History {
     /// Running containers, which must not be restarted.
     running: BTreeMap<&'static str, ContainerId>,
     /// The events of the history, for failure messages.
-    tale: Vec<String>,
+    steps: Vec<String>,
 }
 
 impl History {
@@ -109,12 +109,12 @@ impl History {
             wanted: BTreeMap::new(),
             parting: BTreeSet::new(),
             running: BTreeMap::new(),
-            tale: vec![format!("seed {seed}")],
+            steps: vec![format!("seed {seed}")],
         }
     }
 
     fn log(&mut self, what: String) {
-        self.tale.push(what);
+        self.steps.push(what);
     }
 
     /// Starts the next agent; it may die at one of its effects.
@@ -126,7 +126,7 @@ impl History {
         let moment = if before { Moment::Before(effect) } else { Moment::After(effect) };
         let ends = dies.then_some(moment);
         self.log(format!("an agent starts, which ends {ends:?}"));
-        self.agent = Some(start_mortal(&self.harness, ends));
+        self.agent = Some(start_with_crash(&self.harness, ends));
         // The test may have missed containers that an agent stopped before it died.
         let runs = |name: &str, id: &ContainerId| {
             self.harness.running(name).iter().any(|one| one.id == *id)
@@ -180,10 +180,10 @@ impl History {
                 continue;
             };
             let before = self.running.entry(name).or_insert_with(|| now.clone());
-            assert_eq!(*before, now, "{name} was restarted: {:#?}", self.tale);
+            assert_eq!(*before, now, "{name} was restarted: {:#?}", self.steps);
         }
         let fits = together.0 <= CPU && together.1 <= MEMORY;
-        assert!(fits, "pods have {together:?} together: {:#?}", self.tale);
+        assert!(fits, "pods have {together:?} together: {:#?}", self.steps);
     }
 
     /// Lets time pass.
@@ -226,7 +226,7 @@ impl History {
         }
     }
 
-    fn spoil(&mut self) {
+    fn inject_fault(&mut self) {
         let method = self.random.pick(&[
             Method::RunPodSandbox,
             Method::CreateContainer,
@@ -243,7 +243,7 @@ impl History {
         self.harness.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
     }
 
-    fn spoil_cgroup(&mut self) {
+    fn inject_cgroup_fault(&mut self) {
         let (name, unlimited) = (self.random.pick(&NAMES), self.random.chance(50));
         self.log(format!("the cgroup of {name} cannot be limited: {unlimited}"));
         self.harness.cgroups.set_unlimited(&cgroup(name), unlimited);
@@ -260,13 +260,13 @@ impl History {
                 }
                 self.start(true);
             }
-            72..88 => self.spoil(),
-            _ => self.spoil_cgroup(),
+            72..88 => self.inject_fault(),
+            _ => self.inject_cgroup_fault(),
         }
     }
 
     /// Ends all faults.
-    async fn calm(&mut self) {
+    async fn end_faults(&mut self) {
         self.harness.runtime.clear_faults();
         for name in NAMES {
             self.harness.cgroups.set_unlimited(&cgroup(name), false);
@@ -278,23 +278,23 @@ impl History {
     /// In the end each pod has its requests, waits for them, was rejected or was preempted.
     fn is_settled(&self) {
         for name in NAMES {
-            let tale = &self.tale;
+            let steps = &self.steps;
             let (asks, runs) = (self.wanted.get(name), self.harness.running(name).len());
             let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
-                assert!(!self.lives(name), "{name} lives: {tale:#?}");
+                assert!(!self.lives(name), "{name} lives: {steps:#?}");
                 continue;
             };
-            assert_eq!(runs, 1, "{name}: {tale:#?}");
+            assert_eq!(runs, 1, "{name}: {steps:#?}");
             let given = self.given(name).unwrap_or_default();
             let conditions =
                 self.status(name).and_then(|reported| reported.conditions).unwrap_or_default();
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
             let has = given == (asks.milli, asks.mebibytes);
-            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {tale:#?}");
-            assert_eq!(of("PodResizeInProgress"), None, "{name}: {tale:#?}");
+            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {steps:#?}");
+            assert_eq!(of("PodResizeInProgress"), None, "{name}: {steps:#?}");
             let shares = self.harness.cgroups.all()[&cgroup(name)].cpu_shares;
-            assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {tale:#?}");
+            assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {steps:#?}");
         }
     }
 }
@@ -313,7 +313,7 @@ async fn allocations_fit_on_the_node_in_random_histories() {
             let time = history.random.pick(&[soon, soon, later]);
             history.pass(time).await;
         }
-        history.calm().await;
+        history.end_faults().await;
         history.is_settled();
         let reasons = history.harness.events.reasons();
         for (reason, count) in &mut reported {

@@ -54,7 +54,7 @@ async fn reported(harness: &Harness, name: &str, reason: &str) -> String {
 
 /// The state of a pod that must not change: its container, its status and its conditions. The generation is left out,
 /// because the pod was edited meanwhile.
-fn sight(harness: &Harness, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
+fn observed(harness: &Harness, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
     let mut status = status(api, name).expect("a status");
     status.observed_generation = None;
     for condition in status.conditions.iter_mut().flatten() {
@@ -71,14 +71,14 @@ fn sight(harness: &Harness, api: &MemoryPods, name: &str) -> (Option<Container>,
 async fn containers_of_a_waiting_pod_keep_running_and_are_not_restarted() {
     let (harness, api) = Harness::in_cluster();
     left_running(&harness, &api).await;
-    let before = ["mounted", "claiming"].map(|name| sight(&harness, &api, name));
+    let before = ["mounted", "claiming"].map(|name| observed(&harness, &api, name));
     harness.runtime.forget_calls();
 
     let _agent = harness.start();
     let fields = reported(&harness, "claiming", "UnsupportedFields").await;
     assert!(fields.contains("spec.resourceClaims"), "{fields}");
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(["mounted", "claiming"].map(|name| sight(&harness, &api, name)), before);
+    assert_eq!(["mounted", "claiming"].map(|name| observed(&harness, &api, name)), before);
     for method in EFFECTS {
         assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
