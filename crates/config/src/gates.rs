@@ -63,13 +63,13 @@ const GROUPS: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stag
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureGates<'a> {
     /// The settings; later maps take precedence.
-    said: [&'a BTreeMap<String, bool>; 2],
+    explicit: [&'a BTreeMap<String, bool>; 2],
 }
 
 impl<'a> FeatureGates<'a> {
     /// The gates of the command line, followed by those of the configuration.
     pub fn new(flags: &'a BTreeMap<String, bool>, configured: &'a BTreeMap<String, bool>) -> Self {
-        Self { said: [flags, configured] }
+        Self { explicit: [flags, configured] }
     }
 
     /// Whether the feature is on; an unknown name is off.
@@ -82,21 +82,21 @@ impl<'a> FeatureGates<'a> {
     pub fn asked(&self, name: &str) -> Option<bool> {
         let gate = find(name).filter(|gate| !gate.locked)?;
         let group = || GROUPS.iter().find(|(_, stage)| *stage == gate.stage);
-        self.said(name).or_else(|| self.said(group()?.0))
+        self.explicit(name).or_else(|| self.explicit(group()?.0))
     }
 
     /// Every feature with its stage and whether it is on; also those that switch a whole stage.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Stage, bool)> {
         let each = known().iter().map(|gate| (gate.name, gate.stage, self.enabled(gate.name)));
         let groups = GROUPS.iter().map(|(name, stage)| {
-            let said = self.said(name);
-            (*name, *stage, said.unwrap_or(false))
+            let explicit = self.explicit(name);
+            (*name, *stage, explicit.unwrap_or(false))
         });
         each.chain(groups)
     }
 
-    fn said(&self, name: &str) -> Option<bool> {
-        self.said.iter().rev().find_map(|map| map.get(name).copied())
+    fn explicit(&self, name: &str) -> Option<bool> {
+        self.explicit.iter().rev().find_map(|map| map.get(name).copied())
     }
 }
 

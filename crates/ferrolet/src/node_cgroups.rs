@@ -127,7 +127,7 @@ pub(crate) async fn prepare(
             let error = Chain(&error);
             let message =
                 format!("Failed to enforce {purpose} Cgroup Limits on {setting:?}: {error}");
-            tell(events, EventType::Warning, NOT_ENFORCED, message.clone());
+            record_event(events, EventType::Warning, NOT_ENFORCED, message.clone());
             bail!(message);
         }
     }
@@ -140,7 +140,7 @@ async fn limit(port: &dyn Cgroups, reserved: &ReservedCgroup) -> Result<(), Cgro
     port.update(&reserved.name, &reserved.values).await
 }
 
-fn tell(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message: String) {
+fn record_event(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message: String) {
     events.record(NodeEvent { kind, reason, message });
 }
 
@@ -148,9 +148,9 @@ fn tell(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message:
 /// API server.
 fn report_limited(events: &dyn NodeEvents, reserved: &[ReservedCgroup]) {
     for ReservedCgroup { purpose, setting, .. } in reserved {
-        let whose = purpose.trim_end_matches(" Compressible").to_lowercase();
-        let message = format!("Updated limits on {whose} cgroup {setting}");
-        tell(events, EventType::Normal, ENFORCED, message);
+        let subject = purpose.trim_end_matches(" Compressible").to_lowercase();
+        let message = format!("Updated limits on {subject} cgroup {setting}");
+        record_event(events, EventType::Normal, ENFORCED, message);
     }
 }
 
@@ -168,11 +168,11 @@ pub(crate) async fn enforce(
             let error = Chain(&error).to_string();
             warn!(cgroup = %name, error, "Failed to update Node Allocatable limits, retrying");
             let message = format!("Failed to update Node Allocatable Limits \"{name}\": {error}");
-            tell(&*events, EventType::Warning, NOT_ENFORCED, message);
+            record_event(&*events, EventType::Warning, NOT_ENFORCED, message);
             tokio::time::sleep(RETRY).await;
         }
         let message = "Updated Node Allocatable limit across pods".to_owned();
-        tell(&*events, EventType::Normal, ENFORCED, message);
+        record_event(&*events, EventType::Normal, ENFORCED, message);
         // A long task ends with the agent.
         std::future::pending::<()>().await;
     };

@@ -93,7 +93,7 @@ fn span(
 
 /// Parses `--node-ip`: empty, one address, or one of each IP family. An unspecified address (`::`, `0.0.0.0`) only
 /// sets the preferred family, so it stands alone.
-pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
+pub(crate) fn parse_node_ips(asked: &str) -> Result<Vec<IpAddr>> {
     let asked = asked.trim();
     if asked.is_empty() {
         return Ok(Vec::new());
@@ -231,13 +231,17 @@ mod tests {
     #[test]
     fn node_ip_flags_are_parsed() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert!(asked_ips(" ").unwrap().is_empty());
-        assert_eq!(asked_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
-        let two = asked_ips("192.0.2.7, 2001:db8::7").unwrap();
+        assert!(parse_node_ips(" ").unwrap().is_empty());
+        assert_eq!(parse_node_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
+        let two = parse_node_ips("192.0.2.7, 2001:db8::7").unwrap();
         assert_eq!(two, [ip("192.0.2.7"), ip("2001:db8::7")]);
-        assert_eq!(asked_ips("::").unwrap(), [ip("::")], "the preference reaches the decision");
+        assert_eq!(
+            parse_node_ips("::").unwrap(),
+            [ip("::")],
+            "the preference reaches the decision"
+        );
         for wrong in ["here", "192.0.2.7,192.0.2.8", "1.1.1.1,::1,2.2.2.2", "1.1.1.1,::"] {
-            assert!(asked_ips(wrong).is_err(), "{wrong}");
+            assert!(parse_node_ips(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -256,7 +260,7 @@ mod tests {
             ("", "n", &routes[..0], None),
         ];
         for (asked, name, routes, expected) in rows {
-            let found = node_ips(&asked_ips(asked).unwrap(), name, routes);
+            let found = node_ips(&parse_node_ips(asked).unwrap(), name, routes);
             assert_eq!(found, expected.map(ip).into_iter().collect::<Vec<_>>(), "{asked} {name}");
         }
     }

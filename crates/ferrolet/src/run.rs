@@ -39,7 +39,7 @@ use crate::decide::swap::check_swap;
 use crate::feature_metrics::{register_features, register_losing_support};
 use crate::kernel_settings::set_kernel;
 use crate::node_cgroups;
-use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
+use crate::node_settings::{node_ips, node_settings, parse_node_ips, with_ids_of_pods};
 use crate::pod_cidr::set_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
@@ -80,7 +80,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let disk = hostfs::disk_bytes(&args.root_dir).context("read the size of the disk")?;
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
-    let asked_ips = asked_ips(&args.node_ip)?;
+    let asked_ips = parse_node_ips(&args.node_ip)?;
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.asked_ips.clone_from(&asked_ips);

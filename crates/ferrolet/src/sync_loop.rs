@@ -148,7 +148,7 @@ impl SyncLoop {
         if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
             return Ok(());
         }
-        self.turn(&stop).await;
+        self.run_loop(&stop).await;
         self.removals.stop().await;
         self.parts.allocation.flush().await;
         Ok(())
@@ -167,7 +167,7 @@ impl SyncLoop {
         }
     }
 
-    async fn turn(&mut self, stop: &CancellationToken) {
+    async fn run_loop(&mut self, stop: &CancellationToken) {
         let first = Instant::now() + HOUSEKEEPING;
         let mut tick = tokio::time::interval_at(first, HOUSEKEEPING);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -153,7 +153,7 @@ fn admits_all() -> AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,
-        node: crate::decide::node::roomy("node"),
+        node: crate::decide::node::unlimited_node("node"),
     }
 }
 

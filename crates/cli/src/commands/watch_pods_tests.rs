@@ -13,7 +13,7 @@ fn line(kind: WatchKind, item: Option<PodItem<Pod>>) -> WatchLine<Pod> {
 }
 
 /// Passes lines of a watch to a display, and returns what it wrote.
-fn tell(
+fn apply(
     display: &mut dyn Display,
     reported: &mut WatchedPods,
     lines: Vec<WatchLine<Pod>>,
@@ -52,12 +52,12 @@ fn watch_prints_a_table_then_one_line_per_change_without_a_terminal() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
     let mut reported = WatchedPods::default();
-    tell(&mut display, &mut reported, beginning(), now());
+    apply(&mut display, &mut reported, beginning(), now());
     let changes = vec![
         line(WatchKind::Modified, Some(crashing("default", "web"))),
         line(WatchKind::Deleted, Some(running("default", "db"))),
     ];
-    tell(&mut display, &mut reported, changes, now());
+    apply(&mut display, &mut reported, changes, now());
     display.tick(&reported.known, now()).unwrap();
     display.notice(Some("gone"), &reported.known, now()).unwrap();
     display.notice(None, &reported.known, now()).unwrap();
@@ -77,9 +77,9 @@ fn watch_prints_only_differences_after_an_agent_restart() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = JsonLines::new(&mut out, &mut notices);
     let mut reported = WatchedPods::default();
-    tell(&mut display, &mut reported, beginning(), now());
+    apply(&mut display, &mut reported, beginning(), now());
     reported.coming = Some(Known::default());
-    tell(&mut display, &mut reported, again(), now());
+    apply(&mut display, &mut reported, again(), now());
     let kinds: Vec<(String, String)> = text(out)
         .iter()
         .map(|line| {
@@ -107,7 +107,7 @@ fn watch_redraws_the_table_in_place_on_a_terminal() {
     let mut display = LiveTable::new(&mut out, Layout::default(), size);
     let mut reported = WatchedPods::default();
     display.tick(&reported.known, now()).unwrap();
-    tell(&mut display, &mut reported, beginning(), now());
+    apply(&mut display, &mut reported, beginning(), now());
     display.notice(Some("gone"), &reported.known, now()).unwrap();
     let drawn = String::from_utf8(out).unwrap();
     let expected = "\r\x1b[J\
@@ -145,7 +145,7 @@ fn refused_manifest_is_printed_once_and_again_when_resolved() {
     lines.insert(0, refusing(&["/m/a.yaml"]));
     lines.push(refusing(&["/m/a.yaml", "/m/b.yaml"]));
     lines.push(refusing(&["/m/b.yaml"]));
-    tell(&mut display, &mut reported, lines, now());
+    apply(&mut display, &mut reported, lines, now());
     assert_eq!(text(out).len(), 3, "no pod changed");
     let expected = [
         "ferrolet: /m/a.yaml was refused: bad",
@@ -162,7 +162,7 @@ fn refused_manifests_are_below_the_table_until_resolved_on_a_terminal() {
     let mut display = LiveTable::new(&mut out, Layout::default(), size);
     let mut reported = WatchedPods::default();
     let begin = vec![refusing(&["/m/a.yaml"]), line(WatchKind::Synced, None), refusing(&[])];
-    tell(&mut display, &mut reported, begin, now());
+    apply(&mut display, &mut reported, begin, now());
     let drawn = String::from_utf8(out).unwrap();
     let drawings: Vec<&str> = drawn.split("\x1b[J").collect();
     assert!(drawings[1].contains("\r\n! a.yaml was refused: bad\r\n"), "{drawn}");
@@ -174,13 +174,13 @@ fn header_is_printed_again_when_columns_widen() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
     let mut reported = WatchedPods::default();
-    tell(&mut display, &mut reported, beginning(), now());
+    apply(&mut display, &mut reported, beginning(), now());
     let long = "a-name-that-is-longer-than-usual";
     let changes = vec![
         line(WatchKind::Added, Some(running("default", long))),
         line(WatchKind::Modified, Some(crashing("default", "web"))),
     ];
-    tell(&mut display, &mut reported, changes, now());
+    apply(&mut display, &mut reported, changes, now());
     let lines = text(out);
     assert!(lines[3].starts_with("NAME ") && lines[4].starts_with(long), "{lines:#?}");
     let place = |line: &str, word: &str| line.find(word).unwrap();

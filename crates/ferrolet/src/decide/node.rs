@@ -31,7 +31,7 @@ pub(crate) fn admission_node(
 }
 
 /// A node with unlimited resources and all features.
-pub(crate) fn roomy(name: &str) -> Node {
+pub(crate) fn unlimited_node(name: &str) -> Node {
     let all = [(CPU, "1M"), (MEMORY, "1Ei"), (EPHEMERAL_STORAGE, "1Ei"), (PODS, "1M")];
     let amount = |text: &str| Quantity::parse(text).expect("an amount");
     Node {
@@ -137,7 +137,7 @@ mod tests {
         let own = Node {
             labels: [(text("zone"), text("north")), (text("own"), text("1"))].into(),
             taints: vec![no_execute("own")],
-            ..roomy("web-1")
+            ..unlimited_node("web-1")
         };
         let object = |labels: Option<&[(&str, &str)]>, taints: Option<Vec<Taint>>| {
             let labels = labels.map(|all| all.iter().map(|(k, v)| (text(k), text(v))).collect());
@@ -175,7 +175,7 @@ mod tests {
             let all = node.allocatable.iter().filter(|(name, _)| name.contains('/'));
             all.map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>()
         };
-        let own = roomy("web-1");
+        let own = unlimited_node("web-1");
         // The node's own resources come from the agent, not from the last published status.
         let reported = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
         let known = as_registered(own.clone(), &reported);

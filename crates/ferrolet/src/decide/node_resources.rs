@@ -52,7 +52,7 @@ pub(crate) fn node_resources(
     capacity.extend(pages.map(|pages| (huge_pages(pages.size), huge_bytes(pages))));
     let all_huge: i128 = machine.huge_pages.iter().map(huge_bytes).sum();
     let left = |(name, amount): &(String, i128)| {
-        let mut left = (amount - kept_back(config, flags, name, *amount)).max(0);
+        let mut left = (amount - reserved_amount(config, flags, name, *amount)).max(0);
         if name == MEMORY {
             left = (left - all_huge).max(0);
         }
@@ -70,9 +70,9 @@ pub(crate) fn check_reserved(
 ) -> Result<(), TooMuchReserved> {
     let mut problems = Vec::new();
     for (name, had) in capacity {
-        let had_units = if name == CPU { had.milli_value() } else { had.value() }.into();
-        let kept = kept_back(config, flags, name, had_units);
-        if kept > had_units {
+        let capacity_units = if name == CPU { had.milli_value() } else { had.value() }.into();
+        let kept = reserved_amount(config, flags, name, capacity_units);
+        if kept > capacity_units {
             let kept = amount(name, kept);
             problems.push(format!(
                 "Resource {name:?} has a reservation of {kept} but capacity of {had}. Expected \
@@ -84,7 +84,12 @@ pub(crate) fn check_reserved(
 }
 
 /// The part of a resource that pods cannot request.
-fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capacity: i128) -> i128 {
+fn reserved_amount(
+    config: &KubeletConfiguration,
+    flags: NodeFlags,
+    name: &str,
+    capacity: i128,
+) -> i128 {
     let (resource, signal) = match name {
         CPU => (ReservedResource::Cpu, None),
         MEMORY => (ReservedResource::Memory, Some(EvictionSignal::MemoryAvailable)),

@@ -27,7 +27,7 @@ use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 
 use crate::cluster_mode::ClusterPorts;
-use crate::decide::node::roomy;
+use crate::decide::node::unlimited_node;
 use crate::image_gc::ImageRules;
 use crate::node_cgroups::NodeCgroups;
 
@@ -155,7 +155,7 @@ impl Settings {
             resync: Duration::from_mins(1),
             node,
             host_ips: Vec::new(),
-            admission: roomy(node_name),
+            admission: unlimited_node(node_name),
             restart_rules: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
