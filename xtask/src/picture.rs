@@ -73,7 +73,7 @@ fn perform(root: &Path, manifest: &Path) -> Result<Session> {
     session.look(LOOK);
     session.typed("sed -i s/image:/imagine:/ examples/standalone/manifests/second.yaml");
     fs::write(manifest, SECOND.replace("image:", "imagine:")).context("break the manifest")?;
-    session.wait_for("a refusal", |text| text.contains("is not taken"))?;
+    session.wait_for("a refusal", |text| text.contains("was refused"))?;
     session.look(LOOK * 2);
     session.typed("rm examples/standalone/manifests/second.yaml");
     fs::remove_file(manifest).context("remove the second manifest")?;
