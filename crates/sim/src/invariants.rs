@@ -1,5 +1,5 @@
-//! What must be true of every history, whatever goes wrong. Each invariant reads the records in order
-//! and says at which one it is broken; none of them knows more of the agent than what it asks for.
+//! The invariants of every history, whatever faults happen. Each invariant reads the records in order and
+//! reports the one that breaks it; it knows only the agent's requests.
 
 mod attempt_numbers;
 mod back_off;
@@ -33,20 +33,20 @@ use std::fmt;
 use crate::history::Record;
 use crate::plan::Collecting;
 
-/// Reads a history.
+/// Checks a history.
 pub trait Invariant: fmt::Debug + Send {
-    /// What it says, as a sentence.
+    /// The invariant as a sentence.
     fn sentence(&self) -> &'static str;
-    /// Takes the next record in; says what breaks the invariant, if it does.
+    /// Reads the next record; returns how it breaks the invariant, if it does.
     fn read(&mut self, record: &Record) -> Result<(), String>;
 }
 
-/// An invariant does not hold.
+/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// Which, as a sentence.
+    /// The invariant, as a sentence.
     pub invariant: &'static str,
-    /// What breaks it. Ids are long.
+    /// How it is broken, with long ids.
     pub how: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// All invariants over one history.
+/// All invariants of one history.
 #[derive(Debug)]
 pub struct Invariants(Vec<Box<dyn Invariant>>);
 
@@ -67,7 +67,7 @@ impl Default for Invariants {
 }
 
 impl Invariants {
-    /// All of them, on a node that collects so.
+    /// All invariants, for these GC settings.
     pub fn new(collecting: &Collecting) -> Self {
         Self(vec![
             Box::<one_live_container::OneLiveContainer>::default(),
@@ -98,7 +98,7 @@ impl Invariants {
         ])
     }
 
-    /// Takes the next records in.
+    /// Reads the next records.
     pub fn read(&mut self, records: &[Record]) -> Result<(), Broken> {
         for record in records {
             for invariant in &mut self.0 {

@@ -1,4 +1,4 @@
-//! Restart numbers.
+//! Attempt numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{Event, Instance, Record, Removed, ReservedName};
 
-/// Whoever removes an instance, with its log, may use its number again; as long as another one is there that
-/// has started, no number is used that is not higher than its own. Where none is left the logs tell, if they can
+/// When the agent removes an instance with its log, it may reuse its number; while another started instance
+/// exists, every new number is higher than that. If no instance is left, the logs give the number, if they can
 /// be read.
 #[derive(Debug, Default)]
 pub(super) struct AttemptNumbersAdvance {
-    /// The numbers of those that are there, if they have started.
+    /// The numbers of existing instances, if they have started.
     there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, Option<u32>>>,
-    /// The numbers of each that started and may have left a log: what did not start has an empty one, and what the
-    /// agent removes takes its log with it.
+    /// The numbers of instances that started and may have left a log: the log of an instance that never started
+    /// is empty, and the agent removes logs with their instances.
     started: BTreeMap<(PodUid, Arc<str>), BTreeSet<u32>>,
     removal_requested: BTreeSet<ContainerId>,
-    /// Where the logs of the container lie that is made next, and their highest number.
+    /// The log directory of the next created container, and its highest number.
     logs: Option<(PathBuf, Option<u32>)>,
-    /// Directories that could not be read when they were last.
+    /// Directories whose last read failed.
     unread: BTreeSet<PathBuf>,
 }
 
@@ -34,7 +34,7 @@ impl AttemptNumbersAdvance {
         let key = (reserved.uid.clone(), Arc::clone(name));
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
         if is_alone && logs.as_ref().is_none_or(|(_, logged)| logged.is_none()) {
-            // Nothing is left that has a number: they begin anew.
+            // No number is left: they begin at zero again.
             self.started.remove(&key);
         }
         let Some((directory, logged)) = logs else { return Ok(()) };
@@ -78,7 +78,7 @@ impl AttemptNumbersAdvance {
 
 impl Invariant for AttemptNumbersAdvance {
     fn sentence(&self) -> &'static str {
-        "every instance of a container that starts has a higher number than those that are there"
+        "every started instance of a container has a higher number than the existing ones"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -90,7 +90,8 @@ impl Invariant for AttemptNumbersAdvance {
             Event::DirectoryUnreadable(directory) => {
                 self.unread.insert(directory.clone());
             }
-            // Its logs go with it: when it comes again under the same uid, those are another life's.
+            // Its logs are removed with it: when it comes back with the same UID, later logs are of another
+            // life.
             Event::Unwanted(uid) => self.started.retain(|(of, _), _| of != uid),
             Event::RemovalRequested(Removed::Container(id), _) => {
                 self.removal_requested.insert(id.clone());
@@ -109,9 +110,8 @@ mod tests {
     use super::*;
     use crate::invariants::tests::{broken, container, seconds, with};
 
-    const SENTENCE: Option<&str> = Some(
-        "every instance of a container that starts has a higher number than those that are there",
-    );
+    const SENTENCE: Option<&str> =
+        Some("every started instance of a container has a higher number than the existing ones");
 
     fn gone(number: u32) -> Event {
         with(container("a", number, Exited, Exited), |one| one.state = None)
@@ -134,7 +134,7 @@ mod tests {
         let rows = [
             (vec![again(4)], None),
             (vec![again(3)], SENTENCE),
-            // What is gone may be counted again, what is left may not.
+            // A number that is gone may be reused, an existing one may not.
             (vec![gone(3), again(3)], None),
             (vec![gone(2), again(3)], SENTENCE),
             (vec![gone(3), again(2)], SENTENCE),
@@ -174,17 +174,17 @@ mod tests {
         let anew = || anew.clone().into_iter();
         let again = [logs(Some(0)), make(0)];
         let begun = broken(ended().chain(none()).chain(anew()).chain(again.clone()));
-        assert_eq!(begun, None, "numbers began anew");
+        assert_eq!(begun, None, "numbers began at zero again");
         let ran = [container("a", 0, Running, Created), gone(0)].into_iter().chain(again);
         assert_eq!(broken(ended().chain(none()).chain(anew()).chain(ran)), SENTENCE);
-        // The pod was gone, with its logs, and is back.
+        // The pod was removed with its logs, and is back.
         let back = [Event::Unwanted("u".into()), container("a", 0, Created, Created), gone(0)];
         let back = || back.clone().into_iter();
         let next = [logs(Some(0)), make(0)];
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(next)), None);
         let ran = || [container("a", 0, Running, Created), gone(0), logs(Some(0)), make(0)];
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(ran())), SENTENCE);
-        // An earlier one of that number took its log along; the late one has not started.
+        // An earlier instance of that number was removed with its log; the late one has not started.
         let removal_requested =
             Event::RemovalRequested(Removed::Container("a3".into()), "pod-is-gone");
         let late = with(container("a", 3, Created, Created), |one| one.id = "late".into());
@@ -193,7 +193,7 @@ mod tests {
         let with_log = ended().chain([gone(2), removal_requested]).chain(late.clone());
         assert_eq!(broken(with_log), None);
         assert_eq!(broken(ended().chain([gone(2)]).chain(late)), SENTENCE);
-        // The instance says more than its log.
+        // The instance has a higher number than its log.
         assert_eq!(broken(ended().chain([gone(3), logs(Some(3)), make(3)])), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Acting on what was seen after the last action.
+//! Actions on observations from after the last action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use model::ports::runtime::Code;
 use super::Invariant;
 use crate::history::{Event, Record, ReservedName};
 
-/// Who asks for something that it was told it has looked too early. What is gone may be made again, under the
-/// same number.
+/// An agent that requests an object that it knows to exist has used an old observation. A removed object may be
+/// created again with the same number.
 #[derive(Debug, Default)]
 pub(super) struct NoDuplicateCreation {
-    /// What the agent was told it has, by its id.
+    /// The known objects of the agent, by id.
     known: BTreeMap<String, ReservedName>,
-    /// Ids of what is gone: that may be so before the agent is told of it.
+    /// Ids of removed objects: the removal may happen before the agent gets its result.
     gone: BTreeSet<String>,
 }
 
 impl Invariant for NoDuplicateCreation {
     fn sentence(&self) -> &'static str {
-        "the agent does not ask for what it knows to be there"
+        "the agent does not create an object that it knows to exist"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Pods that were ended because nobody wants them.
+//! Orphaned pods that were terminated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use model::observed::SandboxState;
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// A sandbox that is ready, and has no other beside it, is only ever stopped to end its pod. Once an agent
-/// was told that such a sandbox of a pod that nobody wants has ended, it makes and starts nothing of the pod
-/// any more; it stops the sandbox once more, to be sure, before it is removed. Whoever is wanted anew starts
-/// over, and may have to end first.
+/// The only ready sandbox of a pod is stopped only to terminate the pod. Once an agent got the response that
+/// such a sandbox of an orphaned pod has stopped, it creates and starts nothing of the pod any more; it stops
+/// the sandbox once more before its removal. A pod that is wanted again starts over, and may have to be
+/// terminated first.
 #[derive(Debug, Default)]
 pub(super) struct EndedOrphans {
     unwanted: BTreeSet<PodUid>,
-    /// Pods that came back, until the first sandbox is made for them: an agent that heard of it starts over,
+    /// Pods that came back, until their first sandbox is created: an agent that observed it starts over,
     /// whether or not they are wanted by then.
     coming_back: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, PodUid>,
     sandboxes: BTreeMap<SandboxId, Seen>,
-    /// Sandboxes that are being stopped to end their pods.
+    /// Sandboxes that are being stopped to terminate their pods.
     ending: BTreeSet<SandboxId>,
-    /// Pods that this agent has ended.
+    /// Pods that this agent has terminated.
     ended: BTreeSet<PodUid>,
 }
 
@@ -47,7 +47,7 @@ impl EndedOrphans {
             (other.alone, alone) = (false, false);
         }
         self.sandboxes.insert(id.clone(), Seen { uid: uid.clone(), ready, alone });
-        // One that comes late has to end too.
+        // A late sandbox must be stopped too.
         self.ended.remove(uid);
     }
 
@@ -66,7 +66,7 @@ impl EndedOrphans {
         }
     }
 
-    /// What is known of a pod's end means nothing when it is wanted anew.
+    /// The end of a pod does not count when it is wanted again.
     fn wanted(&mut self, uid: &PodUid) {
         if self.unwanted.remove(uid) {
             self.coming_back.insert(uid.clone());
@@ -79,7 +79,7 @@ impl EndedOrphans {
 
 impl Invariant for EndedOrphans {
     fn sentence(&self) -> &'static str {
-        "a pod that was ended because nobody wants it is left alone"
+        "a terminated orphan is not synced again"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -113,7 +113,7 @@ impl Invariant for EndedOrphans {
             Event::StartRequested(id) => {
                 let owner = self.containers.get(id).filter(|uid| self.ended.contains(*uid));
                 if let Some(uid) = owner {
-                    return Err(format!("{id} of {uid}, which was ended, is started"));
+                    return Err(format!("{id} of {uid}, which was terminated, is started"));
                 }
             }
             _ => {}
@@ -134,8 +134,7 @@ mod tests {
     use crate::invariants::tests::{broken, container, wanted};
     use crate::plan::Policy;
 
-    const SENTENCE: Option<&str> =
-        Some("a pod that was ended because nobody wants it is left alone");
+    const SENTENCE: Option<&str> = Some("a terminated orphan is not synced again");
 
     fn sandbox(id: &str, state: SandboxState) -> Event {
         Event::Sandbox(id.into(), "u".into(), state)
@@ -165,7 +164,7 @@ mod tests {
         Event::SandboxStopped("s".into())
     }
 
-    /// A pod runs, nobody wants it any more, and its sandbox is ended.
+    /// A pod runs, is orphaned, and its sandbox is stopped.
     fn ended() -> Vec<Event> {
         let runs = [again(), sandbox("s", Ready), container("x", 0, Created, Created)];
         let ends = [gone(), ask(), sandbox("s", NotReady), stop_answered()];
@@ -175,14 +174,14 @@ mod tests {
     #[test]
     fn finds_any_work_for_an_ended_orphan() {
         let start = || Event::StartRequested("x0".into());
-        assert_eq!(broken(ended().into_iter().chain([ask()])), None, "to be sure");
+        assert_eq!(broken(ended().into_iter().chain([ask()])), None, "stopped again");
         for deed in [make(None), make(Some("x")), start()] {
             assert_eq!(broken(ended().into_iter().chain([deed.clone()])), SENTENCE, "{deed:?}");
             let excuses = [
-                // Another agent does not know what this one did.
+                // Another agent does not know the actions of this one.
                 vec![Event::AgentStarted(2)],
                 vec![again()],
-                // It comes late.
+                // A late sandbox.
                 vec![sandbox("late", Ready)],
             ];
             for excuse in excuses {
@@ -202,13 +201,13 @@ mod tests {
         );
         let dead = vec![again(), sandbox("s", Ready), sandbox("s", NotReady), gone()];
         let dead = dead.into_iter().chain([ask(), stop_answered()]).collect();
-        assert_eq!(made(dead), None, "it is replaced, by who has not heard yet");
+        assert_eq!(made(dead), None, "replaced by an agent that has not observed the removal");
         let two =
             vec![again(), sandbox("t", Ready), sandbox("s", Ready), gone(), ask(), stop_answered()];
-        assert_eq!(made(two), None, "it may be the one too many");
+        assert_eq!(made(two), None, "it may be a surplus sandbox");
         let next = vec![again(), sandbox("t", Ready), sandbox("t", NotReady), sandbox("s", Ready)];
         let next = next.into_iter().chain([gone(), ask(), stop_answered()]).collect();
-        assert_eq!(made(next), SENTENCE, "the other one had ended");
+        assert_eq!(made(next), SENTENCE, "the other one had stopped");
     }
 
     #[test]
@@ -216,7 +215,7 @@ mod tests {
         let first =
             vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), stop_answered()];
         assert_eq!(broken(first.iter().cloned().chain([make(None)])), None);
-        // It has started over, and ends for good.
+        // It has started over, and is terminated for good.
         let second = [
             make(None),
             sandbox("s2", Ready),

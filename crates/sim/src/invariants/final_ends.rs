@@ -1,4 +1,4 @@
-//! What has ended for good.
+//! Containers that ended for good.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::caps::CAPS;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
-/// A container that ended by itself, and that its pod's policy does not start again, stays as it is. One
-/// that the agent had asked to end did not end by itself; who runs in a sandbox that died is replaced with
-/// it; and of what a cap took nobody knows that it ended, nor of what was removed late, having run after all.
+/// A container that ended by itself, and that its pod's policy does not restart, stays ended. This does not
+/// hold after a stop request of the agent, nor for a container in a dead sandbox, which is replaced with it;
+/// nor when a cap removed the record of the end, nor for a container that ran after all and was removed late.
 #[derive(Debug, Default)]
 pub(super) struct FinalEnds {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     stop_requested: BTreeSet<ContainerId>,
     stop_requested_sandboxes: BTreeSet<SandboxId>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that were to be removed before they had run.
+    /// Containers whose removal was requested before they had run.
     doomed: BTreeSet<ContainerId>,
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
 }
@@ -72,9 +72,9 @@ impl Invariant for FinalEnds {
                     && one.state != Some(ContainerState::Created)
                     && one.state.is_some();
                 if starts && let Some(before) = self.ended.get(&key) {
-                    // A policy of a container's own is that of a sandbox; and all may start over.
+                    // The policy of a container applies within its sandbox; and the whole pod may restart.
                     let is_ruled = plan.extras.rule.is_some() && before.sandbox != one.sandbox;
-                    // What was decided before it ended by itself may still be done.
+                    // A decision from before its end may still be executed.
                     if !self.was_asked(before) && !is_ruled && !pod.restarts_all() {
                         return Err(format!(
                             "{} starts after {} ended with code {} under policy {:?}",

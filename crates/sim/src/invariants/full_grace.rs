@@ -1,4 +1,4 @@
-//! The least that graces are.
+//! The minimum of graces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,29 +12,30 @@ use super::pod_restart::PodRestart;
 use crate::history::{ActionTarget, Event, Instance, Record};
 use crate::plan::{ContainerPlan, Hook, PodPlan};
 
-/// The least that the runtime is told.
+/// The minimum grace of stop requests.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// How long after the end of a grace something may still be counted to it.
+/// How long after the end of a grace an action may still count for it.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// A container has the grace of its pod, less what its hook and the wait for its turn took, however often that is
-/// tried. Who knows a pod from the runtime only does not know its grace, and where all start over there is none.
+/// A container gets the grace of its pod, less the time of its hook and of the wait for its turn, at every
+/// attempt. An agent that knows a pod only from the runtime does not know its grace, and a restart of the whole
+/// pod has none.
 #[derive(Debug, Default)]
 pub(super) struct FullGrace {
-    /// All versions of each pod: an agent may work by an earlier one.
+    /// All versions of each pod: an agent may use an earlier one.
     pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
     unwanted: BTreeSet<PodUid>,
-    /// Pods of which this agent has read while they were wanted.
+    /// Pods that this agent read while they were wanted.
     read: BTreeSet<PodUid>,
-    /// Others that it met when nobody wanted them, or ended all the same, and of which it has made nothing since: what
-    /// is a stranger once ends as one.
+    /// Pods that it met as orphans, or terminated as such, and for which it has created nothing since: they
+    /// stay orphans until their end.
     orphans: BTreeSet<PodUid>,
     starting_over: PodRestart,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// When this agent did something to containers.
+    /// When this agent executed commands in containers.
     acted: BTreeMap<ContainerId, Vec<Duration>>,
-    /// When it asked what listens in pods for something, for whomever.
+    /// When it sent HTTP requests to pods.
     requested: Vec<Duration>,
 }
 
@@ -42,7 +43,7 @@ impl FullGrace {
     fn stop_requested_for(
         &mut self,
         id: &ContainerId,
-        told: Duration,
+        grace: Duration,
         at: Duration,
     ) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
@@ -52,13 +53,13 @@ impl FullGrace {
         let is_excused = self.orphans.contains(&one.uid) || self.starting_over.contains(&one.uid);
         let versions = self.pods.get(&one.uid).filter(|_| !is_excused);
         let least = versions.into_iter().flatten().filter_map(|pod| self.least(pod, one, at)).min();
-        match least.filter(|least| told < *least) {
-            Some(least) => Err(format!("{id} gets {told:?}, and not {least:?}")),
+        match least.filter(|least| grace < *least) {
+            Some(least) => Err(format!("{id} gets {grace:?}, and not {least:?}")),
             None => Ok(()),
         }
     }
 
-    /// The least that an instance gets by a version of its pod.
+    /// The least grace of an instance by a version of its pod.
     fn least(&self, pod: &PodPlan, one: &Instance, at: Duration) -> Option<Duration> {
         let plan = pod.container(&one.name)?;
         let grace = Duration::from_secs(pod.grace);
@@ -71,7 +72,7 @@ impl FullGrace {
         Some(grace.saturating_sub(counted).max(LEAST))
     }
 
-    /// The most that the hook of an instance has taken of a grace.
+    /// The longest time of a grace that the hook of an instance has used.
     fn hook_took(
         &self,
         plan: &ContainerPlan,
@@ -119,7 +120,7 @@ impl FullGrace {
     }
 }
 
-/// How long ago the first of some things was done that may have to do with an end that is under way.
+/// The time since the first of these actions that may belong to the stop in progress.
 fn since_it_began<'a>(
     times: impl IntoIterator<Item = &'a Duration>,
     grace: Duration,
@@ -131,7 +132,7 @@ fn since_it_began<'a>(
 
 impl Invariant for FullGrace {
     fn sentence(&self) -> &'static str {
-        "a container that ends has all of its pod's grace that its hook and its turn leave"
+        "a stopped container gets all of its pod's grace that its hook and its turn leave"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -178,7 +179,7 @@ mod tests {
     use crate::invariants::tests::{breaks, container, pod, seconds, stop, wanted, with};
     use crate::plan::{Action, Policy, RestartRule};
 
-    /// Whether the invariant is broken over events at their seconds.
+    /// Whether events at these seconds break the invariant.
     fn found(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
         breaks(FullGrace::default(), events)
     }
@@ -210,8 +211,8 @@ mod tests {
             let between = between.into_iter().map(|event| (50, event));
             found(first.chain(between).chain([(100, stop("a0", 29))]))
         };
-        assert!(short(vec![]) && short(vec![gone()]), "whether or not somebody wants it");
-        assert!(!short(vec![again()]) && !short(vec![again(), gone(), read()]), "a stranger");
+        assert!(short(vec![]) && short(vec![gone()]), "wanted or not");
+        assert!(!short(vec![again()]) && !short(vec![again(), gone(), read()]), "an orphan");
         assert!(short(vec![again(), read(), gone()]));
         let reserved = || crate::history::ReservedName { uid: "u".into(), name: None, attempt: 1 };
         let came_back = || vec![wanted(Policy::Always), read()];
@@ -222,12 +223,12 @@ mod tests {
             vec![again(), stop("a0", 2)],
         ] {
             let as_orphan = [met, came_back()].concat();
-            assert!(!short(as_orphan.clone()), "what is a stranger once ends as one");
+            assert!(!short(as_orphan.clone()), "an orphan stays one until its end");
             let anew = [as_orphan, vec![Event::CreationRequested(reserved())]].concat();
-            assert!(short(anew), "it has begun anew");
+            assert!(short(anew), "it has started over");
         }
-        assert!(!short(vec![version(|pod| pod.grace = 29)]), "the other version says so");
-        assert!(short(vec![acts("a0")]), "nothing came before its turn");
+        assert!(!short(vec![version(|pod| pod.grace = 29)]), "by the other version");
+        assert!(short(vec![acts("a0")]), "no container came before it");
     }
 
     #[test]
@@ -254,8 +255,8 @@ mod tests {
         assert!(short(Hook::Sleep(4), 3, 25) && !short(Hook::Sleep(4), 3, 26));
         let exec = Hook::Exec(seconds(1), 0);
         assert!(short(exec, 90, 19) && !short(exec, 90, 20));
-        assert!(short(exec, 50, 29), "that was another time");
-        assert!(!short(exec, 70, 2) && short(exec, 70, 1), "the least");
+        assert!(short(exec, 50, 29), "that was for an earlier stop");
+        assert!(!short(exec, 70, 2) && short(exec, 70, 1), "the minimum");
         let by_request = |at, grace| short_by((at, Event::PodHttpRequested), Hook::Http, grace);
         assert!(short(Hook::Http, 90, 29) && by_request(90, 19) && !by_request(90, 20));
     }

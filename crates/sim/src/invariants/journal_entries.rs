@@ -1,4 +1,4 @@
-//! What is on record of removals.
+//! Journal entries of removals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,31 +6,32 @@ use std::time::Duration;
 use super::Invariant;
 use crate::history::{Event, ObjectRef, Record};
 
-/// For so long an agent may look for what its predecessor was removing.
+/// How long an agent may look for the removals in progress of its predecessor.
 const SETTLED: Duration = Duration::from_mins(3);
 
-/// Whatever is gone was removed by the agent, and the journal says by which rule. What an agent was removing
-/// when it died, the next one puts on record. Of what fails again as it failed before, nothing more is.
+/// Every removed object was removed by the agent, and the journal has the rule. A removal in progress at the
+/// death of an agent is recorded by the next one. A removal that fails again with the same error is not
+/// recorded again.
 #[derive(Debug, Default)]
 pub(super) struct JournalEntries {
-    /// Removals under way, and by which rule.
+    /// Removals in progress, with their rules.
     open: BTreeMap<ObjectRef, Vec<&'static str>>,
-    /// What was noted down before it began and is not over, by the agent that lives and by those before it.
+    /// Intents that are recorded and not settled, of the current agent and of those before it.
     noted: Removals,
     noted_before: Removals,
-    /// Removals that were under way when their agent died, and that are not on record.
+    /// Removals in progress at the death of their agent without an entry.
     owed: BTreeSet<ObjectRef>,
-    /// What was to go, and how often: it may come back, and go late.
+    /// Requested removals, counted: an object may come back, and be removed late.
     recorded: BTreeMap<ObjectRef, usize>,
-    /// What the agent that lives has on record as failed last.
+    /// The last recorded failures of the current agent.
     failed: BTreeSet<(ObjectRef, String)>,
-    /// A removal that the agent has just heard the end of.
+    /// A removal whose result the agent has just got.
     answered: Option<ObjectRef>,
     /// Since when an agent lives.
     since: Option<Duration>,
 }
 
-/// Removals by what and by which rule, counted.
+/// Removals by object and rule, counted.
 #[derive(Debug, Default)]
 struct Removals(BTreeMap<(ObjectRef, String), usize>);
 
@@ -39,7 +40,7 @@ impl Removals {
         *self.0.entry((object.clone(), rule.to_owned())).or_default() += count;
     }
 
-    /// Takes one away; whether there was one.
+    /// Removes one; returns whether there was one.
     fn take(&mut self, object: &ObjectRef, rule: &str) -> bool {
         let count = self.0.get_mut(&(object.clone(), rule.to_owned()));
         let count = count.filter(|count| **count > 0);
@@ -52,7 +53,7 @@ impl Removals {
 }
 
 impl JournalEntries {
-    /// Ends a removal that is under way; whether there is one by such a rule.
+    /// Ends a removal in progress; returns whether there is one with such a rule.
     fn close(&mut self, object: &ObjectRef, is_it: impl Fn(&str) -> bool) -> bool {
         let Some(rules) = self.open.get_mut(object) else { return false };
         let Some(place) = rules.iter().position(|rule| is_it(rule)) else { return false };
@@ -67,7 +68,7 @@ impl JournalEntries {
     fn written(&mut self, object: &ObjectRef, rule: &str, failed: bool) -> Result<(), String> {
         if !self.close(object, |one| one == rule) {
             if !self.noted_before.take(object, rule) {
-                return Err(format!("{object} is on record by {rule}, and nobody removed it so"));
+                return Err(format!("{object} is recorded by {rule}, and was not removed so"));
             }
             *self.recorded.entry(object.clone()).or_default() += 1;
         }
@@ -79,17 +80,13 @@ impl JournalEntries {
         Ok(())
     }
 
-    /// A removal has ended, and nothing was written.
+    /// A removal has ended without an entry.
     fn unwritten(&mut self, object: &ObjectRef) -> Result<(), String> {
         let failed = std::mem::take(&mut self.failed);
         let failed_before = |rule: &str| failed.contains(&(object.clone(), rule.to_owned()));
         let is_known = self.close(object, failed_before);
         self.failed = failed;
-        if is_known {
-            Ok(())
-        } else {
-            Err(format!("{object} was removed, and nothing is on record"))
-        }
+        if is_known { Ok(()) } else { Err(format!("{object} was removed without an entry")) }
     }
 
     fn gone(&mut self, object: &ObjectRef) -> Result<(), String> {
@@ -97,7 +94,7 @@ impl JournalEntries {
         if let Some(entries) = entries {
             *entries -= 1;
         } else if !self.open.contains_key(object) && !self.owed.contains(object) {
-            return Err(format!("{object} is gone, and nothing is on record"));
+            return Err(format!("{object} is gone without an entry"));
         }
         Ok(())
     }
@@ -114,7 +111,7 @@ impl JournalEntries {
 
 impl Invariant for JournalEntries {
     fn sentence(&self) -> &'static str {
-        "whatever is removed is on record, with the rule that said so"
+        "every removal is recorded in the journal with its rule"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -127,7 +124,7 @@ impl Invariant for JournalEntries {
             && record.at > since + SETTLED
         {
             return Err(format!(
-                "{object} was being removed when an agent died, and is not on record"
+                "{object} was being removed when an agent died, and is not recorded"
             ));
         }
         match &record.event {
@@ -135,9 +132,7 @@ impl Invariant for JournalEntries {
             Event::IntentSettled(object, rule) => drop(self.noted.take(object, rule)),
             Event::RemovalBegan(object, rule) => {
                 if !self.noted.has(object, rule) {
-                    return Err(format!(
-                        "{object} is removed by {rule}, and that is not noted down"
-                    ));
+                    return Err(format!("{object} is removed by {rule} without a recorded intent"));
                 }
                 self.open.entry(object.clone()).or_default().push(rule);
             }

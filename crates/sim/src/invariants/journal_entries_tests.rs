@@ -1,6 +1,6 @@
 use super::*;
 
-/// What happens to one thing.
+/// An event of one object.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Noted,
@@ -45,7 +45,7 @@ fn finds_removal_without_a_journal_entry() {
     let old = Written("old");
     let rows: &[(&[Step], bool)] = &[
         (&[Noted, Began, Gone, Ended, old, Settled, Started], true),
-        // It takes effect after it was given up.
+        // It takes effect after the call was given up.
         (&[Noted, Began, Ended, old, Settled, Started, Gone], true),
         (&[Gone], false),
         (&[Began], false),
@@ -55,14 +55,14 @@ fn finds_removal_without_a_journal_entry() {
         (&[Noted, Began, Ended, Written("other")], false),
         (&[old], false),
         (&[Noted, old], false),
-        // What comes back has to go again, which may be the end of an earlier removal.
+        // A recreated object must be removed again, which may be the effect of an earlier removal.
         (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, old, Settled, Gone, Gone], true),
         (&[Noted, Began, Ended, old, Settled, Gone, Gone], false),
-        // What fails as before is on record by that; what comes of it else is not.
+        // A repeated failure is covered by the first entry; another result is not.
         (&[Noted, Began, Ended, Failed, Settled, Noted, Began, Ended, Settled, Gone], true),
         (&[Noted, Began, Ended, Failed, Settled, Started, Noted, Began, Ended, Settled], false),
         (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, Settled], false),
-        // What the agent had not heard of is put on record by the next.
+        // The next agent records what this one did not observe.
         (&[Noted, Began, Died, Gone, Started, old, Later], true),
         (&[Noted, Began, Died, Started, old, Later, Gone], true),
         (&[Noted, Began, Died, Started, Noted, Settled, Later], false),

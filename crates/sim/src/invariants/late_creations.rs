@@ -1,4 +1,4 @@
-//! Containers that a call made which was given up.
+//! Containers of calls that were given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{ActionTarget, Event, Instance, Record, Removed, ReservedName};
 
-/// What was made and never started, and that the agent has seen, is started, or removed to make way.
-/// An agent that has not seen it, also because the answer got lost, asks for its number and hears that it is
-/// taken, or for another.
+/// A created container that never started, and that the agent has observed, is started, or removed to be
+/// replaced. An agent that has not observed it, also because the response was lost, requests its number and
+/// gets the error that it is taken, or another number.
 #[derive(Debug, Default)]
 pub(super) struct LateCreationsAreUsed {
     /// The instance with the highest number of each name.
     latest: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
-    /// Those that this agent has seen.
+    /// Instances that this agent has observed.
     seen: BTreeSet<ContainerId>,
-    /// Those that were to be removed.
+    /// Instances whose removal was requested.
     removal_requested: BTreeSet<ContainerId>,
-    /// For whom the agent does something: what it sees of the pod meanwhile counts when that is over. It has made
-    /// up its mind before.
+    /// Calls in progress for pods: observations of the pod meanwhile count when the call is over. Its decisions
+    /// were made before.
     acting: Vec<ActionTarget>,
-    /// Looks under way that go wrong: it may be one in the middle of such work.
+    /// Reads with a fault in progress: the agent may be within such work.
     spoilt: usize,
-    /// When the last of them was over: whoever waited for it makes up its mind by it, whatever is seen in that moment.
+    /// When the last of them was over: a worker that waited for it decides by it, whatever is observed in that
+    /// moment.
     spoilt_until: Option<Duration>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
@@ -67,7 +68,10 @@ impl LateCreationsAreUsed {
             && self.seen.contains(&latest.id)
             && !self.removal_requested.contains(&latest.id);
         if waits && latest.attempt != reserved.attempt {
-            return Err(format!("number {} is made while {} waits", reserved.attempt, latest.id));
+            return Err(format!(
+                "number {} is created while {} waits",
+                reserved.attempt, latest.id
+            ));
         }
         Ok(())
     }
@@ -75,7 +79,7 @@ impl LateCreationsAreUsed {
 
 impl Invariant for LateCreationsAreUsed {
     fn sentence(&self) -> &'static str {
-        "what was made and never started is started or removed before another one is made"
+        "a created container is started or removed before another one is created"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -117,9 +121,8 @@ mod tests {
 
     #[test]
     fn finds_second_instance_beside_a_created_one() {
-        let sentence = Some(
-            "what was made and never started is started or removed before another one is made",
-        );
+        let sentence =
+            Some("a created container is started or removed before another one is created");
         let make = |number| {
             let (uid, name) = ("u".into(), Some("a".into()));
             Event::CreationRequested(ReservedName { uid, name, attempt: number })
@@ -137,16 +140,16 @@ mod tests {
         let rows = [
             (vec![make(4)], sentence),
             (vec![make(0)], sentence),
-            // Its number is taken, and it is found by that.
+            // Its number is taken, and the error reveals it.
             (vec![make(3)], None),
             (vec![remove(), make(4)], None),
             (vec![gone(), make(4)], None),
             (vec![container("a", 3, Running, Created), make(4)], None),
             (vec![container("a", 5, Exited, Running), make(6)], None),
-            // Another agent has not seen it yet.
+            // Another agent has not observed it yet.
             (vec![again(), make(4)], None),
             (vec![again(), observed(), make(4)], sentence),
-            // Nor one that has made up its mind, and just starts another container of the pod, or fetches an image.
+            // Nor one that has decided, and just starts another container of the pod, or pulls an image.
             (vec![again(), other(), starts_other(), observed(), make(4)], None),
             (vec![again(), other(), starts_other(), runs(), observed(), make(4)], None),
             (

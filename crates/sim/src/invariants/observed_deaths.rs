@@ -1,4 +1,4 @@
-//! Deaths that no event announced.
+//! Deaths without an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// A relist, which repairs a lost event, begins at most a minute after the last one. The rest is for reading statuses.
+/// A relist, which finds the change of a lost event, begins at most a minute after the last one. The rest is
+/// for reading statuses.
 const WITHIN: Duration = Duration::from_secs(65);
 
 /// An agent that can read the runtime reads the status of a dead container in time.
@@ -17,11 +18,11 @@ const WITHIN: Duration = Duration::from_secs(65);
 pub(super) struct DeathsAreObserved {
     /// Dead containers whose status was not read since, and when they died.
     unseen: BTreeMap<ContainerId, Duration>,
-    /// Containers whose status said that they do not run: a change may be recorded after it was read.
+    /// Containers whose status showed that they do not run: a change may be recorded after the read.
     seen: BTreeSet<ContainerId>,
-    /// When the agent started or last failed to read something: time counts from then.
+    /// When the agent started or a read last failed: time counts from then.
     since: Duration,
-    /// How many reads are delayed or spoilt right now.
+    /// How many reads are delayed or have a fault now.
     spoilt: u32,
     is_running: bool,
 }
@@ -38,7 +39,7 @@ impl DeathsAreObserved {
 
 impl Invariant for DeathsAreObserved {
     fn sentence(&self) -> &'static str {
-        "a death is acted on within 65 s"
+        "a container death is observed within 65 s"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

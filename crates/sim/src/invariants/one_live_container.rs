@@ -15,7 +15,7 @@ pub(super) struct OneLiveContainer {
 
 impl Invariant for OneLiveContainer {
     fn sentence(&self) -> &'static str {
-        "at most one container of a pod's name lives"
+        "at most one container of each name of a pod lives"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

@@ -7,7 +7,7 @@ use model::ids::{ContainerId, PodUid};
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// A static pod does not start beside its earlier self.
+/// A static pod does not start beside an earlier pod of its name.
 #[derive(Debug, Default)]
 pub(super) struct OnePodInstance {
     names: BTreeMap<PodUid, String>,
@@ -16,7 +16,7 @@ pub(super) struct OnePodInstance {
 
 impl Invariant for OnePodInstance {
     fn sentence(&self) -> &'static str {
-        "no container of a pod starts while one of another pod of its name lives"
+        "no container of a pod starts while one of an earlier pod of that name lives"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

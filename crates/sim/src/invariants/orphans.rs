@@ -1,4 +1,4 @@
-//! Pods that nobody wants.
+//! Orphaned pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use model::ids::{ContainerId, PodUid};
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// How long something may go on that began when the pod was wanted: a call may hang for four minutes,
-/// a manifest may be unreadable for a while, and an agent may be away.
+/// How long work may continue that began when the pod was wanted: a call may hang for four minutes, a manifest
+/// may be unreadable for a while, and an agent may be down.
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// A pod that has ended is not synced again: nothing of it is made or started long after it was last wanted.
+/// An orphaned pod is not synced: nothing of it is created or started long after it was last wanted.
 #[derive(Debug, Default)]
 pub(super) struct OrphansStayDead {
     unwanted: BTreeMap<PodUid, Duration>,
@@ -21,7 +21,7 @@ pub(super) struct OrphansStayDead {
 
 impl Invariant for OrphansStayDead {
     fn sentence(&self) -> &'static str {
-        "nothing of a pod is made or started that nobody has wanted for long"
+        "nothing of an orphaned pod is created or started"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -45,7 +45,7 @@ impl Invariant for OrphansStayDead {
                 let since = self.unwanted.get(&reserved.uid);
                 if since.is_some_and(|since| record.at > *since + PATIENCE) {
                     return Err(format!(
-                        "something of {} is made, unwanted since {since:?}",
+                        "something of {} is created, unwanted since {since:?}",
                         reserved.uid
                     ));
                 }

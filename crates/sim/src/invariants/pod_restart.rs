@@ -1,4 +1,4 @@
-//! Which pods start over.
+//! Pods that restart as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,18 +9,19 @@ use model::observed::ContainerState;
 use crate::history::{Event, Instance};
 use crate::plan::{PodPlan, RestartRule};
 
-/// Pods of which a container ended so that all start over: what runs of them ends without a grace. Whoever saw it
-/// end goes on with that when it is gone, until the first one is made anew.
+/// Pods whose whole restart was triggered by the exit of a container: their other containers are stopped
+/// without a grace. An agent that saw the exit continues when it is removed, until the first container is
+/// created.
 #[derive(Debug, Default)]
 pub(super) struct PodRestart {
     rules: BTreeMap<(PodUid, &'static str), Vec<RestartRule>>,
-    /// Those that ended so and are there.
+    /// The existing containers with such an exit.
     ended: BTreeMap<ContainerId, PodUid>,
     pods: BTreeSet<PodUid>,
 }
 
 impl PodRestart {
-    /// Takes the next event in.
+    /// Processes the next event.
     pub(super) fn take(&mut self, event: &Event) {
         match event {
             Event::Wanted(uid, pod) => self.wanted(uid, pod),
@@ -52,7 +53,7 @@ impl PodRestart {
         }
     }
 
-    /// Whether a pod does.
+    /// Whether a pod restarts as a whole.
     pub(super) fn contains(&self, uid: &PodUid) -> bool {
         self.pods.contains(uid)
     }

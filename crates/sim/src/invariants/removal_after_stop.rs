@@ -8,19 +8,19 @@ use model::ids::ContainerId;
 use super::Invariant;
 use crate::history::{Event, Instance, Record, Removed};
 
-/// A runtime ends what it removes, without a grace: whatever runs is asked to end before. A container that
-/// started after the last look at it is nobody's fault, however late that was answered.
+/// A runtime kills a running container that it removes, without a grace: it must be stopped before. This does
+/// not hold for a container that started after the last read, however late that was answered.
 #[derive(Debug, Default)]
 pub(super) struct RemovalAfterStop {
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that ran by what was last told of them.
+    /// Containers that ran according to the last read.
     seen_running: BTreeSet<ContainerId>,
     stop_requested: BTreeSet<ContainerId>,
 }
 
 impl Invariant for RemovalAfterStop {
     fn sentence(&self) -> &'static str {
-        "nothing that runs is removed before it was asked to end"
+        "no running container is removed before it was stopped"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What is left of pods that came back.
+//! Objects of pods that came back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use super::Invariant;
 use super::read_pods::ReadPods;
 use crate::history::{Event, Record, Removed};
 
-/// Rules by which something of a pod goes because nobody wants the pod.
+/// Rules by which objects of an orphaned pod are removed.
 pub(super) const ORPHAN_RULES: [&str; 2] = ["pod-is-gone", "pod-deleted"];
 
-/// How long after an agent has read of a pod it may still go by what it knew before.
+/// How long after an agent has read a pod it may still act on its earlier knowledge.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);
 
-/// Once an agent has read that a pod is wanted, nothing of it goes because nobody would want it: whatever was
-/// decided before, and however long what came first has taken.
+/// Once an agent has read that a pod is wanted, none of its objects is removed as an orphan's, whatever was
+/// decided before, and however long earlier removals took.
 #[derive(Debug, Default)]
 pub(super) struct ReturnedPodsKeepObjects {
     read: ReadPods,
-    /// Whose containers and sandboxes are, by their ids.
+    /// The pods of containers and sandboxes, by their ids.
     owners: BTreeMap<String, PodUid>,
 }
 
 impl ReturnedPodsKeepObjects {
     fn removed(&self, id: &str, rule: &str, now: Duration) -> Result<(), String> {
         match self.owners.get(id).and_then(|uid| self.read.since(uid)) {
-            Some(read) if now > read + KNOWN_AFTER => {
-                Err(format!("{id} goes by {rule}, and its pod is read to be wanted since {read:?}"))
-            }
+            Some(read) if now > read + KNOWN_AFTER => Err(format!(
+                "{id} is removed by {rule}, and its pod was read as wanted at {read:?}"
+            )),
             _ => Ok(()),
         }
     }
@@ -37,7 +37,7 @@ impl ReturnedPodsKeepObjects {
 
 impl Invariant for ReturnedPodsKeepObjects {
     fn sentence(&self) -> &'static str {
-        "what is left of a pod stays when the pod is known to have come back"
+        "objects of a pod are kept when the agent knows that it came back"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {

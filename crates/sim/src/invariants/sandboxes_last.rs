@@ -10,20 +10,20 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record};
 use crate::plan::PodPlan;
 
-/// A runtime ends what is left in a sandbox that it stops, without a hook and without a grace: whatever runs is
-/// asked to end before. What is first seen to run when its pod is ending was not there when that began; and of a
-/// look that goes wrong nobody makes use.
+/// A runtime kills the containers of a sandbox that it stops, without a hook and without a grace: they must be
+/// stopped before. This does not hold for a container that is first observed running while its pod is
+/// terminating; and a read with a fault is not used.
 #[derive(Debug, Default)]
 pub(super) struct SandboxesStopLast {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that run by what this agent was last told of them, and since when.
+    /// Running containers according to the last read of this agent, and since when.
     seen_running: BTreeMap<ContainerId, Duration>,
-    /// Looks under way that go wrong.
+    /// Reads with a fault in progress.
     spoilt: usize,
-    /// Those that this agent has asked to end.
+    /// Containers that this agent has stopped.
     stop_requested: BTreeSet<ContainerId>,
-    /// When it first asked one of a pod to end, or ran something for that, since it last started one.
+    /// When it first stopped a container of a pod, or ran a hook for that, since it last started one.
     ending: BTreeMap<PodUid, Duration>,
 }
 
@@ -36,7 +36,7 @@ impl SandboxesStopLast {
         }
     }
 
-    /// Whether a command is to run before a container ends.
+    /// Whether a command is the preStop hook of a container.
     fn is_before_the_end(&self, id: &ContainerId, command: &[String]) -> bool {
         let one = self.containers.get(id);
         let plan = one.and_then(|one| self.pods.get(&one.uid)?.container(&one.name));
@@ -56,7 +56,7 @@ impl SandboxesStopLast {
         }
     }
 
-    /// Whether an instance was seen to run before anything was done to end its pod.
+    /// Whether an instance was observed running before the termination of the pod began.
     fn was_seen(&self, one: &Instance) -> bool {
         let Some(seen) = self.seen_running.get(&one.id) else { return false };
         let Some(ending) = self.ending.get(&one.uid) else { return true };
@@ -82,7 +82,7 @@ impl SandboxesStopLast {
 
 impl Invariant for SandboxesStopLast {
     fn sentence(&self) -> &'static str {
-        "a sandbox is stopped after all that runs in it was asked to end"
+        "a sandbox is stopped after all its running containers were stopped"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -101,7 +101,7 @@ impl Invariant for SandboxesStopLast {
             }
             Event::ReadFaultBegan => {
                 self.spoilt += 1;
-                // All parts of a pod are looked at together.
+                // All containers of a pod are read together.
                 self.seen_running.retain(|_, since| *since != record.at);
             }
             Event::ReadFaultEnded => self.spoilt = self.spoilt.saturating_sub(1),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn finds_sandbox_stopped_with_running_containers() {
-        let sentence = Some("a sandbox is stopped after all that runs in it was asked to end");
+        let sentence = Some("a sandbox is stopped after all its running containers were stopped");
         let observed = |runs| Event::ContainerObserved("x0".into(), runs);
         let stop_requested = || Event::StopRequested("x0".into(), seconds(2));
         let again = || Event::AgentStarted(2);
@@ -140,10 +140,10 @@ mod tests {
             (vec![observed(false), observed(true)], sentence),
             (vec![observed(true), container("x", 0, Unknown, Running)], sentence),
             (vec![observed(true), stop_requested()], None),
-            // Whoever saw it run asks it, whatever an earlier agent did.
+            // An agent that observed it running stops it, whatever an earlier agent did.
             (vec![observed(true), stop_requested(), again(), observed(true)], sentence),
             (vec![observed(true), again()], None),
-            // It started after the last look.
+            // It started after the last read.
             (vec![], None),
             (vec![observed(false)], None),
             (vec![observed(true), container("x", 0, Exited, Running)], None),
@@ -174,9 +174,9 @@ mod tests {
             (None, vec![other_ends(), other_starts(), observed()], true),
             (Some(hook), vec![runs(hook), observed(), other_ends()], false),
             (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), observed(), other_ends()], true),
-            // It may have been asked before.
+            // It may have been stopped before.
             (Some(Hook::Http), vec![observed(), other_ends()], false),
-            // Of such a look nobody makes use.
+            // Such a read is not used.
             (None, vec![Event::ReadFaultBegan, observed()], false),
             (None, vec![Event::ReadFaultBegan, Event::ReadFaultEnded, observed()], true),
             (None, vec![observed(), Event::ReadFaultBegan], true),

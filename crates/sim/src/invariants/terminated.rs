@@ -16,35 +16,35 @@ use crate::plan::PodPlan;
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
 const OBSERVED_AFTER: Duration = Duration::from_mins(1);
 
-/// How long after its end a pod is looked at, to see that it has ended.
+/// How long after its end a pod is read, to observe that it has ended.
 const SEEN_AFTER: Duration = Duration::from_secs(30);
 
-/// A pod has terminated once nothing of it will run again and the agent was told that its sandbox has
-/// ended. Nothing is made for it any more, by whatever agent, and the agent that ended it does not end it
-/// again. The same is true of a pod that was removed because nobody wants it. Whoever is wanted anew
-/// starts over, and whoever a cap leaves nothing to know its end by, with the next agent.
+/// A pod has terminated once none of its containers will run again and the agent got the response that its
+/// sandbox has stopped. Nothing is created for it any more, by any agent, and the agent that terminated it does
+/// not stop it again. The same holds for a pod that was removed as an orphan. A pod that is wanted again starts
+/// over, and so does, with the next agent, a pod whose end is not recorded because of a cap.
 #[derive(Debug, Default)]
 pub(super) struct TerminatedStays {
-    /// Those that are wanted.
+    /// The wanted pods.
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeMap<PodUid, Duration>,
-    /// Whose containers and sandboxes are, by their ids.
+    /// The pods of containers and sandboxes, by their ids.
     owners: BTreeMap<String, PodUid>,
     ready: BTreeSet<SandboxId>,
     numbers: BTreeMap<SandboxId, u32>,
-    /// Those with the highest number: what was made late may have a lower one, and is collected.
+    /// The sandboxes with the highest number: a late one may have a lower number, and is collected.
     newest: BTreeMap<PodUid, SandboxId>,
     stop_requested: BTreeSet<ContainerId>,
     /// Instances that ended by themselves and for good, by name.
     ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
     terminated: BTreeSet<PodUid>,
-    /// Those of which a cap took something that ended.
+    /// Pods from which a cap removed an ended container.
     capped: BTreeSet<PodUid>,
-    /// Those that this agent ended, with their sandboxes.
+    /// Pods that this agent terminated, with their sandboxes.
     by_this_agent: BTreeMap<PodUid, (SandboxId, Duration)>,
-    /// Those of which this agent could not end something, or see that it has ended, so that it tries again.
+    /// Pods whose termination failed or was not observed by this agent, so that it is retried.
     tried: BTreeSet<PodUid>,
-    /// Looks under way that go wrong.
+    /// Reads with a fault in progress.
     spoilt: usize,
 }
 
@@ -71,7 +71,7 @@ impl TerminatedStays {
                 let by_itself = one.started.is_some()
                     && was != Some(ContainerState::Unknown)
                     && !self.stop_requested.contains(&one.id);
-                // An init container that did its work lets its pod go on.
+                // A completed init container lets its pod continue.
                 let is_last = match regular.or_else(|| pod.container(&one.name)) {
                     Some(container) => {
                         let has_failed = regular.is_some() || one.exit_code != 0;
@@ -89,7 +89,7 @@ impl TerminatedStays {
         }
     }
 
-    /// What is known of a pod means nothing when it is wanted anew.
+    /// The knowledge about a pod does not count when it is wanted again.
     fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
         self.ended.remove(uid);
@@ -98,7 +98,7 @@ impl TerminatedStays {
         self.capped.remove(uid);
     }
 
-    /// What ended is not known to have any more, but to who ended the pod.
+    /// The end is known only to the agent that terminated the pod.
     fn capped(&mut self, id: &ContainerId) {
         let Some(uid) = self.owners.get(id.as_str()) else { return };
         if let Some(ended) = self.ended.get_mut(uid) {
@@ -113,7 +113,7 @@ impl TerminatedStays {
 
     fn stop_requested_for(&mut self, id: &ContainerId) {
         self.stop_requested.insert(id.clone());
-        // What was decided before it ended by itself may still be done.
+        // A decision from before its end may still be executed.
         if let Some(ended) = self.owners.get(id.as_str()).and_then(|uid| self.ended.get_mut(uid)) {
             ended.retain(|_, ended| ended != id);
         }
@@ -140,7 +140,7 @@ impl TerminatedStays {
         let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
         if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
             self.terminated.insert(uid.clone());
-            // One that has come meanwhile ends too, and all others once more with it.
+            // A late sandbox is stopped too, and all others once more with it.
             let mut others = self.ready.iter().filter(|other| *other != id);
             let has_other = others.any(|other| self.owners.get(other.as_str()) == Some(&uid));
             if self.spoilt > 0 || has_other {
@@ -159,7 +159,7 @@ impl TerminatedStays {
         Ok(())
     }
 
-    /// Whoever was ended just now is perhaps not seen to have.
+    /// A pod that was terminated just now may not be observed as ended.
     fn look_spoilt(&mut self, at: Duration) {
         self.spoilt += 1;
         let just_now =
@@ -179,7 +179,7 @@ impl TerminatedStays {
             return Ok(());
         }
         let what = reserved.name.as_deref().unwrap_or("a sandbox");
-        Err(format!("{what} is made for {}, which has terminated", reserved.uid))
+        Err(format!("{what} is created for {}, which has terminated", reserved.uid))
     }
 }
 

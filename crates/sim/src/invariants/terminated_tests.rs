@@ -1,4 +1,4 @@
-//! Histories in which a pod that has terminated is not left alone, and some in which it may look so.
+//! Histories in which a terminated pod is synced or stopped again, and some that only look so.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ fn ask() -> Event {
     Event::SandboxStopRequested("s".into())
 }
 
-/// The sandbox is ended, and the agent hears of it.
+/// The sandbox is stopped, and the agent gets the response.
 fn stopped() -> [Event; 3] {
     [ask(), sandbox("s", false), Event::SandboxStopped("s".into())]
 }
 
-/// All of the pod has run in its sandbox; its container ends like this.
+/// All containers have run in the sandbox; the container ends with this code.
 fn ran(policy: Policy, end: impl IntoIterator<Item = Event>) -> Vec<Event> {
     let first = [wanted(policy), sandbox("s", true)].into_iter().chain(initialized());
     first.chain([container("a", 0, Running, Created)]).chain(end).collect()
@@ -96,11 +96,15 @@ fn finds_work_for_a_pod_with_a_failed_init_container() {
 fn unterminated_or_returned_pod_may_be_synced() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]);
     let again = || vec![Event::Unwanted("u".into()), wanted(Policy::Never), make(None)];
-    assert_eq!(broken(ended().into_iter().chain([make(None)])), None, "its sandbox has not ended");
+    assert_eq!(
+        broken(ended().into_iter().chain([make(None)])),
+        None,
+        "its sandbox has not stopped"
+    );
     assert_eq!(broken(ended().into_iter().chain(stopped()).chain(again())), None);
     let gone = with(container("a", 0, Exited, Exited), |one| one.state = None);
     let lost = ended().into_iter().chain([gone]).chain(stopped()).chain([make(None)]);
-    assert_eq!(broken(lost), None, "nobody knows that it has finished");
+    assert_eq!(broken(lost), None, "its end is not recorded");
 }
 
 #[test]
@@ -126,14 +130,14 @@ fn finds_second_termination_of_a_pod() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
     assert_eq!(broken(ended().chain(stopped()).chain([ask()])), SENTENCE);
     let excuses = [
-        // It does not know what the one before it did.
+        // It does not know the actions of the agent before.
         Event::AgentStarted(2),
-        // It could not end all of it, and tries again.
+        // A stop failed, and it retries.
         Event::StopFailed("side0".to_owned()),
-        // A sandbox that came late.
+        // A late sandbox.
         sandbox("late", true),
         Event::Unwanted("u".into()),
-        // It did not see that it has ended.
+        // It did not observe the end.
         Event::ReadFaultBegan,
     ];
     for excuse in excuses {
@@ -141,7 +145,7 @@ fn finds_second_termination_of_a_pod() {
         assert_eq!(broken(all), None, "{excuse:?}");
     }
     for (number, expected) in [(0, None), (2, SENTENCE)] {
-        // One that came late and has a lower number is stopped once more when it is collected.
+        // A late sandbox with a lower number is stopped once more when it is collected.
         let numbered = [Event::Numbered("s".into(), 1), Event::Numbered("late".into(), number)];
         let stop = || Event::SandboxStopRequested("late".into());
         let ended_too = [sandbox("late", true), stop(), Event::SandboxStopped("late".into())];
@@ -156,9 +160,13 @@ fn finds_second_termination_of_a_pod() {
         std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::ReadFaultBegan, ask()]);
     assert_eq!(broken(ended().chain(stopped()).chain(long_ago)), SENTENCE);
     let tried = [ask(), Event::StopFailed("s".to_owned())];
-    assert_eq!(broken(ended().chain(tried).chain(stopped())), None, "it did not end at once");
+    assert_eq!(
+        broken(ended().chain(tried).chain(stopped())),
+        None,
+        "it was not terminated at once"
+    );
     let elsewhere = ran(Policy::Always, [container("a", 0, Exited, Running)]).into_iter();
-    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it goes on");
+    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it continues");
 }
 
 #[test]
@@ -169,7 +177,7 @@ fn finds_work_for_an_orphan_that_is_being_removed() {
         (60, "pod-is-gone", SENTENCE),
         (60, "pod-deleted", SENTENCE),
         (60, "sandbox-older", None),
-        // The agent may have begun before, and heard since that it is wanted again.
+        // The agent may have begun before, and observed since that it is wanted again.
         (10, "pod-is-gone", None),
     ] {
         let history = || {

@@ -1,4 +1,4 @@
-//! What runs as it should.
+//! Running containers of unchanged pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, PodPlan};
 
-/// A container is not asked to end while its pod is wanted as it always was, in the one sandbox that it ever had.
-/// There are reasons of the pod's own all the same: its time is up, its sidecars are not needed any more, a hook
-/// failed, all start over; and a runtime that lost track of a container, or has two of them.
+/// A container is not stopped while its pod is wanted and unchanged, in its only sandbox. There are exceptions:
+/// its deadline has passed, its sidecars are not needed any more, a hook failed, the whole pod restarts; and
+/// the runtime lost a container's state, or has two instances of it.
 #[derive(Debug, Default)]
 pub(super) struct UnchangedPods {
-    /// Those that are wanted as they were when they came.
+    /// Wanted pods in their first version.
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
-    /// Those that were ever changed or gone.
+    /// Pods that were ever changed or removed.
     changed: BTreeSet<PodUid>,
-    /// The only sandbox that a pod ever had, as long as it is ready.
+    /// The only sandbox of a pod so far, while it is ready.
     homes: BTreeMap<PodUid, Option<SandboxId>>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Of which the runtime did not know at some time how they are.
+    /// Containers whose state was unknown at some time.
     lost: BTreeSet<ContainerId>,
 }
 
@@ -35,7 +35,7 @@ impl UnchangedPods {
         let Some((pod, plan)) = plan else { return Ok(()) };
         let is_at_home = self.homes.get(&one.uid) == Some(&Some(one.sandbox.clone()));
         if is_at_home && !self.has_to_go(pod, plan, one) {
-            return Err(format!("{id} runs, is wanted, and is asked to end"));
+            return Err(format!("{id} runs, is wanted, and is stopped"));
         }
         Ok(())
     }
@@ -55,16 +55,16 @@ impl UnchangedPods {
             || (plan.sidecar && may_end(pod) && self.is_over(pod, &one.uid))
     }
 
-    /// Whether nothing that counts of a pod runs: then its sidecars are not needed, if nothing of it starts again.
+    /// Whether no regular container of a pod runs: then its sidecars are not needed, unless one restarts.
     fn is_over(&self, pod: &PodPlan, uid: &PodUid) -> bool {
         let counts = |name: &str| pod.container(name).is_some_and(|plan| !plan.sidecar);
         let mut all = self.containers.values().filter(|one| one.uid == *uid && counts(&one.name));
-        // One that is lost or gone may have ended for good.
+        // A container that is lost or removed may have ended for good.
         !all.any(|one| one.state == Some(ContainerState::Running))
     }
 }
 
-/// Whether a pod may end by itself, by its containers or by one that prepares it and fails.
+/// Whether a pod may end by itself, by its containers or by a failed init container.
 fn may_end(pod: &PodPlan) -> bool {
     let fails = |init: &ContainerPlan| !(1..=255).all(|code| init.restarts(pod.policy, code));
     pod.may_finish() || pod.init.iter().any(|init| !init.sidecar && fails(init))
@@ -72,7 +72,7 @@ fn may_end(pod: &PodPlan) -> bool {
 
 impl Invariant for UnchangedPods {
     fn sentence(&self) -> &'static str {
-        "a container that runs as its pod wants it is left alone"
+        "a running container of an unchanged pod is not stopped"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -120,7 +120,7 @@ mod tests {
         Event::Wanted("u".into(), Arc::new(pod))
     }
 
-    /// Whether the end of a container is found, in a pod that is wanted like this and of which this happened.
+    /// Whether stopping a container breaks the invariant, in a pod with these settings after these events.
     fn found(first: Event, between: Vec<Event>, ends: &str) -> bool {
         let runs = |name| container(name, 0, Running, Created);
         let start = [first, sandbox("s", SandboxState::Ready), runs("side"), runs("a")];
@@ -167,6 +167,6 @@ mod tests {
         let lasting = vec![container("a", 0, Exited, Running)];
         assert!(found(wanted(Policy::Always), lasting, "side0"), "it starts again");
         let other = container("b", 0, Running, Created);
-        assert!(!ends(vec![container("a", 0, Exited, Running), other]), "it is none of the pod's");
+        assert!(!ends(vec![container("a", 0, Exited, Running), other]), "it is not of this pod");
     }
 }

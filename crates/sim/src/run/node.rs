@@ -237,7 +237,7 @@ impl Node {
             broken = agent.task_ended() => {
                 let how = broken.to_string();
                 if !how.starts_with(CANNOT_READ) {
-                    return Err(Broken { invariant: "no part of the agent ends by itself", how });
+                    return Err(Broken { invariant: "no task of the agent ends by itself", how });
                 }
                 self.give_up(&how);
                 Ok(())
