@@ -104,7 +104,10 @@ impl Invariant for EndedOrphans {
             Event::CreationRequested(reserved) => {
                 if self.ended.contains(&reserved.uid) {
                     let what = reserved.name.as_deref().unwrap_or("a sandbox");
-                    return Err(format!("{what} is made for {}, which was ended", reserved.uid));
+                    return Err(format!(
+                        "{what} is created for {}, which was terminated",
+                        reserved.uid
+                    ));
                 }
                 if reserved.name.is_none() {
                     self.coming_back.remove(&reserved.uid);
