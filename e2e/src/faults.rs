@@ -231,7 +231,7 @@ impl FaultyNode {
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
         wait_tidy(&self.node, &[], STAGE).context("the orphaned sandbox is stopped")?;
-        self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
+        self.node.wait_for_log(&["Stopping sandbox", pod]).context("there was such a sandbox")?;
         self.stop_agent()?;
         self.clean()?;
         self.names_are_free(&[pod])

@@ -1,4 +1,4 @@
-//! What people are message when the runtime refuses something: upstream's words.
+//! Event messages about errors of the runtime: upstream's texts.
 
 use model::ids::{ContainerId, PodUid};
 use model::ports::runtime::{Code, RuntimeError};

@@ -87,7 +87,7 @@ pub(crate) struct ImageRequest<'a> {
     pub(crate) policy: Option<&'a str>,
     /// A lookup of the image that was begun already.
     pub(crate) early: Option<EarlyLookup>,
-    /// Cancelled when the pod is to end.
+    /// Cancelled when the pod terminates.
     pub(crate) cancel: &'a CancellationToken,
 }
 

@@ -1,4 +1,4 @@
-//! Ending what runs of a pod.
+//! Kills containers and pods.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -32,7 +32,7 @@ use crate::hooks::{HookRunner, Hooked};
 use crate::killed_instances::KilledInstances;
 use crate::report::{Reporter, role};
 
-/// How long a hook that has outlived its container may take to say what became of it.
+/// How long a hook may still run after its container has exited.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// The rule of kills so that all containers of a pod restart.
@@ -41,18 +41,18 @@ const RESTART_ALL: &str = "restart-all-containers";
 /// The rule of kills after a failed postStart hook.
 const POST_START_FAILED: &str = "post-start-hook-failed";
 
-/// A container that ends.
+/// A container to kill.
 struct Doomed<'a> {
     pod: &'a Pod,
     id: &'a ContainerId,
     container: Cow<'a, Container>,
     ips: &'a [IpAddr],
     why: Option<KillReason>,
-    /// What whoever kills it asks for.
+    /// The grace period of the kill, which overrides that of the pod.
     grace: Option<Duration>,
-    /// What people are told, if anything.
+    /// The message of the event, if there is one.
     message: Option<String>,
-    /// Why it ends, for the journal.
+    /// The reason, for the journal.
     cause: KillCause,
 }
 
@@ -93,8 +93,8 @@ impl<'a> Doomed<'a> {
     }
 }
 
-/// The container of the specification, or what is written on the instance when the specification is
-/// not known any more.
+/// The container of the spec, or the annotations of the instance if the spec is
+/// unknown.
 fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container> {
     let mut known = view::init_containers(pod).iter().chain(view::containers(pod));
     if let Some(container) = known.find(|container| *container.name == *instance.name) {
@@ -112,12 +112,12 @@ fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container>
     })
 }
 
-/// Ends pods and containers.
+/// Kills pods and containers.
 #[derive(Debug)]
 pub struct PodKiller {
     pub(crate) sandboxes: Arc<dyn SandboxService>,
     pub(crate) containers: Arc<dyn ContainerService>,
-    /// Runs hooks before containers end.
+    /// Runs preStop hooks.
     pub(crate) hooks: Arc<HookRunner>,
     pub(crate) host_ips: Arc<dyn HostIps>,
     pub(crate) events: Arc<dyn Events>,
@@ -127,8 +127,8 @@ pub struct PodKiller {
 }
 
 impl PodKiller {
-    /// Ends everything of a pod that may run: its containers side by side, sidecars after those they
-    /// serve; then its sandboxes, so that the network is there until the last process is gone. `grace`
+    /// Kills everything of a pod that may run: its containers in parallel, sidecars after regular
+    /// containers; then its sandboxes, so that the network exists until the last process has exited. `grace`
     /// replaces the grace period of the pod. `rule` is recorded.
     pub async fn pod(
         &self,
@@ -137,11 +137,11 @@ impl PodKiller {
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Result<(), SyncError> {
-        // As upstream, a container that could not be stopped does not spare the sandbox: stopping that
-        // ends whatever is left in it. Failures are told all the same, so that somebody looks.
+        // As upstream, the sandbox is stopped even if a container could not be stopped: this kills
+        // everything left in it. Failures are reported nevertheless.
         let mut failures = self.kill_containers(pod, status, grace, rule).await;
         for sandbox in &status.sandboxes {
-            info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
+            info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "Stopping sandbox");
             match self.sandboxes.stop_pod_sandbox(&sandbox.id).await {
                 Err(source) if !source.is_not_found() => {
                     failures.push(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
@@ -165,7 +165,7 @@ impl PodKiller {
         let running: Vec<&ContainerStatus> = status.maybe_running().collect();
         let names: Vec<&str> = running.iter().map(|instance| &*instance.name).collect();
         let order = termination_order(pod, &names);
-        // One for each, cancelled when it has ended.
+        // A token for each container, cancelled when it has exited.
         let ended: Vec<CancellationToken> = running.iter().map(|_| <_>::default()).collect();
         let kills = running.iter().enumerate().map(|(place, instance)| {
             let (order, ended) = (&order[place], &ended);
@@ -185,7 +185,7 @@ impl PodKiller {
         join_all(kills).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Ends one container, so that it can be started anew.
+    /// Kills one container, so that it can restart.
     pub(crate) async fn container(
         &self,
         pod: &Pod,
@@ -204,7 +204,7 @@ impl PodKiller {
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
-    /// Ends an instance without grace, because all start over.
+    /// Kills an instance without grace, because all containers restart.
     pub(crate) async fn for_reset(
         &self,
         pod: &Pod,
@@ -221,7 +221,7 @@ impl PodKiller {
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
-    /// Ends a container whose postStart hook failed; that it failed is what is told.
+    /// Kills a container whose postStart hook failed. The event is about the hook.
     pub(crate) async fn after_post_start(&self, hooked: &Hooked<'_>) {
         let doomed = Doomed {
             pod: hooked.pod,
@@ -235,12 +235,12 @@ impl PodKiller {
         };
         if let Err(error) = self.kill_in_turn(&doomed, std::future::ready(())).await {
             let container = &hooked.container.name;
-            warn!(container, error = %Chain(&error), "cannot stop a container whose hook failed");
+            warn!(container, error = %Chain(&error), "Cannot stop container after failed postStart hook");
         }
     }
 
-    /// Ends a container whose pod has no specification any more. Its hook and its grace are read from
-    /// its annotations. There is no event, because there is no pod that it could be about.
+    /// Kills a container of a pod whose spec is unknown. Its hook and its grace period are read from
+    /// its annotations. There is no event, because there is no pod object.
     pub async fn without_spec(
         &self,
         uid: &PodUid,
@@ -263,8 +263,8 @@ impl PodKiller {
         self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
-    /// Ends a container: its hook first, then its turn, then the signal. All of it comes out of one
-    /// grace; a hook that outlives it is not waited for, and goes on beside the stop.
+    /// Kills a container: runs its hook, waits for its turn, then stops it. All of this shares one
+    /// grace period; a hook that exceeds it continues during the stop.
     async fn kill_in_turn(
         &self,
         doomed: &Doomed<'_>,
@@ -286,7 +286,10 @@ impl PodKiller {
             let begun = Instant::now();
             let waited = timeout(budget.left(), turn).await;
             if waited.is_err() {
-                debug!(container = name, "what should have ended first has not; stopping it now");
+                debug!(
+                    container = name,
+                    "Containers to stop first are still running, stopping container now"
+                );
             }
             budget.spend(begun.elapsed());
         }
@@ -294,10 +297,13 @@ impl PodKiller {
         if !outlived {
             return stop.await;
         }
-        warn!(container = name, "the preStop hook is not done within the grace period; stopping");
+        warn!(
+            container = name,
+            "PreStop hook did not complete within the grace period, stopping container"
+        );
         match select(stop, hook).await {
             Either::Left((stopped, hook)) => {
-                // A command or a request to the container mostly ends with it, and that is told. A pause is not over.
+                // A command or a request mostly ends with its container, and the result is reported. A sleep continues.
                 if !doomed.pre_stop().is_some_and(sleeps) {
                     timeout(LAST_MOMENT, hook).await.ok();
                 }
@@ -307,8 +313,8 @@ impl PodKiller {
         }
     }
 
-    /// Runs what is to run before the signal, if there is any time for it. That it failed is told and
-    /// changes nothing.
+    /// Runs the preStop hook, if there is time for it. A failure has an event and is
+    /// ignored.
     async fn pre_stop(&self, doomed: &Doomed<'_>, grace: Duration) {
         let Some(handler) = doomed.pre_stop().filter(|_| !grace.is_zero()) else { return };
         let on_host = view::host_network(doomed.pod).then(|| self.host_ips.host_ips());
@@ -321,8 +327,8 @@ impl PodKiller {
         };
         if let Err(failure) = self.hooks.run(&hooked, handler).await {
             let container = &doomed.container.name;
-            warn!(container, error = %Chain(&failure), "a preStop hook failed");
-            // What the hook said may hold secrets, so the event does not repeat it.
+            warn!(container, error = %Chain(&failure), "PreStop hook failed");
+            // The output of the hook may contain secrets, so the event does not have it.
             let message = "PreStopHook failed".to_owned();
             Reporter::of_container(&*self.events, doomed.pod, container).event(
                 Warning,

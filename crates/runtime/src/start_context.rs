@@ -18,7 +18,7 @@ pub(crate) struct StartContext<'a> {
     pub(crate) role: Role,
     pub(crate) status: &'a PodStatus,
     pub(crate) sandbox: &'a SandboxContext,
-    /// Cancelled when the pod is to end.
+    /// Cancelled when the pod terminates.
     pub(crate) cancel: &'a CancellationToken,
 }
 

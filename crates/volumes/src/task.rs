@@ -245,7 +245,7 @@ impl Starts {
             record.processing = Processing::Running { again: false };
             self.process.push((uid.clone(), record.pod.clone(), !record.is_scanned));
         }
-        // Before the host was searched, nobody knows what is mounted.
+        // The mounts are unknown until the host was searched.
         if !record.is_scanned {
             return None;
         }

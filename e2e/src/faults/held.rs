@@ -85,7 +85,7 @@ impl FaultyNode {
         self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
         self.node
-            .wait_for_log(&["the name of a sandbox is taken", "is reserved for"])
+            .wait_for_log(&["Sandbox name is taken", "is reserved for"])
             .context("the agent meets the name")?;
         self.wait_ready(pod).context("the pod does not wait for the runtime")?;
         let (_, late) = self.proxy.left()?;

@@ -44,7 +44,7 @@ fn container_start_without_response_counts_as_started() -> Result<()> {
     proxy.fault("StartContainer=late")?;
     node.start_agent()?;
     written(&node, &log("hooked", "main", 0), "post-start")?;
-    node.wait_for_log(&["runs although its start was not answered"])?;
+    node.wait_for_log(&["runs although its start got no response"])?;
     node.wait_running("hooked")?;
     node.stop()
 }

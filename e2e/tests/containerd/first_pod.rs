@@ -203,7 +203,7 @@ fn restart_policy_decides_whether_a_container_is_restarted() -> Result<()> {
         node.wait_for_log(&["pod has ended", name])?;
     }
     // Its containers cannot be counted: GC may remove the first before the second is seen.
-    node.wait_for_log(&["container runs", "retried", "it ended with exit code 3"])?;
+    node.wait_for_log(&["Container started", "retried", "it ended with exit code 3"])?;
     node.wait_for_log(&["CrashLoopBackOff", "retried"])?;
     for name in ["once", "done"] {
         node.wait_for_containers(name, "it ran once", |containers| {

@@ -1,4 +1,4 @@
-//! The checked-in code belongs to the checked-in definitions.
+//! The checked-in code was generated from the checked-in definitions.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::parse;
 fn sha256(content: impl AsRef<[u8]>) -> String {
     let mut hex = String::new();
     for byte in Sha256::digest(content) {
-        write!(hex, "{byte:02x}").expect("a string takes any text");
+        write!(hex, "{byte:02x}").expect("writing to a string does not fail");
     }
     hex
 }

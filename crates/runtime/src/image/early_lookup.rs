@@ -11,7 +11,7 @@ use model::ports::runtime::{Image, RuntimeError};
 pub(super) type Lookup = Result<Option<Image>, RuntimeError>;
 
 /// A lookup of the image of a container whose turn has not come. Its result is reported in the container's turn, and
-/// not at all if it is given up before.
+/// not at all if it is cancelled before.
 pub(crate) struct EarlyLookup {
     pub(super) lookup: MaybeDone<BoxFuture<'static, Lookup>>,
     /// From before the lookup: image garbage collection must not remove the image meanwhile.
@@ -25,7 +25,7 @@ impl fmt::Debug for EarlyLookup {
 }
 
 impl EarlyLookup {
-    /// Waits for something else, and for that alone; the lookup goes on meanwhile.
+    /// Waits for another future while the lookup continues.
     pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T> + Unpin) -> T {
         match select(other, &mut self.lookup).await {
             Either::Left((done, _)) => done,
@@ -35,6 +35,8 @@ impl EarlyLookup {
 
     pub(super) async fn result(mut self) -> Lookup {
         (&mut self.lookup).await;
-        Pin::new(&mut self.lookup).take_output().expect("it is done and taken once")
+        Pin::new(&mut self.lookup)
+            .take_output()
+            .expect("the lookup is done and its result taken once")
     }
 }

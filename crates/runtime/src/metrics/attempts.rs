@@ -1,4 +1,4 @@
-//! What was tried for pods, and how it went.
+//! Metrics of attempts and their results.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Metrics that show up in a registry.
+    /// Metrics in a registry.
     pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| counter(registry, name, help);
         let counters =
@@ -62,7 +62,7 @@ impl Attempts {
         })
     }
 
-    /// The runtime was asked for a sandbox, which took so long.
+    /// The creation of a sandbox took this long.
     pub(crate) fn asked_for_sandbox(&self, handler: &str, took: Duration, failed: bool) {
         self.sandboxes.with_label_values(&[handler]).observe(took.as_secs_f64());
         if failed {
@@ -70,17 +70,17 @@ impl Attempts {
         }
     }
 
-    /// A pod with users of its own is about to be made.
+    /// A pod with a user namespace is about to be created.
     pub(crate) fn pod_with_own_users_starts(&self) {
         self.own_users.inc();
     }
 
-    /// A pod with users of its own was not made, or some of it did not start.
+    /// A pod with a user namespace was not created, or not completely started.
     pub(crate) fn pod_with_own_users_did_not_start(&self) {
         self.own_users_errors.inc();
     }
 
-    /// A container wants its image: whether that is there and must be fetched, as far as it is known.
+    /// A container needs its image: whether it is present and must be pulled, as far as it is known.
     pub(crate) fn image_wanted(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",
@@ -91,12 +91,12 @@ impl Attempts {
         self.images.with_label_values(&[policy.as_str(), word(present), word(pull)]).inc();
     }
 
-    /// A hook over HTTPS was answered without.
+    /// A hook over HTTPS fell back to HTTP.
     pub(crate) fn hook_without_tls(&self) {
         self.hooks_without_tls.inc();
     }
 
-    /// A container ended before its hook had slept.
+    /// A container exited before its sleep hook was over.
     pub(crate) fn sleep_broken_off(&self) {
         self.sleeps_broken_off.inc();
     }

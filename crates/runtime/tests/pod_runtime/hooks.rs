@@ -247,7 +247,7 @@ async fn pre_stop_hook_fails_when_its_container_ends() {
     request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
     let rows = [
         (exec(&["/workload", "sleep", "forever"]), 10_000, true),
-        // Nobody knows what became of it, nor waits for it long.
+        // Its result is unknown, and the wait for it is short.
         (request, 10_500, false),
         (sleep(100), 10_000, false),
     ];
@@ -344,7 +344,7 @@ async fn container_is_stopped_with_its_stop_signal() {
     let pod = with(lifecycle, &["trap", "TERM"]);
     deaf.synced(&pod).await;
     assert_eq!(end(&deaf, &pod, 10).await, seconds(10));
-    // Without the gate nobody asks what it chose.
+    // Without the gate its choice is ignored.
     let gated = Harness::new();
     gated.synced(&pod).await;
     assert_eq!(end(&gated, &pod, 10).await, seconds(0));

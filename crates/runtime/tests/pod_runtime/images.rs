@@ -84,7 +84,7 @@ async fn image_lookup_slower_than_the_sandbox_is_awaited() {
     assert_eq!(
         harness.events.reasons(),
         ["InspectFailed", "Failed"],
-        "told as if asked in its turn"
+        "reported in the turn of the container"
     );
     assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "its answer is not asked for again");
 }

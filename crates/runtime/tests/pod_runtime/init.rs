@@ -136,7 +136,7 @@ async fn failed_start_ends_the_sync_for_init_containers_but_not_for_sidecars() {
     let (reasons, _) = harness.failed(&broken).await;
     assert_eq!(reasons, [("init".to_owned(), "ErrImagePull")]);
     harness.running(&broken, "side").await;
-    // A sidecar that does not start again keeps nobody behind it from doing so.
+    // A sidecar that does not restart does not block later containers.
     let served = web()
         .uid("served")
         .sidecar("side", IMAGE, ["sleep", "forever"])
@@ -209,7 +209,7 @@ async fn sidecars_stop_after_regular_containers_in_reverse_order() {
         .collect();
     assert_eq!(stops, [("main".into(), 0), ("s2".into(), 3), ("s1".into(), 6)]);
     let ended = harness.status(&pod).await;
-    assert!(ended.containers.iter().all(|one| one.exit_code == 0), "nobody was killed");
+    assert!(ended.containers.iter().all(|one| one.exit_code == 0), "no container was killed");
 }
 
 // behaviour: ACT-67
@@ -284,7 +284,7 @@ async fn ephemeral_container_shares_its_target_pid_namespace_and_never_restarts(
         ..EphemeralContainer::default()
     };
     let spec = pod.spec.as_mut().unwrap();
-    spec.ephemeral_containers = Some(vec![debug("debug", "main"), debug("lost", "nobody")]);
+    spec.ephemeral_containers = Some(vec![debug("debug", "main"), debug("lost", "missing")]);
     let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons, [("lost".to_owned(), "CreateContainerConfigError")]);
     assert_eq!(harness.instances("debug"), [(0, Exited)]);

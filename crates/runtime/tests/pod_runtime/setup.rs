@@ -199,13 +199,13 @@ async fn unusable_resolv_conf_has_an_event_at_agent_start() {
             harness.files.write("/r", content);
         }
         harness.pods.check_resolver_file().await;
-        let told = harness.node_events.all();
-        assert_eq!(told.len(), usize::from(expected.is_some()), "{told:?}");
-        if let (Some(told), Some(words)) = (told.first(), expected) {
-            assert_eq!(told.reason, "CheckLimitsForResolvConf");
+        let events = harness.node_events.all();
+        assert_eq!(events.len(), usize::from(expected.is_some()), "{events:?}");
+        if let (Some(event), Some(words)) = (events.first(), expected) {
+            assert_eq!(event.reason, "CheckLimitsForResolvConf");
             let whole = content.as_ref().is_none_or(|content| content == "nameserver");
-            assert!(told.message.contains(words), "{told:?}");
-            assert!(!whole || told.message == words, "{told:?}");
+            assert!(event.message.contains(words), "{event:?}");
+            assert!(!whole || event.message == words, "{event:?}");
         }
     }
 }
@@ -234,7 +234,7 @@ async fn unreadable_resolv_conf_prevents_the_pod_start() {
     harness.synced(&forever()).await;
 }
 
-/// Whoever looks at the node finds what upstream leaves of a container that it does not make.
+/// A container that is not created leaves the same files on the node as upstream.
 async fn left_of_one_that_is_refused(harness: &Harness) {
     let left = |path: &str| harness.files.mode(format!("{POD}/{path}"));
     assert_eq!(left("volumes"), Some(0o750));
@@ -366,5 +366,5 @@ async fn recursive_read_only_depends_on_the_runtime_handler() {
         assert_eq!(harness.pods.mounts_recursively_read_only(&pod).await, expected, "{handlers:?}");
     }
     harness.runtime.inject(Rule::on(Method::Status, Fault::error(Code::Unavailable)).once());
-    assert!(!harness.pods.mounts_recursively_read_only(&pod).await, "nobody knows");
+    assert!(!harness.pods.mounts_recursively_read_only(&pod).await, "unknown");
 }

@@ -26,7 +26,7 @@ async fn new_pod_gets_a_sandbox_log_directories_and_containers() {
         .container("side", IMAGE, ["sleep", "forever"])
         .build();
     harness.synced(&pod).await;
-    // The image is asked for once: whether it is there, and whom it runs as.
+    // The image is inspected once: for its presence and its user.
     let start = [Method::ImageStatus, Method::CreateContainer];
     let starts = [&start[..], &[Method::StartContainer]].concat().repeat(2);
     let sandbox = vec![Method::RunPodSandbox, Method::PodSandboxStatus];
