@@ -1,4 +1,4 @@
-//! Lists of everything, however long.
+//! Full lists of any length.
 
 use model::fingerprint::Fingerprint;
 use model::observed::{Container, Sandbox};
@@ -22,37 +22,37 @@ use crate::parted::{AsItComes, Digest, Parted, parted};
 use crate::service::Service;
 use crate::to_cri;
 
-/// Whose answers come in parts.
+/// A client whose responses arrive in parts.
 type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
 
-/// Lists a runtime.
+/// Lists the objects of a runtime.
 #[derive(Debug, Clone)]
 pub(crate) struct Lister(pub(crate) Channel);
 
 impl Lister {
-    /// Whose answers are handed on as that says.
+    /// A client whose responses are processed by this digest.
     fn reading<D: Digest + Default + 'static>(&self) -> Grpc<InParts> {
         let channel = self.0.clone().map_response(parted::<D> as fn(_) -> _);
         Grpc::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
     }
 }
 
-/// What is made of the parts of a list.
+/// The result of the parts of a list.
 pub(crate) trait Collected: Default + Send {
-    /// What is handed on of the list.
+    /// How the list is processed.
     type Digest: Digest + Default + 'static;
     type Part: Message + Default + 'static;
 
     fn take(&mut self, part: Self::Part) -> Result<(), NoText>;
 }
 
-/// What came, in how many parts.
+/// The result, and the number of parts.
 struct Counted<C> {
     collected: C,
     parts: usize,
 }
 
-/// Calls a method whose answer is a list, or comes in several parts.
+/// Calls a method whose response is a list, or consists of several parts.
 async fn collect<M: Message + 'static, C: Collected>(
     lister: &Lister,
     request: Request<M>,
@@ -74,7 +74,7 @@ async fn collect<M: Message + 'static, C: Collected>(
     Ok(Response::new(Counted { collected, parts }))
 }
 
-/// Lists by a method whose answer is one message. No message at all is no list.
+/// Calls a list method whose response is one message. No message at all is an error.
 async fn whole<M: Message + 'static, C: Collected>(
     service: &Service<Lister>,
     call: Call<'_>,
@@ -91,7 +91,7 @@ async fn whole<M: Message + 'static, C: Collected>(
     service.call(call, request, method).await
 }
 
-/// Containers, or what is asked of them. What is too large for one message is asked for in parts.
+/// Lists containers. A list that is too large for one message is requested in parts.
 pub(crate) async fn containers<C: Collected>(
     service: &Service<Lister>,
     object: &str,
@@ -106,14 +106,14 @@ pub(crate) async fn containers<C: Collected>(
             let path = "/runtime.v1.RuntimeService/StreamContainers";
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamContainers", object), request, method).await;
-            // What was asked for is what failed.
+            // Returns the error of the original request.
             streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
 }
 
-/// Sandboxes. What is too large for one message is asked for in parts.
+/// Lists sandboxes. A list that is too large for one message is requested in parts.
 pub(crate) async fn sandboxes<C: Collected>(
     service: &Service<Lister>,
     object: &str,
@@ -128,14 +128,14 @@ pub(crate) async fn sandboxes<C: Collected>(
             let path = "/runtime.v1.RuntimeService/StreamPodSandboxes";
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamPodSandboxes", object), request, method).await;
-            // What was asked for is what failed.
+            // Returns the error of the original request.
             streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
 }
 
-/// What a list of sandboxes stands for, those too that do not say what they are.
+/// The fingerprint of a list of sandboxes, including malformed ones.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
 
@@ -149,7 +149,7 @@ impl Collected for SandboxMarks {
     }
 }
 
-/// The same of containers.
+/// The fingerprint of a list of containers.
 #[derive(Debug, Default)]
 pub(crate) struct ContainerMarks(pub(crate) Fingerprint);
 
@@ -163,7 +163,7 @@ impl Collected for ContainerMarks {
     }
 }
 
-/// All entries of a list of sandboxes.
+/// All entries of a sandbox list.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     texts: Texts,
@@ -182,7 +182,7 @@ impl Collected for Sandboxes {
     }
 }
 
-/// All entries of a list of containers.
+/// All entries of a container list.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     texts: Texts,
@@ -201,7 +201,7 @@ impl Collected for Containers {
     }
 }
 
-/// The images of all entries of a list of containers.
+/// The images of all entries of a container list.
 #[derive(Debug, Default)]
 pub(crate) struct ImageUses {
     texts: Texts,

@@ -1,4 +1,4 @@
-//! Lists of which nothing but ids and states is read, as they come: enough to see that nothing changed.
+//! Lists of which only ids and states are decoded while they are received: enough to detect a change.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -15,13 +15,13 @@ use crate::parted::Digest;
 use crate::rewritten::put_message;
 use crate::wire::{Field, next};
 
-/// The number of the field with the entries of a list, and of that with the id of an entry.
+/// The field numbers of the entries of a list, and of the id of an entry.
 const ENTRIES: u64 = 1;
 const ID: u64 = 1;
 
-/// Of what a list is.
+/// The kind of list entry.
 pub(crate) trait Listed: Debug + Default + Send {
-    /// The number of the field with the state of an entry.
+    /// The field number of the state.
     const STATE: u64;
 
     fn mark(state: i32) -> Mark;
@@ -53,7 +53,7 @@ impl Listed for OfContainers {
     }
 }
 
-/// Hands on what a list stands for in place of the list.
+/// Replaces a list by its fingerprint.
 #[derive(Debug, Default)]
 pub(crate) struct Marked<L> {
     sum: Fingerprint,
@@ -98,7 +98,7 @@ impl<L: Listed> Digest for Marked<L> {
     }
 }
 
-/// What is handed on of a list.
+/// The fingerprint as a message.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct MarkSum {
     #[prost(fixed64, repeated, tag = "1")]

@@ -1,8 +1,8 @@
-//! A long answer as many short ones, or as a shorter one.
+//! Splits a long response into many short ones, or replaces it by a shorter one.
 //!
-//! A list of all containers is one message, of which gRPC has to have all before it decodes any: with some
-//! ten thousand of them more than the rest of the agent. But fields of a message that follow one another
-//! are messages too. So what has come of one is cut between fields, and a [`Digest`] says what is handed on.
+//! A list of all containers is one message, which gRPC buffers completely before decoding: for ten thousand
+//! containers it is larger than the rest of the agent. But a sequence of fields of a message is a message too.
+//! So received data is split between fields, and a [`Digest`] decides what is passed on.
 
 use std::fmt::Debug;
 
@@ -13,14 +13,14 @@ use tonic::codegen::http::Response;
 use crate::rewritten::{HEADER, Rewriter, Rewritten, message_length, put_message};
 use crate::wire::{length, whole_fields};
 
-/// What is handed on of a message in its place.
+/// Replaces a message.
 pub(crate) trait Digest: Debug + Send {
-    /// Takes fields of the message that follow one another, and adds messages to what is handed on. Called
-    /// until the `last` ones came, of which there may be none.
+    /// Takes consecutive fields of the message, and appends messages to `handed_on`. The call with `last` ends
+    /// the message; it may have no fields.
     fn take(&mut self, fields: &[u8], last: bool, handed_on: &mut BytesMut) -> Result<(), Status>;
 }
 
-/// Hands on all of it.
+/// Passes everything on.
 #[derive(Debug, Default)]
 pub(crate) struct AsItComes;
 
@@ -31,23 +31,23 @@ impl Digest for AsItComes {
     }
 }
 
-/// An answer that comes in parts.
+/// A response that is split.
 pub(crate) type Parted = Rewritten<Cut>;
 
-/// For an answer of whatever method whose fields are repeated.
+/// Splits the response of any method whose fields are repeated.
 pub(crate) fn parted<D: Digest + Default + 'static>(
     answer: Response<tonic::body::Body>,
 ) -> Response<Parted> {
     answer.map(|whole| Rewritten::new(whole, Cut::new(D::default())))
 }
 
-/// Cuts messages between their fields.
+/// Splits messages between fields.
 #[derive(Debug)]
 pub(crate) struct Cut {
     digest: Box<dyn Digest>,
-    /// The beginning of a header or of a field, of which the rest is to come.
+    /// An incomplete header or field.
     kept: Vec<u8>,
-    /// How much is to come of the message that is being cut, with what is kept.
+    /// The rest of the current message, including the kept bytes.
     left: usize,
 }
 
@@ -90,7 +90,7 @@ impl Cut {
         self.check_kept()
     }
 
-    /// That a field which has begun ends within its message.
+    /// Checks that an incomplete field ends within its message.
     fn check_kept(&self) -> Result<(), Status> {
         let least = length(&self.kept)?.unwrap_or(self.kept.len() + 1);
         if self.kept.is_empty() || least <= self.left {
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// A message as gRPC sends it.
+    /// A message with its gRPC header.
     fn framed(message: &[u8]) -> Vec<u8> {
         let mut framed = vec![0];
         framed.put_u32(u32::try_from(message.len()).unwrap());
@@ -161,7 +161,7 @@ mod tests {
         framed(&cri::ListContainersResponse { containers }.encode_to_vec())
     }
 
-    /// The messages in what was handed on, which has no part of one.
+    /// The passed-on messages, which are complete.
     fn messages(mut parts: &[u8]) -> Vec<cri::ListContainersResponse> {
         let mut messages = Vec::new();
         while !parts.is_empty() {

@@ -1,4 +1,4 @@
-//! The body of an answer that is changed while it comes, before gRPC decodes it.
+//! A response body that is changed while it is received, before gRPC decodes it.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -10,19 +10,19 @@ use tonic::{Code, Status};
 
 use crate::client::MESSAGE_LIMIT;
 
-/// A compression flag and a length.
+/// The gRPC header: a compression flag and a length.
 pub(crate) const HEADER: usize = 5;
 
-/// Changes the messages of an answer.
+/// Changes the messages of a response.
 pub(crate) trait Rewriter: Debug + Send + Unpin {
-    /// Takes what came, in pieces of any length, and returns the messages that are complete.
+    /// Takes received data of any length, and returns complete messages.
     fn take(&mut self, data: &[u8]) -> Result<Bytes, Status>;
 
-    /// Nothing more comes: an error if a message is incomplete. Half a list must not look like a whole one.
+    /// The end of the body: an error if a message is incomplete. A truncated list must not look complete.
     fn end(&self) -> Result<(), Status>;
 }
 
-/// The length of the next message, once its header has come; then what is kept is empty again.
+/// The length of the next message, once its header is complete; clears the kept bytes then.
 pub(crate) fn message_length(kept: &mut Vec<u8>) -> Result<Option<usize>, Status> {
     let Some((&[flag, length @ ..], _)) = kept.split_first_chunk::<HEADER>() else {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(crate) fn message_length(kept: &mut Vec<u8>) -> Result<Option<usize>, Status
     Ok(Some(length))
 }
 
-/// An answer that is changed.
+/// A changed response.
 #[derive(Debug)]
 pub(crate) struct Rewritten<R> {
     whole: tonic::body::Body,
@@ -71,7 +71,7 @@ impl<R: Rewriter> Body for Rewritten<R> {
                     }
                 }
                 Err(frame) => {
-                    // An answer that failed half-way says so itself.
+                    // A response that failed midway has its own error.
                     let status = frame.trailers_ref().and_then(Status::from_header_map);
                     if status.is_none_or(|status| status.code() == Code::Ok) {
                         self.rewriter.end()?;
@@ -87,7 +87,7 @@ impl<R: Rewriter> Body for Rewritten<R> {
     }
 }
 
-/// Adds a message as gRPC sends it.
+/// Appends a message with its gRPC header.
 pub(crate) fn put_message(message: &[u8], messages: &mut BytesMut) {
     let length =
         u32::try_from(message.len()).expect("no longer than what came, whose length is one");

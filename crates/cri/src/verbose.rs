@@ -9,7 +9,7 @@ use serde::Deserialize;
 struct ImageInfo {
     #[serde(rename = "imageSpec", default)]
     spec: ImageSpec,
-    /// CRI-O's own.
+    /// CRI-O's name.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }

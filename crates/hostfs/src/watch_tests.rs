@@ -138,7 +138,7 @@ fn watch_that_ended_early_ends_for_its_first_listener() {
         let mut table = Table::default();
         let ignored =
             EventOwned { wd: descriptor.clone(), mask: EventMask::IGNORED, cookie: 0, name: None };
-        assert_eq!(table.tell(ignored), None);
+        assert_eq!(table.forward(ignored), None);
         let queue = Arc::new(Queue::default());
         table.listen(descriptor, &queue);
         assert_eq!(timeout(SOON, queue.take()).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! Garbage collection: what would go, what goes, and what went.
+//! Garbage collection: plans, passes, and records of removals.
 
 use futures_util::StreamExt as _;
 use hyper::StatusCode;
@@ -13,12 +13,12 @@ use crate::wire::WhyAnswer;
 const USUAL_ENTRIES: usize = 20;
 const MOST_ENTRIES: usize = 1000;
 
-/// What the next pass would do.
+/// The plan of the next pass.
 pub(crate) async fn plan(parts: &Parts) -> Answer {
     json(StatusCode::OK, &parts.collector.plan().await)
 }
 
-/// A pass now.
+/// Makes a pass now.
 pub(crate) async fn run(parts: &Parts) -> Answer {
     json_lines(parts.collector.run().await.map(|line| {
         let mut bytes = serde_json::to_vec(&line).map_err(BrokenOff::from)?;
@@ -27,17 +27,17 @@ pub(crate) async fn run(parts: &Parts) -> Answer {
     }))
 }
 
-/// What was removed.
+/// The records of removals.
 pub(crate) async fn why(parts: &Parts, query: &Query) -> Answer {
     search(query, |meant, limit| parts.removals.why(meant, limit)).await
 }
 
-/// What happened to a pod or container.
+/// The history of a pod or container.
 pub(crate) async fn history(parts: &Parts, query: &Query) -> Answer {
     search(query, |meant, limit| parts.removals.history(meant, limit)).await
 }
 
-/// Searches the journal for what a query names.
+/// Searches the journal for the object of a query.
 async fn search<F>(query: &Query, search: impl FnOnce(Meant, usize) -> F) -> Answer
 where
     F: Future<Output = Result<Found, String>>,
