@@ -1,4 +1,4 @@
-//! From the kernel's start to a node that programs can run on.
+//! From the kernel's start to a node on which programs can run.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const MOUNTS: [(&str, &str); 4] =
     [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run")];
 
-/// What a pid 1 of a node's own mounts itself.
+/// What the pid 1 of a node mounts itself.
 const NODE_MOUNTS: [(&str, &str); 4] = [
     ("devpts", "/dev/pts"),
     ("tmpfs", "/dev/shm"),
@@ -47,8 +47,8 @@ pub(crate) fn run() -> Result<()> {
     look_after(serve()?)
 }
 
-/// A process whose root is the kernel's first one cannot give itself another, as a container must.
-/// The same files mounted once more make a root that can be left.
+/// A process whose root is the kernel's first one cannot change it, as a container must. Mounting the same files once
+/// more makes a root that can be changed.
 fn leave_initial_root() -> Result<()> {
     let place = "/root";
     fs::create_dir_all(place)?;
@@ -76,7 +76,7 @@ fn load_modules() -> Result<()> {
     Ok(())
 }
 
-/// Starts what answers the test, in a cgroup of its own, as everything it starts will be.
+/// Starts the program that serves the test, in its own cgroup, which everything it starts inherits.
 fn serve() -> Result<i32> {
     let cgroup = format!("{CGROUPS}/init");
     fs::create_dir(&cgroup).with_context(|| format!("make {cgroup}"))?;

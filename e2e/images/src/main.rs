@@ -25,8 +25,7 @@ enum Task {
     Write { workload: PathBuf, into: PathBuf },
     /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
-    /// Serve the images of a directory to programs on this machine; at port 0, wherever there is
-    /// room.
+    /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
     Serve { from: PathBuf, port: u16 },
 }
 
@@ -59,7 +58,7 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the address once it can be used, then a line for every request.
+/// Prints the address once it is ready, then a line for every request.
 fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
     let registry = Registry::open(from)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))

@@ -86,7 +86,7 @@ pub(crate) struct RootFs {
 }
 
 impl Platform {
-    /// The platform this code was built for, which is also that of the workload beside it.
+    /// The platform that this code was built for, which is also the workload's.
     pub(crate) fn own() -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -108,7 +108,7 @@ impl Descriptor {
         }
     }
 
-    /// Where the blob is in an image layout.
+    /// The blob's path in an image layout.
     pub(crate) fn path(&self) -> String {
         format!("blobs/{}", self.digest.replace(':', "/"))
     }

@@ -28,12 +28,12 @@ pub use serve::serve;
 /// The first part of the name of every repository.
 pub const NAMESPACE: &str = "ferrolet";
 
-/// What can be pulled.
+/// The served images.
 #[derive(Debug, Default)]
 pub struct Registry {
     /// By name, such as `ferrolet/workload`.
     repositories: BTreeMap<String, Repository>,
-    /// Manifests are blobs too. Images share layers, so blobs are kept once, by digest.
+    /// Manifests are blobs too. Images share layers, so blobs are stored once, by digest.
     blobs: BTreeMap<String, Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// One more image, from its archive. A tag that is there already moves to it.
+    /// Adds an image, from its archive. An existing tag moves to it.
     pub fn add(&mut self, archive: &[u8]) -> Result<(), LayoutError> {
         let Layout { blobs, images } = Layout::read(archive)?;
         for image in images {
@@ -85,7 +85,7 @@ fn archives(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Repository and tag of an image here: our namespace stands for the registry in its name.
+/// Repository and tag of an image here: our namespace replaces the registry in its name.
 fn served_name(name: &str) -> Option<(String, String)> {
     let (_, path) = name.split_once('/')?;
     let (repository, tag) = path.rsplit_once(':')?;

@@ -1,4 +1,4 @@
-//! The pipe by which one process holds another: standard input, on which nothing is ever written.
+//! The pipe by which one process holds another: standard input without data.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,4 @@
-//! Pid 1 of an instance: prepares its namespaces, starts what it is asked to, reaps everything.
+//! Pid 1 of an instance: prepares its namespaces, starts programs on request, reaps all processes.
 
 use std::fs;
 use std::io::{self, Write};

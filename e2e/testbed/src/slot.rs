@@ -1,4 +1,4 @@
-//! A slot: the number that keeps one instance apart from all others.
+//! A slot: the number that separates an instance from all others.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AtPath, PathError};
 
-/// How many instances can live at the same time: as many as the link addresses last.
+/// How many instances can live at the same time: as many as there are link addresses.
 pub(crate) const SLOTS: u8 = 64;
 
-/// A slot taken. It is free again when the process that took it ends, however it ends.
+/// A slot in use. It is free again when its process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct Slot {
     number: u8,
@@ -25,7 +25,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes slot `number`, or returns `None` when somebody has it.
+    /// Takes slot `number`, or returns `None` when another process has it.
     pub(crate) fn try_take(instances: &Path, number: u8) -> Result<Option<Self>, PathError> {
         let path = instances.join(lock_name(number));
         let Some(name) = bind(number).at("reserve the name of", &path)? else { return Ok(None) };
@@ -54,7 +54,7 @@ impl Slot {
         self.number
     }
 
-    /// Gives the slot back, leaving no file.
+    /// Releases the slot, without leaving a file.
     pub(crate) fn release(self) -> Result<(), PathError> {
         fs::remove_file(&self.path).at("remove", &self.path)
     }

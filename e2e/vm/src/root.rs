@@ -18,14 +18,14 @@ enum Entry {
     Link(String),
 }
 
-/// The files of a machine, by their paths. It exists in memory alone, and is the machine's to change.
+/// The files of a machine, by their paths, in memory; the machine may change them.
 #[derive(Debug, Default)]
 pub struct Root {
     entries: BTreeMap<String, Entry>,
 }
 
 impl Root {
-    /// A directory; those above it come by themselves.
+    /// A directory, with its parents.
     pub fn directory(&mut self, path: &str) {
         self.put(path, Entry::Directory);
     }
@@ -45,7 +45,7 @@ impl Root {
         self.put(path, Entry::Copy(source.to_owned()));
     }
 
-    /// Copies of all files below a directory of the host; links are not followed and not taken along.
+    /// Copies all files below a directory of the host; links are skipped.
     pub fn tree(&mut self, path: &str, source: &Path) -> Result<()> {
         let list = || format!("list {}", source.display());
         self.directory(path);
@@ -62,7 +62,7 @@ impl Root {
         Ok(())
     }
 
-    /// A program of the host, and the libraries that it wants, where it wants them.
+    /// A program of the host with its libraries, at their paths.
     pub fn program(&mut self, path: &str, source: &Path) -> Result<()> {
         for library in libraries(source)? {
             self.copy(&library, Path::new(&library));
@@ -81,7 +81,7 @@ impl Root {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// Writes it all as an archive. Paths are in order, so directories come first.
+    /// Writes everything as an archive. Paths are sorted, so directories come first.
     pub(crate) fn write(&self, to: &Path) -> Result<()> {
         let file = File::create(to).with_context(|| format!("make {}", to.display()))?;
         let mut archive = Archive::new(BufWriter::new(file));

@@ -1,4 +1,4 @@
-//! A machine without a node in it. Needs what `make testbed` puts into the cache.
+//! A machine without a node. Needs the parts that `make testbed` puts into the cache.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"
@@ -17,7 +17,7 @@ fn small() -> Machine {
     Machine { mebibytes: 256, processors: 1, modules: vec!["overlay"], init: None, parameters: "" }
 }
 
-/// Whether a process is there, and is not just waiting for its end to be seen.
+/// Whether a process runs and is no zombie.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")

@@ -9,7 +9,7 @@ use crate::{catalogue, extra, workload};
 
 const EXECUTABLE: &[u8] = b"an executable";
 
-/// What an archive holds.
+/// The content of an archive.
 struct Unpacked {
     entries: BTreeMap<String, (EntryType, u32, Vec<u8>)>,
 }
@@ -41,7 +41,7 @@ impl Unpacked {
         serde_json::from_slice(self.content(path)).unwrap()
     }
 
-    /// The blob a descriptor points to, which must be what the descriptor says.
+    /// The blob of a descriptor, checked against it.
     fn blob(&self, descriptor: &Value) -> &[u8] {
         let digest = descriptor["digest"].as_str().unwrap();
         let blob = self.content(&format!("blobs/{}", digest.replace(':', "/")));

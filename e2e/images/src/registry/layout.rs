@@ -29,7 +29,7 @@ pub enum LayoutError {
 
 type Blobs = BTreeMap<String, Vec<u8>>;
 
-/// An image layout: blobs by digest, and which of them make up images.
+/// An image layout: blobs by digest, and the images made of them.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) blobs: Blobs,

@@ -22,7 +22,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// A connection on which everything is said already.
+/// A connection with complete input.
 struct Connection<'a> {
     sent: &'a [u8],
     received: Vec<u8>,
@@ -267,10 +267,10 @@ fn client_is_served_over_tcp_after_malformed_requests() {
     let logged = |wanted: &str| {
         while log.recv_timeout(Duration::from_secs(30)).expect(wanted) != wanted {}
     };
-    // More bad clients of each kind than there are workers.
+    // More malformed requests of each kind than there are workers.
     let mut large = b"GET /".to_vec();
     large.resize(100_000, b'x');
-    // The begin of a TLS greeting: the client waits for an answer before it goes on.
+    // The begin of a TLS greeting: the client waits for a response before it goes on.
     let greeting = b"\x16\x03\x01\x02\x00";
     let upload = "PUT /v2/ferrolet/workload/manifests/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! `testbed run`, and what it says when it cannot.
+//! `testbed run`, and its errors.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -79,7 +79,7 @@ fn missing_part_error_names_the_command_that_builds_it() {
 
 #[test]
 fn start_without_root_is_an_error() {
-    // A copy where another user can run it.
+    // A copy that another user can run.
     let copy = std::env::temp_dir().join(format!("testbed-copy-{}", std::process::id()));
     fs::copy(TESTBED, &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();

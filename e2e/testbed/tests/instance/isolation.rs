@@ -1,4 +1,4 @@
-//! Two instances, and the host, do not see each other.
+//! Isolation of two instances, and of the host.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ fn sh(instance: &Instance, script: &str) -> String {
     printed(&instance.run(&Command::new("sh").args(["-c", script])).unwrap())
 }
 
-/// Tests hold one instance in several threads and tasks. Checked by the compiler.
+/// Tests share an instance between threads and tasks. Checked by the compiler.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
     shared::<Instance>();
@@ -28,7 +28,7 @@ fn instances_are_isolated_from_each_other() {
     assert_ne!(first.node_ip(), second.node_ip());
     assert_ne!(first.pod_cidr(), second.pod_cidr());
 
-    // The same names in both, for everything that would clash on one host.
+    // The same names in both, for everything that would conflict on one host.
     for instance in [&first, &second] {
         run_sleeper(instance, "same");
         sh(
@@ -95,7 +95,7 @@ fn processes_of_an_instance_have_the_marker_and_die_with_pid_1() {
     let instance = start();
     let marker = sh(&instance, "echo $FERROLET_TESTBED_INSTANCE");
     assert_eq!(marker.trim(), instance.slot().to_string());
-    // A child that left its parent and its process group: only pid 1 still knows it.
+    // A child without its parent and process group: only pid 1 still knows it.
     let name = format!("/tmp/testbed-orphan-{}", std::process::id());
     let orphan = format!("setsid sh -c 'exec 9>{name}; sleep 1000' >/dev/null 2>&1 &");
     sh(&instance, &orphan);

@@ -25,7 +25,7 @@ fn kill(pid: u32) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
-/// Whether the process runs. One that ended and waits for the host's pid 1 to notice does not.
+/// Whether the process runs. A zombie does not.
 fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains("zombie"))
@@ -55,14 +55,14 @@ fn dropped_instance_leaves_nothing() {
     restored(&before, [slot]);
 }
 
-/// A holder in a process of its own, with a container running.
+/// A holder in a separate process, with a running container.
 struct Holder {
     child: Child,
     slot: u8,
 }
 
 impl Holder {
-    /// With everything that an instance can have: a container and a control plane.
+    /// With a container and a control plane.
     fn start() -> Self {
         let ctr = "$0 --address $FERROLET_TESTBED_SOCKET --namespace k8s.io";
         let script = format!(
@@ -94,7 +94,7 @@ fn holder_killed_with_container_and_control_plane_leaves_nothing() {
         assert!(difference.contains(kind), "no {kind} in\n{difference}");
     }
     for component in Component::ALL {
-        // As long as the kernel keeps it.
+        // The kernel truncates the name.
         let program: String = component.program().chars().take(15).collect();
         assert!(difference.contains(&program), "no {program} in\n{difference}");
     }
@@ -109,7 +109,7 @@ fn holder_killed_at_any_moment_of_the_start_leaves_nothing() {
     let before = Snapshot::take().unwrap();
     for milliseconds in [1, 5, 10, 20, 40, 60, 80, 120, 200, 400, 800] {
         let mut child = Command::new(TESTBED).args(["run", "sleep", "1000"]).spawn().unwrap();
-        // Not to wait for anything: the moment is the point.
+        // This is no wait for an event: the moment is arbitrary.
         thread::sleep(Duration::from_millis(milliseconds));
         let supervisor = supervisor_of(child.id());
         child.kill().unwrap();
@@ -149,7 +149,7 @@ fn next_start_removes_leftovers_of_a_killed_supervisor() {
     run_sleeper(&instance, "sleeper");
     let (slot, dir) = (instance.slot(), instance.dir().to_owned());
     kill(instance.supervisor_pid());
-    // Pid 1 goes with its supervisor, and all processes with pid 1.
+    // Pid 1 ends with its supervisor, and all processes with pid 1.
     eventually("the end of pid 1", || instance.restart_containerd().err());
     eventually("the end of all processes", || {
         let now = Snapshot::take().unwrap().difference(&before, &BTreeSet::from([slot]));
@@ -200,7 +200,7 @@ fn frozen_container_of_a_killed_supervisor_is_removed() {
     restored(&before, slots);
 }
 
-/// Undoes what the test below leaves on purpose, also when an assertion fails.
+/// Removes what the test below leaves on purpose, also when an assertion fails.
 struct Undo(Vec<Vec<String>>);
 
 impl Drop for Undo {

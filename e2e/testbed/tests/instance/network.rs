@@ -1,4 +1,4 @@
-//! The way from the host to the instance's node and pods.
+//! The network between the host and the instance's node and pods.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,8 +15,7 @@ fn answers(address: Ipv4Addr) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Gives a network namespace inside the instance an address, by the configuration that containerd
-/// uses and the plugin it would call.
+/// Gives a network namespace inside the instance an address, by containerd's CNI configuration and its plugin.
 fn add_pod_address(instance: &Instance) -> Ipv4Addr {
     let bridge = Cache::from_env().unwrap().parts().cni().join("bridge");
     let config = std::fs::read_to_string(instance.dir().join("cni/10-testbed.conflist")).unwrap();
