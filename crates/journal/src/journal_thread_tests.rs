@@ -185,7 +185,7 @@ async fn end_of_a_journal_waits_for_its_last_entries() {
 async fn entry_that_panics_the_thread_does_not_end_it() {
     let bench = Bench::new();
     bench.gate.open();
-    bench.journal.submit(|_| panic!("a test asked for this"));
+    bench.journal.submit(|_| panic!("injected by a test"));
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     bench.journal.record(&verdict, Outcome::Removed);
     assert_eq!(bench.became(), [Became::Removed]);

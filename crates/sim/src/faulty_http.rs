@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use model::ports::http::{Answer, Get, HttpError, HttpGet};
 use podspec::Origin;
-use testkit::http::MemoryWeb;
+use testkit::http::MemoryHttp;
 use tokio::time::{sleep, timeout};
 
 use crate::history::Event;
@@ -20,7 +20,7 @@ pub(crate) struct FaultyHttp {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
     /// The servers.
-    pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) web: Arc<MemoryHttp>,
     /// The fault point of requests.
     pub(crate) point: FaultPoint,
 }

@@ -82,9 +82,9 @@ impl FaultyRuntime {
         let fault = if is_away { None } else { outside.fault(FaultPoint::Call(request.method)) };
         let _trouble = fault.map(|fault| {
             outside.say(format!("FAULT    {fault} on {what}"));
-            outside.trouble()
+            outside.fault_guard()
         });
-        let _spoilt = (fault.is_some() && !is_effect).then(|| ReadFault::new(outside));
+        let _read_fault = (fault.is_some() && !is_effect).then(|| ReadFault::new(outside));
         let answer = tokio::select! {
             // When the runtime goes down, its calls end.
             biased;
@@ -183,7 +183,7 @@ impl FaultyRuntime {
     fn later(&self, time: Duration, faulty: FaultyCall<'_>) {
         let (outside, is_effect) = (Arc::clone(&self.outside), faulty.is_effect());
         let what = format!("late     {}", faulty.what);
-        let trouble = self.outside.trouble();
+        let fault_guard = self.outside.fault_guard();
         let work = self.detached(&faulty.call.args, time);
         let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.spawn(async move {
@@ -197,7 +197,7 @@ impl FaultyRuntime {
                     outside.say(what);
                 }
             }
-            drop(trouble);
+            drop(fault_guard);
         });
     }
 

@@ -17,26 +17,26 @@ use tokio::time::Instant;
 
 const USAGE: &str = "\
 usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
-  Lets the whole agent live through histories in which much goes wrong, in memory.
+  Runs the whole agent through histories with many faults, in memory.
 
   --seed N         one history, with its plan
   --from N         histories from this seed on (1)
-  --count N        how many (200)
-  --seconds N      no new history after this time; fewer than --count are a failure all the same
-  --jobs N         how many at a time (1)
-  --shrink         leaves out of a history that goes wrong what has nothing to do with it
-  --plain          the histories that seeds had before more could happen: those of stored ones
-  --trace          shows what happened, of a history that went well too
-  --verbose        a line for each history
-  --keep-going     does not stop at the first that goes wrong, and shows a line of each
-  --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
-                   --count histories find it; those of the Pod GC controller, its own tests
-  --only TEXT      of those faults only the ones in a file with this in its path, or in their names
-  --set NAME       of those faults only the ones of the set pods, gc or pod-gc
-  --share K/N      of those faults only the Kth of N shares of about equal size
+  --count N        the number of histories (200)
+  --seconds N      starts no history after this time; fails if fewer than --count ran
+  --jobs N         histories in parallel (1)
+  --shrink         shortens a failed history to its relevant steps
+  --plain          leaves out actions that were added later, as for old stored seeds
+  --trace          prints the trace, of a successful history too
+  --verbose        prints a line per history
+  --keep-going     continues after a failure, and prints a line per history
+  --mutants DIR    applies each of a list of mutations to a copy of the source at DIR, and checks whether
+                   --count histories find it; for the Pod GC controller, its tests
+  --only TEXT      only mutations whose file path or name contains this
+  --set NAME       only mutations of the set pods, gc or pod-gc
+  --share K/N      only the Kth of N shares of about equal size
 
-  Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
-  when there was no time for all histories.";
+  Exits with 1 if an invariant broke, with the trace and the command for that history, or if there was no
+  time for all histories.";
 
 /// What is printed of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,10 +167,7 @@ fn histories(options: &Options) -> bool {
     let total = total.into_inner().unwrap_or_default();
     println!("{total} in {:.1?}", began.elapsed());
     if !total.failed && total.histories < options.count {
-        println!(
-            "only {} of {} histories were played: time limit reached",
-            total.histories, options.count
-        );
+        println!("only {} of {} histories ran: time limit reached", total.histories, options.count);
         return false;
     }
     !total.failed
@@ -277,7 +274,7 @@ impl std::fmt::Display for Total {
         }
         write!(
             f,
-            "{histories} histories went well, with {pods} pods (at least {least_pods} in each), {faults} \
+            "{histories} histories passed, with {pods} pods (at least {least_pods} in each), {faults} \
              faults that fired (at least {least_faults}) and {kills} killed agents (at least \
              {least_kills}); settled at most {}s after the last fault;",
             self.slowest.as_secs()

@@ -22,7 +22,7 @@ use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
@@ -52,9 +52,9 @@ pub(crate) struct Outside {
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
     /// The server of manifests.
-    pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) web: Arc<MemoryHttp>,
     /// The HTTP servers in pods.
-    pub(crate) pod_web: Arc<MemoryWeb>,
+    pub(crate) pod_web: Arc<MemoryHttp>,
     pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
@@ -65,7 +65,7 @@ pub(crate) struct Outside {
     /// Effects of calls that were answered before.
     pub(crate) late: Mutex<JoinSet<()>>,
     /// Cloned for every call with a fault that is in progress; see [`Outside::under_way`].
-    trouble: Arc<()>,
+    fault_guard: Arc<()>,
     /// Notified when the limit of events is exceeded.
     restless: Notify,
     epoch: Timestamp,
@@ -121,7 +121,7 @@ impl Outside {
             let name = CgroupName::parse(&format!("/kubepods/{class}"));
             cgroups.make(&name.expect("a plain path is a name"));
         }
-        let pod_web = MemoryWeb::default();
+        let pod_web = MemoryHttp::default();
         pod_web.put(format!("http://{HOOKS}:80/"), Page::ok("done"));
         let runtime = Arc::new(runtime);
         // The disk is always full: all images that may be removed are removed.
@@ -140,7 +140,7 @@ impl Outside {
             away: Flag::default(),
             calm: Flag::default(),
             late: Mutex::default(),
-            trouble: Arc::default(),
+            fault_guard: Arc::default(),
             restless: Notify::new(),
             began: Instant::now(),
             state: Mutex::default(),
@@ -148,13 +148,13 @@ impl Outside {
     }
 
     /// A guard for a call with a fault.
-    pub(crate) fn trouble(&self) -> Arc<()> {
-        Arc::clone(&self.trouble)
+    pub(crate) fn fault_guard(&self) -> Arc<()> {
+        Arc::clone(&self.fault_guard)
     }
 
     /// Whether a fault is in progress: a call hangs, or will take effect later.
     pub(crate) fn under_way(&self) -> bool {
-        Arc::strong_count(&self.trouble) > 1
+        Arc::strong_count(&self.fault_guard) > 1
     }
 
     /// The time since the beginning of the history.

@@ -54,7 +54,7 @@ pub enum What {
     /// Writes or replaces the manifest of a pod.
     Write(PodPlan),
     /// Makes the manifest of a pod invalid.
-    Spoil(String),
+    Invalidate(String),
     /// Removes the manifest of a pod.
     Remove(String),
     /// Plans a fault of a call, a hint or a file.
@@ -224,7 +224,7 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write(pod) => write!(f, "write manifest {pod}"),
-            Self::Spoil(name) => write!(f, "invalidate manifest {name}"),
+            Self::Invalidate(name) => write!(f, "invalidate manifest {name}"),
             Self::Remove(name) => write!(f, "remove manifest {name}"),
             Self::Arm(Rule { on, skip: 0, fault }) => write!(f, "next: {fault} on {on}"),
             Self::Arm(Rule { on, skip, fault }) => write!(f, "after {skip}: {fault} on {on}"),

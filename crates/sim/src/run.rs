@@ -183,7 +183,7 @@ async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
     let settled_after = settle(node, began).await?;
     let faults = node.outside.all_that_happened();
     if plan.seed % 2 == 1 {
-        spoil_all(node).await;
+        invalidate_all(node).await;
     }
     a_new_agent_changes_nothing(node).await?;
     node.journal_can_be_read()?;
@@ -262,9 +262,9 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
 
 /// Makes every manifest invalid, which changes nothing: the last valid version stays in effect, for the next
 /// agent too.
-async fn spoil_all(node: &mut Node) {
+async fn invalidate_all(node: &mut Node) {
     for name in node.names.clone() {
-        node.step(&What::Spoil(name)).await;
+        node.step(&What::Invalidate(name)).await;
     }
 }
 
@@ -312,7 +312,7 @@ mod tests {
         let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
         let mut node = Node::new(&nothing);
         assert_eq!(settle(&mut node, Duration::ZERO).await, Ok(Duration::ZERO));
-        let stuck = node.outside.trouble();
+        let stuck = node.outside.fault_guard();
         let how = settle(&mut node, Duration::ZERO).await.unwrap_err().how;
         assert_eq!(how, "a call is in progress");
         drop(stuck);
@@ -326,12 +326,12 @@ mod tests {
             let mut node = Node::new(&nothing);
             // There is no agent that could start it.
             node.step(&What::Write(pod(Policy::Always))).await;
-            let trouble = goes_wrong.then(|| node.outside.trouble());
+            let fault_guard = goes_wrong.then(|| node.outside.fault_guard());
             let broken = settle(&mut node, Duration::ZERO).await.unwrap_err();
             assert!(broken.how.contains("has not run"), "{broken}");
             let took = node.outside.elapsed();
             assert!(took > patience && took <= patience + Duration::from_secs(5), "{took:?}");
-            drop(trouble);
+            drop(fault_guard);
             node.end();
         }
     }

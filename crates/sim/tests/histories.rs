@@ -44,11 +44,10 @@ fn run_without_time_for_all_histories_fails() {
     };
     let (code, output) = sim(&["--count", "3", "--seconds", "0"]);
     assert_eq!(code, Some(1), "{output}");
-    assert!(output.contains("only 0 of 3 histories were played"), "{output}");
+    assert!(output.contains("only 0 of 3 histories ran"), "{output}");
     let (code, output) = sim(&["--count", "1", "--seconds", "600", "--verbose"]);
     assert_eq!(code, Some(0), "{output}");
-    for expected in
-        ["seed 1: ", " pods, ", " faults, ", " killed agents of ", "1 histories went well"]
+    for expected in ["seed 1: ", " pods, ", " faults, ", " killed agents of ", "1 histories passed"]
     {
         assert!(output.contains(expected), "no {expected:?} in {output}");
     }

@@ -40,7 +40,7 @@ impl Events for KeptEvents {
         let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let panics =
             panics.is_some_and(|(pod, reason)| *event.pod.name == pod && event.reason == reason);
-        assert!(!panics, "a test asked for this");
+        assert!(!panics, "injected by a test");
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }

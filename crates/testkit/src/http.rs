@@ -31,17 +31,17 @@ impl Page {
 
 /// Pages by URL. All other URLs refuse the connection.
 #[derive(Debug, Default)]
-pub struct MemoryWeb {
+pub struct MemoryHttp {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     pages: BTreeMap<String, Page>,
-    asked: Vec<(String, Headers)>,
+    requests: Vec<(String, Headers)>,
 }
 
-impl MemoryWeb {
+impl MemoryHttp {
     /// Puts a page at a URL.
     pub fn put(&self, url: impl Into<String>, page: Page) {
         self.state().pages.insert(url.into(), page);
@@ -53,10 +53,10 @@ impl MemoryWeb {
     }
 
     /// The headers of all requests for a URL.
-    pub fn asked(&self, url: &str) -> Vec<Headers> {
+    pub fn request_headers(&self, url: &str) -> Vec<Headers> {
         let state = self.state();
-        let asked = state.asked.iter().filter(|(asked, _)| asked == url);
-        asked.map(|(_, headers)| headers.clone()).collect()
+        let requests = state.requests.iter().filter(|(requested, _)| requested == url);
+        requests.map(|(_, headers)| headers.clone()).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,7 +69,7 @@ impl MemoryWeb {
         for _ in 0..MOST {
             let page = {
                 let mut state = self.state();
-                state.asked.push((url.clone(), request.headers.clone()));
+                state.requests.push((url.clone(), request.headers.clone()));
                 state.pages.get(&url).cloned()
             };
             match page {
@@ -97,7 +97,7 @@ impl MemoryWeb {
 }
 
 #[async_trait]
-impl HttpGet for MemoryWeb {
+impl HttpGet for MemoryHttp {
     async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
         if !request.url.starts_with("http://") && !request.url.starts_with("https://") {
             return Err(HttpError::Url("it must begin with http:// or https://"));

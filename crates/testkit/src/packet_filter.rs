@@ -89,7 +89,7 @@ impl MemoryPacketFilter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asked(&self, family: Family) -> Result<MutexGuard<'_, State>, FilterError> {
+    fn state_of(&self, family: Family) -> Result<MutexGuard<'_, State>, FilterError> {
         let mut state = self.state();
         state.calls += 1;
         if state.missing.contains(&family) {
@@ -106,17 +106,17 @@ fn failed(why: &str) -> FilterError {
 #[async_trait]
 impl PacketFilter for MemoryPacketFilter {
     async fn has_chain(&self, family: Family, chain: FilterChain) -> Result<bool, FilterError> {
-        Ok(self.asked(family)?.chains.contains_key(&(family, chain)))
+        Ok(self.state_of(family)?.chains.contains_key(&(family, chain)))
     }
 
     async fn has_rule(&self, family: Family, rule: &FilterRule) -> Result<bool, FilterError> {
-        let state = self.asked(family)?;
+        let state = self.state_of(family)?;
         let rules = state.chains.get(&(family, rule.chain));
         Ok(rules.is_some_and(|rules| rules.contains(&rule.words)))
     }
 
     async fn add(&self, family: Family, additions: &[Addition]) -> Result<(), FilterError> {
-        let mut state = self.asked(family)?;
+        let mut state = self.state_of(family)?;
         if state.broken.contains(&family) {
             return Err(failed("out of order"));
         }

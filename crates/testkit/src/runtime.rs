@@ -100,7 +100,7 @@ struct Inner {
     image_directories: Vec<PathBuf>,
     sandbox_image: Option<String>,
     /// An additional image in lists.
-    listed_besides: Vec<Image>,
+    additional_images: Vec<Image>,
     /// The limit of sandboxes or containers in one response.
     longest_list: usize,
     /// The URL of streams into containers.
@@ -124,7 +124,7 @@ impl MemoryRuntime {
             }],
             image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
             sandbox_image: None,
-            listed_besides: Vec::new(),
+            additional_images: Vec::new(),
             longest_list: usize::MAX,
             streaming_url: streaming::NO_SERVER.to_owned(),
         }));
@@ -237,8 +237,8 @@ impl MemoryRuntime {
     }
 
     /// Adds an image to lists only.
-    pub fn list_besides(&self, image: Image) {
-        self.inner().listed_besides.push(image);
+    pub fn list_additional(&self, image: Image) {
+        self.inner().additional_images.push(image);
     }
 
     /// Limits the sandboxes or containers in one response: longer lists fail, as those that exceed the message

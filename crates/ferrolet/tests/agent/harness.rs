@@ -25,7 +25,7 @@ use testkit::cluster::{MemoryCluster, MemoryPods};
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
-use testkit::http::MemoryWeb;
+use testkit::http::MemoryHttp;
 use testkit::probes::MemoryProbes;
 use testkit::reviews::NoReviews;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
@@ -47,7 +47,7 @@ pub(crate) struct Harness {
     /// The agents' rules of image garbage collection.
     pub(crate) images: ImageRules,
     pub(crate) cgroups: Arc<MemoryCgroups>,
-    pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) web: Arc<MemoryHttp>,
     /// The URL of the agents' manifests.
     pub(crate) url: Option<&'static str>,
     /// The node's allocatable resources, if they are limited.

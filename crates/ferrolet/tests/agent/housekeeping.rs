@@ -140,7 +140,7 @@ async fn unreadable_pod_status_is_reported_until_it_can_be_read() {
     let reported = harness.until("it is reported", |harness| failed(harness).pop()).await;
     assert_eq!(*reported.pod.name, *"web-node");
     let message = "error determining status: rpc error: code = Unavailable desc = \
-                   a test asked for this";
+                   injected by a test";
     assert_eq!(reported.message, message);
     tokio::time::sleep(Duration::from_mins(1)).await;
     // At every retry: every 10 to 15 s.

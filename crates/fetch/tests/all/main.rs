@@ -41,7 +41,7 @@ impl contract::http::Harness for Harness {
         self.server.put(page, server::response(content));
     }
 
-    fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>> {
+    fn request_headers(&self, page: &str, header: &str) -> Vec<Vec<String>> {
         self.server.asked(page, header)
     }
 }

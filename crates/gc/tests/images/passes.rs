@@ -256,7 +256,7 @@ async fn second_consecutive_failure_records_an_event() {
     assert_eq!(harness.reasons(), [""; 0]);
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(harness.reasons(), ["ImageGCFailed"]);
-    let message = "rpc error: code = Unavailable desc = a test asked for this";
+    let message = "rpc error: code = Unavailable desc = injected by a test";
     assert_eq!(harness.events.all()[0].message, message);
     tokio::time::sleep(Duration::from_mins(5)).await;
     harness.runtime.inject(Rule::on(Method::ListImages, Fault::error(Code::Unavailable)).once());
@@ -395,7 +395,7 @@ async fn panic_in_one_image_removal_does_not_prevent_others() {
     let report = running.gc.delete_unused().await;
     assert_eq!((report.not_removed(), harness.left()), (1, vec!["a".to_owned()]));
     let error = report.error.expect("one image could not be removed").to_string();
-    assert!(error.contains("panic in image_gc: a test asked for this"), "{error}");
+    assert!(error.contains("panic in image_gc: injected by a test"), "{error}");
     assert!(running.gc.delete_unused().await.error.is_none());
     assert_eq!(harness.left(), [""; 0]);
 }

@@ -294,7 +294,7 @@ async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
 #[tokio::test(start_paused = true)]
 async fn image_without_an_id_is_reported() {
     let harness = Harness::new();
-    harness.runtime.list_besides(Image {
+    harness.runtime.list_additional(Image {
         id: String::new(),
         repo_tags: vec!["nameless:1".to_owned()],
         repo_digests: Vec::new(),

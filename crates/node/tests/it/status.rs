@@ -188,7 +188,7 @@ async fn new_images_and_addresses_are_written_soon() {
         user: None,
         runtime_handler: String::new(),
     };
-    harness.runtime.list_besides(image);
+    harness.runtime.list_additional(image);
     running.handle.images_changed();
     let begin = Instant::now();
     harness.node(|node| node.status.as_ref().unwrap().images.is_some()).await;

@@ -28,7 +28,7 @@ async fn panic_in_one_status_read_does_not_stop_other_pods() {
         runtime.forget_calls();
         runtime.kill_container(&web, 1);
         let error = node.newer_than("web", before).await.unwrap_err();
-        assert_eq!(error.message, "panic in relist: a test asked for this");
+        assert_eq!(error.message, "panic in relist: injected by a test");
         runtime.kill_container(&other, 1);
         assert_eq!(node.next_events("other").await, [Died(container(&other))]);
         tokio::time::sleep(seconds(60)).await;

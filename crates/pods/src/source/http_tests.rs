@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -18,7 +18,7 @@ const URL: &str = "http://user:password@pods.example/list?token=secret";
 
 /// A source that polls [`URL`].
 struct Bench {
-    web: Arc<MemoryWeb>,
+    web: Arc<MemoryHttp>,
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
     refusals: RefusalWatch,
@@ -32,7 +32,7 @@ impl Bench {
         Self::starting(Arc::default(), Arc::default())
     }
 
-    fn starting(web: Arc<MemoryWeb>, files: Arc<MemoryFiles>) -> Self {
+    fn starting(web: Arc<MemoryHttp>, files: Arc<MemoryFiles>) -> Self {
         let settings = HttpSourceSettings {
             url: URL.into(),
             headers: Headers(vec![("Authorization".into(), vec!["Bearer hidden".into()])]),
@@ -109,7 +109,7 @@ async fn headers_are_sent_with_each_request() {
     bench.web.put(URL, Page::ok(pod("a")));
     bench.next_set().await;
     bench.expect_no_set().await;
-    let asked = bench.web.asked(URL);
+    let asked = bench.web.request_headers(URL);
     assert_eq!(asked.len(), 4);
     assert!(asked.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{asked:?}");
 }

@@ -35,7 +35,7 @@ use runtime::{
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
-use testkit::http::MemoryWeb;
+use testkit::http::MemoryHttp;
 use testkit::incidents::KeptIncidents;
 use testkit::logs::MemoryLogs;
 use testkit::objects::MemoryObjects;
@@ -112,7 +112,7 @@ pub(crate) struct Harness {
     pub(crate) incidents: Arc<KeptIncidents>,
     pub(crate) pods: PodRuntime,
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
-    pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) web: Arc<MemoryHttp>,
     pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) claims: ImageClaims,
     pub(crate) gate: Arc<Gate>,
@@ -189,7 +189,7 @@ impl Harness {
         let events = Arc::new(KeptEvents::default());
         let node_events = Arc::new(KeptNodeEvents::default());
         let incidents = Arc::new(KeptIncidents::default());
-        let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
+        let (web, logs) = (Arc::new(MemoryHttp::default()), Arc::new(MemoryLogs::default()));
         let cgroups = cgroups.map(|port| {
             let root = CgroupName::parse("/kubepods").unwrap();
             let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };

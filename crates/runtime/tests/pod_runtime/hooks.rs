@@ -91,7 +91,7 @@ async fn next_container_starts_after_the_post_start_hook() {
     let url = format!("http://{address}:8080/hook");
     harness.web.put(&url, Page::Answer(500, b"any answer will do".to_vec()));
     harness.synced(&pod).await;
-    let asked = harness.web.asked(&url);
+    let asked = harness.web.request_headers(&url);
     assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
 }
 
@@ -275,7 +275,7 @@ async fn http_hook_succeeds_when_the_response_begins() {
         let pod = with(lifecycle, &["sleep", "forever"]);
         harness.synced(&pod).await;
         assert_eq!(end(&harness, &pod, 10).await, seconds(0));
-        assert_eq!(harness.web.asked("http://hooks.test:8080/hook").len(), 2);
+        assert_eq!(harness.web.request_headers("http://hooks.test:8080/hook").len(), 2);
         assert!(
             !harness.events.has("FailedPreStopHook") && !harness.events.has("FailedPostStartHook")
         );
@@ -294,7 +294,7 @@ async fn http_hook_goes_to_the_node_on_the_host_network() {
     harness.web.put(url, Page::ok("yes"));
     harness.synced(&pod).await;
     end(&harness, &pod, 10).await;
-    assert_eq!(harness.web.asked(url).len(), 2);
+    assert_eq!(harness.web.request_headers(url).len(), 2);
     assert!(!harness.events.has("FailedPreStopHook"));
 }
 

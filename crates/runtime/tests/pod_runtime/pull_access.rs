@@ -210,14 +210,14 @@ async fn credentials_are_tried_in_order_until_one_succeeds() {
     harness.runtime.inject(refused.clone().times(2));
     let pod = pod("one", "IfNotPresent");
     let (reason, message) = failure(&harness, &pod).await;
-    let text = "rpc error: code = Unauthenticated desc = a test asked for this";
+    let text = "rpc error: code = Unauthenticated desc = injected by a test";
     assert_eq!((reason, message.as_str()), ("ErrImagePull", text), "equal errors are one");
     assert_eq!(harness.runtime.count(Method::PullImage), 2, "there is no anonymous attempt");
     tokio::time::sleep(seconds(10)).await;
     harness.runtime.inject(refused.once());
     harness.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());
     let (_, message) = failure(&harness, &pod).await;
-    assert_eq!(message, format!("[{text}, a test asked for this]"));
+    assert_eq!(message, format!("[{text}, injected by a test]"));
     access.calls();
     tokio::time::sleep(seconds(20)).await;
     harness.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());

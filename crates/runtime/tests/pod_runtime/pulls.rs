@@ -246,7 +246,7 @@ async fn failed_pull_fails_for_all_pods_that_waited() {
     let pods = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
     let cancel = CancellationToken::new();
     for synced in join_all(pods.iter().map(|pod| harness.first_sync(pod, &cancel))).await {
-        assert_eq!(failure(synced), ("ErrImagePull", "a test asked for this".to_owned()));
+        assert_eq!(failure(synced), ("ErrImagePull", "injected by a test".to_owned()));
     }
     assert_eq!(harness.runtime.count(Method::PullImage), 1);
     assert_eq!(counted(&harness, "Failed"), 4, "two for each pod: the pull and the start");

@@ -102,7 +102,7 @@ async fn uninspectable_new_sandbox_has_an_event_and_is_used_later() {
     assert_eq!(harness.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
     assert_eq!(harness.events.reasons(), ["FailedPodSandBoxStatus"]);
     let message = "Unable to get pod sandbox status: rpc error: code = Internal desc = \
-                   a test asked for this";
+                   injected by a test";
     assert_eq!(harness.last_message("FailedPodSandBoxStatus"), message);
     harness.synced(&pod).await;
     assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);

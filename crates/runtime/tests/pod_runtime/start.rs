@@ -127,7 +127,7 @@ async fn failed_container_creation_is_retried_with_the_same_number() {
     let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
     assert_eq!(harness.events.reasons(), ["Pulled", "Failed"]);
-    assert_eq!(harness.last_message("Failed"), "Error: a test asked for this");
+    assert_eq!(harness.last_message("Failed"), "Error: injected by a test");
     assert_eq!(harness.instances("main"), []);
     harness.synced(&forever()).await;
     let made = [Method::CreateContainer, Method::StartContainer];
@@ -143,7 +143,7 @@ async fn failed_container_start_is_retried() {
     let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "RunContainerError")]);
     assert_eq!(harness.events.reasons(), ["Pulled", "Created", "Failed"]);
-    assert_eq!(harness.last_message("Failed"), "Error: a test asked for this");
+    assert_eq!(harness.last_message("Failed"), "Error: injected by a test");
     harness.synced(&forever()).await;
     assert_eq!(harness.instances("main"), [(0, Running)]);
 }

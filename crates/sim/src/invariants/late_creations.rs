@@ -25,10 +25,10 @@ pub(super) struct LateCreationsAreUsed {
     /// were made before.
     acting: Vec<ActionTarget>,
     /// Reads with a fault in progress: the agent may be within such work.
-    spoilt: usize,
+    faulty_reads: usize,
     /// When the last of them was over: a worker that waited for it decides by it, whatever is observed in that
     /// moment.
-    spoilt_until: Option<Duration>,
+    read_fault_until: Option<Duration>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
 
@@ -40,8 +40,8 @@ impl LateCreationsAreUsed {
             ActionTarget::Container(other) => self.pods.get(other) == pod,
             ActionTarget::Any => true,
         };
-        let is_spoilt = self.spoilt > 0 || self.spoilt_until == Some(at);
-        if !is_spoilt && !self.acting.iter().any(is_for_it) {
+        let is_faulty = self.faulty_reads > 0 || self.read_fault_until == Some(at);
+        if !is_faulty && !self.acting.iter().any(is_for_it) {
             self.seen.insert(id.clone());
         }
     }
@@ -87,12 +87,12 @@ impl Invariant for LateCreationsAreUsed {
             Event::AgentStarted(_) => {
                 self.seen.clear();
                 self.acting.clear();
-                self.spoilt = 0;
+                self.faulty_reads = 0;
             }
-            Event::ReadFaultBegan => self.spoilt += 1,
+            Event::ReadFaultBegan => self.faulty_reads += 1,
             Event::ReadFaultEnded => {
-                self.spoilt = self.spoilt.saturating_sub(1);
-                self.spoilt_until = Some(record.at);
+                self.faulty_reads = self.faulty_reads.saturating_sub(1);
+                self.read_fault_until = Some(record.at);
             }
             Event::ActionBegan(acted) => self.acting.push(acted.clone()),
             Event::ActionEnded(acted) => {

@@ -23,13 +23,13 @@ pub(super) struct DeathsAreObserved {
     /// When the agent started or a read last failed: time counts from then.
     since: Duration,
     /// How many reads are delayed or have a fault now.
-    spoilt: u32,
+    faulty_reads: u32,
     is_running: bool,
 }
 
 impl DeathsAreObserved {
     fn overdue(&self, now: Duration) -> Result<(), String> {
-        if !self.is_running || self.spoilt > 0 {
+        if !self.is_running || self.faulty_reads > 0 {
             return Ok(());
         }
         let late = self.unseen.iter().find(|(_, died)| now > self.since.max(**died) + WITHIN);
@@ -46,12 +46,12 @@ impl Invariant for DeathsAreObserved {
         self.overdue(record.at)?;
         match &record.event {
             Event::AgentStarted(_) => {
-                (self.is_running, self.spoilt, self.since) = (true, 0, record.at);
+                (self.is_running, self.faulty_reads, self.since) = (true, 0, record.at);
             }
             Event::AgentDied => self.is_running = false,
-            Event::ReadFaultBegan => self.spoilt += 1,
+            Event::ReadFaultBegan => self.faulty_reads += 1,
             Event::ReadFaultEnded => {
-                self.spoilt = self.spoilt.saturating_sub(1);
+                self.faulty_reads = self.faulty_reads.saturating_sub(1);
                 self.since = record.at;
             }
             Event::ReadFailed => self.since = record.at,
@@ -106,10 +106,10 @@ mod tests {
         assert!(read(vec![death(), still_running, any(76)]).is_err());
         assert!(read(vec![death(), (60, Event::ReadFailed), any(125)]).is_ok());
         assert!(read(vec![death(), (60, Event::ReadFailed), any(126)]).is_err());
-        let spoilt = || vec![death(), (60, Event::ReadFaultBegan), any(170)];
-        assert!(read(spoilt()).is_ok());
+        let with_fault = || vec![death(), (60, Event::ReadFaultBegan), any(170)];
+        assert!(read(with_fault()).is_ok());
         let over = [(180, Event::ReadFaultEnded), any(246)];
-        assert!(read(spoilt().into_iter().chain(over).collect()).is_err());
+        assert!(read(with_fault().into_iter().chain(over).collect()).is_err());
         assert!(read(vec![death(), (20, Event::AgentDied), any(200)]).is_ok());
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct SandboxesStopLast {
     /// Running containers according to the last read of this agent, and since when.
     seen_running: BTreeMap<ContainerId, Duration>,
     /// Reads with a fault in progress.
-    spoilt: usize,
+    faulty_reads: usize,
     /// Containers that this agent has stopped.
     stop_requested: BTreeSet<ContainerId>,
     /// When it first stopped a container of a pod, or ran a hook for that, since it last started one.
@@ -31,7 +31,7 @@ impl SandboxesStopLast {
     fn observed(&mut self, id: &ContainerId, runs: bool, at: Duration) {
         if !runs {
             self.seen_running.remove(id);
-        } else if self.spoilt == 0 {
+        } else if self.faulty_reads == 0 {
             self.seen_running.entry(id.clone()).or_insert(at);
         }
     }
@@ -89,7 +89,7 @@ impl Invariant for SandboxesStopLast {
         match &record.event {
             Event::AgentStarted(_) => {
                 self.seen_running.clear();
-                self.spoilt = 0;
+                self.faulty_reads = 0;
                 self.stop_requested.clear();
                 self.ending.clear();
             }
@@ -100,11 +100,11 @@ impl Invariant for SandboxesStopLast {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
             Event::ReadFaultBegan => {
-                self.spoilt += 1;
+                self.faulty_reads += 1;
                 // All containers of a pod are read together.
                 self.seen_running.retain(|_, since| *since != record.at);
             }
-            Event::ReadFaultEnded => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::ReadFaultEnded => self.faulty_reads = self.faulty_reads.saturating_sub(1),
             Event::ContainerObserved(id, runs) => self.observed(id, *runs, record.at),
             Event::StartRequested(id) => self.starts(id),
             Event::ExecRequested(id, command) if self.is_before_the_end(id, command) => {

@@ -45,7 +45,7 @@ pub(super) struct TerminatedStays {
     /// Pods whose termination failed or was not observed by this agent, so that it is retried.
     tried: BTreeSet<PodUid>,
     /// Reads with a fault in progress.
-    spoilt: usize,
+    faulty_reads: usize,
 }
 
 impl TerminatedStays {
@@ -143,7 +143,7 @@ impl TerminatedStays {
             // A late sandbox is stopped too, and all others once more with it.
             let mut others = self.ready.iter().filter(|other| *other != id);
             let has_other = others.any(|other| self.owners.get(other.as_str()) == Some(&uid));
-            if self.spoilt > 0 || has_other {
+            if self.faulty_reads > 0 || has_other {
                 self.tried.insert(uid.clone());
             }
             self.by_this_agent.insert(uid, (id.clone(), at));
@@ -160,8 +160,8 @@ impl TerminatedStays {
     }
 
     /// A pod that was terminated just now may not be observed as ended.
-    fn look_spoilt(&mut self, at: Duration) {
-        self.spoilt += 1;
+    fn read_fault_began(&mut self, at: Duration) {
+        self.faulty_reads += 1;
         let just_now =
             self.by_this_agent.iter().filter(|(_, (_, ended))| at <= *ended + SEEN_AFTER);
         self.tried.extend(just_now.map(|(uid, _)| uid.clone()));
@@ -196,7 +196,7 @@ impl Invariant for TerminatedStays {
                     self.terminated.remove(&uid);
                 }
                 self.tried.clear();
-                self.spoilt = 0;
+                self.faulty_reads = 0;
             }
             Event::Wanted(uid, pod) => {
                 if self.unwanted.remove(uid).is_some() {
@@ -216,8 +216,8 @@ impl Invariant for TerminatedStays {
             Event::StopRequested(id, _) => self.stop_requested_for(id),
             Event::SandboxStopRequested(id) => self.sandbox_stop_requested(id)?,
             Event::SandboxStopped(id) => self.sandbox_stopped(id, record.at),
-            Event::ReadFaultBegan => self.look_spoilt(record.at),
-            Event::ReadFaultEnded => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::ReadFaultBegan => self.read_fault_began(record.at),
+            Event::ReadFaultEnded => self.faulty_reads = self.faulty_reads.saturating_sub(1),
             Event::StopFailed(id) => {
                 self.tried.extend(self.owners.get(id).cloned());
             }

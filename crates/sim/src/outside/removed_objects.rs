@@ -50,7 +50,7 @@ impl Existing {
 
 impl Outside {
     /// The removed images and pod files.
-    pub(crate) fn look_around(&self) {
+    pub(crate) fn record_removed(&self) {
         let images = self.runtime.images().into_iter();
         let mut now: BTreeSet<ObjectRef> =
             images.map(|one| ObjectRef::new("image", one.id)).collect();

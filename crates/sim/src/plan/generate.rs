@@ -61,11 +61,11 @@ impl Plan {
         let mut builder =
             PlanBuilder { random, web, around, later, url, jumps, length, pods, steps };
         builder.first_pods();
-        builder.trouble();
-        builder.trouble_with_the_url();
-        builder.trouble_around();
-        builder.more_trouble();
-        builder.last_word();
+        builder.faults();
+        builder.url_faults();
+        builder.environment_faults();
+        builder.later_faults();
+        builder.final_manifests();
         let PlanBuilder { mut steps, .. } = builder;
         steps.sort_by_key(|step| step.at);
         Self { seed, hints, url, plain, collecting, steps, length }
@@ -251,7 +251,7 @@ impl PlanBuilder {
         }
     }
 
-    fn trouble(&mut self) {
+    fn faults(&mut self) {
         // At least one agent dies while pods start, and every history has enough faults.
         let early = self.random.millis(0, 5000);
         let doom = What::KillAgent(self.doom());
@@ -271,7 +271,7 @@ impl PlanBuilder {
                     let rule = self.file_rule();
                     self.push(at, What::Arm(rule));
                 }
-                57..75 => self.somebody(at),
+                57..75 => self.manifest_action(at),
                 75..87 => {
                     let harm = self.harm();
                     let which = self.random.between(0, 1000);
@@ -373,7 +373,7 @@ impl PlanBuilder {
         Rule { on, skip: self.random.between(0, 4), fault }
     }
 
-    fn trouble_with_the_url(&mut self) {
+    fn url_faults(&mut self) {
         if !self.url {
             return;
         }
@@ -389,7 +389,7 @@ impl PlanBuilder {
     }
 
     /// Faults in the environment of containers.
-    fn trouble_around(&mut self) {
+    fn environment_faults(&mut self) {
         let random = &mut self.around;
         let mut steps = Vec::new();
         for _ in 0..random.between(2, 8) {
@@ -416,7 +416,7 @@ impl PlanBuilder {
 
     /// An action on a manifest. Steps are not built in the order of time, so the effect of an action is
     /// determined when it is executed.
-    fn somebody(&mut self, at: Duration) {
+    fn manifest_action(&mut self, at: Duration) {
         let count = u64::try_from(self.pods.len()).unwrap_or(1);
         if count < 10 && self.random.chance(15) {
             let pod = self.pod(format!("p{count}"));
@@ -438,7 +438,7 @@ impl PlanBuilder {
                 self.push(at, What::Remove(name));
                 self.push(again, What::Write(pod));
             }
-            60..75 => self.push(at, What::Spoil(name)),
+            60..75 => self.push(at, What::Invalidate(name)),
             _ => self.push(at, What::Remove(name)),
         }
     }
@@ -461,7 +461,7 @@ impl PlanBuilder {
     }
 
     /// In the end every manifest is valid or removed.
-    fn last_word(&mut self) {
+    fn final_manifests(&mut self) {
         for index in 0..self.pods.len() {
             let pod = self.pods[index].clone();
             let what = match self.random.between(0, 99) {

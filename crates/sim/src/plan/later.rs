@@ -39,7 +39,7 @@ impl PlanBuilder {
 
     /// More faults: `NotFound` for a needed object, and pods that come back while their objects are removed
     /// slowly.
-    pub(super) fn more_trouble(&mut self) {
+    pub(super) fn later_faults(&mut self) {
         let Some(mut random) = self.later.take() else { return };
         for _ in 0..random.between(2, 6) {
             let rule = not_found(&mut random);

@@ -14,7 +14,7 @@ use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use testkit::probes::MemoryProbes;
 use testkit::volumes::MemoryVolumes;
 use tokio::time::{Instant, sleep_until};
@@ -160,7 +160,7 @@ impl Node {
     /// The ports of the agent, each of which may fail or kill it.
     fn ports(&self, life: &Arc<Life>) -> Ports {
         let both = || (Arc::clone(&self.outside), Arc::clone(life));
-        let web = |web: &Arc<MemoryWeb>, point| {
+        let web = |web: &Arc<MemoryHttp>, point| {
             let (outside, life) = both();
             Arc::new(FaultyHttp { outside, life, web: Arc::clone(web), point })
         };
@@ -282,7 +282,7 @@ impl Node {
     /// A moment without pending work.
     pub(super) fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
-        self.outside.look_around();
+        self.outside.record_removed();
         let news = self.outside.take_news();
         self.late_removals.read(&news);
         self.capped.read(&news);
@@ -320,7 +320,7 @@ impl Node {
         self.outside.say(format!("PLAN     {what}"));
         match what {
             What::Write(pod) => self.write(pod),
-            What::Spoil(name) => self.spoil(name),
+            What::Invalidate(name) => self.invalidate(name),
             What::Remove(name) => self.remove(name),
             What::Arm(rule) => self.outside.arm(*rule),
             What::RestartRuntime(away) => {
@@ -404,7 +404,7 @@ impl Node {
 
     /// An invalid manifest leaves its pod unchanged, if there is an earlier version: an agent that never read a
     /// valid version cannot know it.
-    fn spoil(&mut self, name: &str) {
+    fn invalidate(&mut self, name: &str) {
         let Some(pod) = self.manifests.get(name) else { return };
         let (directory, mark) = if pod.on_page {
             (LAST_GOOD_PAGE, page::mark(self.pages))

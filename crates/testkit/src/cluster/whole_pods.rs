@@ -170,7 +170,7 @@ impl MemoryPods {
                 return Err(ApiError::Unreachable("away on purpose".into()));
             }
             state.calls.push(what);
-            assert!(!panics, "a test asked for this");
+            assert!(!panics, "injected by a test");
             call(state)
         })
     }

@@ -13,7 +13,7 @@ use model::wanted::SandboxConfig;
 
 use super::MemoryRuntime;
 use super::calls::Method;
-use super::port::{asked, wait, wrong_subject};
+use super::port::{filter_text, wait, wrong_subject};
 use super::store::Refusal;
 
 impl MemoryRuntime {
@@ -43,8 +43,8 @@ impl ImageService for MemoryRuntime {
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
         let effect = self.at_once(|inner, _| {
-            let besides = inner.listed_besides.iter().cloned();
-            Ok(inner.images.list().into_iter().chain(besides).collect())
+            let additional = inner.additional_images.iter().cloned();
+            Ok(inner.images.list().into_iter().chain(additional).collect())
         });
         self.call(Method::ListImages, String::new(), effect).await
     }
@@ -68,7 +68,7 @@ impl ImageService for MemoryRuntime {
             let listed = inner.store.image_uses(filter, now);
             inner.sendable(listed)
         });
-        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+        self.call(Method::ListContainers, filter_text(filter.sandbox_id.as_ref()), effect).await
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {

@@ -69,7 +69,7 @@ impl MemoryRuntime {
             inner.calls.record(Call { method, object, at });
             fault
         };
-        let injected = |code| Err(Refusal::new(code, "a test asked for this"));
+        let injected = |code| Err(Refusal::new(code, "injected by a test"));
         let delay = fault.map_or(Duration::ZERO, |fault| fault.delay).saturating_add(slower_by);
         let result = match fault.map_or(Outcome::Works, |fault| fault.outcome) {
             Outcome::Works => {
@@ -96,7 +96,7 @@ impl MemoryRuntime {
                 drop(effect.await);
                 pending().await
             }
-            Outcome::Panics => panic!("a test asked for this"),
+            Outcome::Panics => panic!("injected by a test"),
         };
         result.map_err(|refusal| RuntimeError {
             method: method.name(),
@@ -297,7 +297,8 @@ impl SandboxService for MemoryRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let effect = self.at_once(|inner, _| inner.sendable(inner.store.sandboxes(filter)));
-        let object = [asked(filter.pod_uid.as_ref()), asked(filter.id.as_ref())].concat();
+        let object =
+            [filter_text(filter.pod_uid.as_ref()), filter_text(filter.id.as_ref())].concat();
         self.call(Method::ListPodSandbox, object, effect).await
     }
 
@@ -391,9 +392,9 @@ impl ContainerService for MemoryRuntime {
             inner.sendable(listed)
         });
         let object = [
-            asked(filter.pod_uid.as_ref()),
-            asked(filter.sandbox_id.as_ref()),
-            asked(filter.id.as_ref()),
+            filter_text(filter.pod_uid.as_ref()),
+            filter_text(filter.sandbox_id.as_ref()),
+            filter_text(filter.id.as_ref()),
         ];
         self.call(Method::ListContainers, object.concat(), effect).await
     }
@@ -472,7 +473,7 @@ impl RuntimeInfo for MemoryRuntime {
                 method: method.name(),
                 object: String::new(),
                 code,
-                message: "a test asked for this".into(),
+                message: "injected by a test".into(),
             }),
         });
         Ok(events.boxed())
@@ -487,7 +488,7 @@ pub(super) async fn wait(delay: Duration) {
 }
 
 /// A value of a filter, as recorded calls have it.
-pub(super) fn asked(id: Option<&impl ToString>) -> String {
+pub(super) fn filter_text(id: Option<&impl ToString>) -> String {
     id.map(ToString::to_string).unwrap_or_default()
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use model::ports::http::{Headers, HttpGet};
 use testkit::contract::{self, assert_kept};
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 
 #[derive(Debug, Default)]
 struct Memory {
-    web: Arc<MemoryWeb>,
+    web: Arc<MemoryHttp>,
 }
 
 impl contract::http::Harness for Memory {
@@ -28,12 +28,12 @@ impl contract::http::Harness for Memory {
         self.web.put(self.url(page), content);
     }
 
-    fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>> {
+    fn request_headers(&self, page: &str, header: &str) -> Vec<Vec<String>> {
         let values = |Headers(headers): Headers| {
             let named = headers.into_iter().filter(|(name, _)| name == header);
             named.flat_map(|(_, values)| values).collect()
         };
-        self.web.asked(&self.url(page)).into_iter().map(values).collect()
+        self.web.request_headers(&self.url(page)).into_iter().map(values).collect()
     }
 }
 

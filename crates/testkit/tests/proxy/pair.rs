@@ -50,7 +50,7 @@ impl Pair {
         serving.spawn(hollow::serve(hollow.clone(), listener));
         let pair = Self { hollow, proxy, directory, _serving: serving, relaying };
         for fault in faults {
-            pair.spoil(fault);
+            pair.add_fault(fault);
         }
         pair
     }
@@ -60,7 +60,7 @@ impl Pair {
         self.relaying.shutdown().await;
     }
 
-    pub(crate) fn spoil(&self, fault: &str) {
+    pub(crate) fn add_fault(&self, fault: &str) {
         self.proxy.script().add(Fault::parse(fault).unwrap());
     }
 

@@ -17,7 +17,7 @@ impl PodStates for Undecidable {
     }
 
     fn state(&self, uid: &PodUid) -> PodState {
-        assert!(uid.as_str() != self.1, "a test asked for this");
+        assert!(uid.as_str() != self.1, "injected by a test");
         self.0.state(uid)
     }
 

@@ -117,7 +117,7 @@ async fn every_failed_pass_records_a_node_event() {
     let events = bench.events.all();
     assert_eq!(events.len(), 3, "{events:?}");
     assert!(events.iter().all(|event| event.reason == "ContainerGCFailed"));
-    let message = "rpc error: code = Unavailable desc = a test asked for this";
+    let message = "rpc error: code = Unavailable desc = injected by a test";
     assert_eq!(events[0].message, message);
     bench.runtime.clear_faults();
     tokio::time::sleep(Duration::from_secs(130)).await;

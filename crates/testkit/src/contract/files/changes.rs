@@ -108,7 +108,7 @@ pub(super) async fn file_is_read_with_its_version(harness: &dyn Harness) -> Resu
 }
 
 /// Waits until a change of all these names was reported.
-async fn hears(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
+async fn expect_changes(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
     let mut missing: BTreeSet<OsString> = names.iter().map(OsString::from).collect();
     while !missing.is_empty() {
         match timeout(SOON, watch.next_change()).await.with_context(|| format!("{missing:?}"))? {
@@ -125,17 +125,17 @@ pub(super) async fn watch_reports_changes_in_a_directory(harness: &dyn Harness) 
     harness.write(&directory.join("old"), b"text");
     let mut watch = files.watch(&directory).await?;
     harness.write(&directory.join("new"), b"text");
-    hears(&mut *watch, &["new"]).await?;
+    expect_changes(&mut *watch, &["new"]).await?;
     harness.write(&directory.join("new"), b"more text");
-    hears(&mut *watch, &["new"]).await?;
+    expect_changes(&mut *watch, &["new"]).await?;
     harness.put_link(&directory.join("link"), Path::new("old"));
-    hears(&mut *watch, &["link"]).await?;
+    expect_changes(&mut *watch, &["link"]).await?;
     harness.rename(&directory.join("old"), &directory.join("older"));
-    hears(&mut *watch, &["old", "older"]).await?;
+    expect_changes(&mut *watch, &["old", "older"]).await?;
     harness.remove(&directory.join("older"));
-    hears(&mut *watch, &["older"]).await?;
+    expect_changes(&mut *watch, &["older"]).await?;
     files.create_directory(&directory, Path::new("below"), 0o755).await?;
-    hears(&mut *watch, &["below"]).await
+    expect_changes(&mut *watch, &["below"]).await
 }
 
 pub(super) async fn every_watch_sees_the_changes(harness: &dyn Harness) -> Result<()> {
@@ -150,15 +150,15 @@ pub(super) async fn every_watch_sees_the_changes(harness: &dyn Harness) -> Resul
     ];
     harness.write(&directory.join("above"), b"text");
     harness.write(&below.join("file"), b"text");
-    hears(&mut *watches[0], &["above"]).await?;
+    expect_changes(&mut *watches[0], &["above"]).await?;
     for watch in &mut watches[1..] {
-        hears(&mut **watch, &["file"]).await?;
+        expect_changes(&mut **watch, &["file"]).await?;
     }
     // Dropping one watch does not end the others.
     let [_, gone, ref mut stays, _] = watches;
     drop(gone);
     harness.write(&below.join("another"), b"text");
-    hears(&mut **stays, &["another"]).await
+    expect_changes(&mut **stays, &["another"]).await
 }
 
 pub(super) async fn watch_ends_when_its_directory_is_removed(harness: &dyn Harness) -> Result<()> {
@@ -178,7 +178,7 @@ pub(super) async fn watch_ends_when_its_directory_is_removed(harness: &dyn Harne
         files.create_directory(&directory, Path::new(name), 0o755).await?;
         let mut watch = files.watch(&path).await?;
         harness.write(&path.join("file"), b"text");
-        hears(&mut *watch, &["file"]).await?;
+        expect_changes(&mut *watch, &["file"]).await?;
     }
     Ok(())
 }
