@@ -60,8 +60,8 @@ async fn answered<T>(
     }
 }
 
-/// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan have
-/// longer limits, because lists may be long.
+/// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan
+/// have longer limits, because lists may be long.
 pub async fn check_version(runtime: &dyn RuntimeInfo) -> Result<(), RuntimeCheckError> {
     answered("its version", runtime.version()).await
 }

@@ -27,8 +27,8 @@ pub(crate) fn probe_results(probes: PodProbes) -> ProbeResults {
     results
 }
 
-/// Publishes results that changed and has their pods synced. Never returns. The status comes first: a worker may be busy
-/// with another container for minutes.
+/// Publishes results that changed and has their pods synced. Never returns. The status comes first: a worker may be
+/// busy with another container for minutes.
 pub(crate) async fn follow_probes(
     probes: ProbeManager,
     status: Arc<PodStatusManager>,

@@ -1,5 +1,5 @@
-//! The client side of `WebSocket`s with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its first byte
-//! is the channel.
+//! The client side of `WebSocket`s with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its
+//! first byte is the channel.
 //!
 //! Frames of a client have a mask, which protects caches on the way that take payloads for requests. A
 //! local socket has no caches, so the mask is zero.

@@ -13,8 +13,8 @@ pub(crate) const WANTED: [(&str, i64); 6] = [
     ("kernel/keys/root_maxbytes", 25_000_000),
 ];
 
-/// The sysctls to set, given the current values, or the errors that abort the start. With `protect`, every difference is
-/// an error.
+/// The sysctls to set, given the current values, or the errors that abort the start. With `protect`, every difference
+/// is an error.
 pub(crate) fn to_set(
     found: &[(&'static str, Result<i64, String>)],
     protect: bool,

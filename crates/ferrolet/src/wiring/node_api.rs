@@ -1,7 +1,8 @@
 //! The node's API: its ports, and the thread that serves them.
 //!
-//! Streams and large answers must not slow the agent, whose runtime has one thread. So the API has a thread and a runtime
-//! of its own. It reads snapshots; reviews are made by the agent's runtime, which has the connections to the API server.
+//! Streams and large responses must not slow the agent, whose runtime has one thread. So the API has its own thread
+//! and runtime. It reads snapshots; the agent's runtime makes reviews, because it has the connections to the API
+//! server.
 
 use std::io;
 use std::net::TcpListener;

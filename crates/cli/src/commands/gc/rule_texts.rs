@@ -7,8 +7,8 @@ use serde_json::Value;
 /// How many characters of an id are shown: enough for a query, as in other tools of runtimes.
 const SHORT_ID: usize = 13;
 
-/// The text of each rule. `{name}` stands for an input, `{name#thing}` for a number of things, and `{name#id}` for the beginning of an
-/// id. Of several texts of a rule, the first with all its inputs is used.
+/// The text of each rule. `{name}` stands for an input, `{name#thing}` for a number of things, and `{name#id}` for the
+/// beginning of an id. Of several texts of a rule, the first with all its inputs is used.
 const RULES: &[(&str, &str)] = &[
     // Removals.
     (
