@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_update_period_is_used() {
+    fn explicit_cfs_quota_period_is_used() {
         let node = settings("cpuCFSQuotaPeriod: 5ms");
         assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
     }

@@ -124,7 +124,7 @@ fn status_manager() -> PodStatusManager {
 
 // behaviour: PRS-2, PRS-3, PRS-5
 #[tokio::test(start_paused = true)]
-async fn pod_resources_list_has_source_pods_and_omits_ended_ones_on_request() {
+async fn active_list_omits_rejected_pods_and_unlisted_pods_are_never_listed() {
     let of =
         |name: &str| -> Arc<Pod> { Arc::new(pod(name).container("main", "image", []).build()) };
     let manager = status_manager();

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
-use crate::supported_settings::{missed_at_default, without_effect};
+use crate::supported_settings::{missing_at_default, without_effect};
 
 /// The settings of a start.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct RunArgs {
     /// Flags and fields that are set but have no effect yet.
     pub without_effect: Vec<String>,
     /// Settings without effect that matter at their defaults, with the consequence.
-    pub missed_at_default: Vec<String>,
+    pub missing_at_default: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
     /// The kubeconfig; without one, the node runs without an API server.
@@ -63,8 +63,8 @@ impl RunArgs {
             let settings = self.without_effect.join(", ");
             warn!(settings, "Settings have no effect yet");
         }
-        if !self.missed_at_default.is_empty() {
-            let settings = self.missed_at_default.join(", ");
+        if !self.missing_at_default.is_empty() {
+            let settings = self.missing_at_default.join(", ");
             warn!(settings, "Defaults of the kubelet have no effect yet");
         }
     }
@@ -141,7 +141,7 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
-        missed_at_default: missed_at_default(&config, &without_effect),
+        missing_at_default: missing_at_default(&config, &without_effect),
         without_effect,
         config,
         own,
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(named.len(), 1, "{warnings:?}");
         assert!(named[0].contains("evictionHard ("), "{named:?}");
         let gate = ["--feature-gates=KubeletEnsureSecretPulledImages=false"];
-        assert_eq!(run(&gate).missed_at_default, [""; 0]);
+        assert_eq!(run(&gate).missing_at_default, [""; 0]);
     }
 
     #[test]

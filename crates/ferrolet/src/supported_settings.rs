@@ -126,14 +126,14 @@ const FIELDS: &[&str] = &[
 const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 
 /// Values that match what the agent does in any case, as JSON.
-const AS_IT_IS: &[(&str, &str)] = &[
+const VALUES_IN_EFFECT: &[(&str, &str)] = &[
     ("contentType", r#""application/json""#),
     ("enableProfilingHandler", "false"),
     ("memorySwap.swapBehavior", r#""NoSwap""#),
 ];
 
 /// Defaults that match what the agent does in any case, as JSON: they mislead no operator.
-const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
+const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
     ("cpuManagerPolicy", r#""none""#),
     ("memoryManagerPolicy", r#""None""#),
     ("memoryReservationPolicy", r#""None""#),
@@ -144,7 +144,7 @@ const DEFAULTS_AS_IT_IS: &[(&str, &str)] = &[
 ];
 
 /// Fields without effect that a node relies on at their defaults, and the consequence.
-const MISSED_AT_DEFAULT: &[(&str, &str)] = &[
+const MISSING_AT_DEFAULT: &[(&str, &str)] = &[
     ("evictionHard", "no pod is evicted"),
     ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
 ];
@@ -229,16 +229,16 @@ pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> 
 
 /// Settings that have no effect yet and matter at their defaults, each with the consequence. Those in the first
 /// list are omitted.
-pub(crate) fn missed_at_default(config: &KubeletConfiguration, named: &[String]) -> Vec<String> {
+pub(crate) fn missing_at_default(config: &KubeletConfiguration, named: &[String]) -> Vec<String> {
     let document = config.to_document();
     let is_off = |value: &Value| match value {
         Value::Null => true,
         Value::Object(fields) => fields.is_empty(),
         _ => false,
     };
-    let missed = MISSED_AT_DEFAULT.iter().filter(|(field, _)| {
+    let missed = MISSING_AT_DEFAULT.iter().filter(|(field, _)| {
         let value = &document[field];
-        !is_off(value) && !is_as_it_is(field, value) && !named.iter().any(|name| name == field)
+        !is_off(value) && !is_in_effect(field, value) && !named.iter().any(|name| name == field)
     });
     missed.map(|(field, what)| format!("{field} ({what})")).collect()
 }
@@ -252,7 +252,7 @@ pub fn remark(path: &str, value: &Value) -> Option<&'static str> {
         path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let has_effect = FIELDS.iter().chain(&STAGES).any(|field| is_below(field));
-    (!has_effect && !is_as_it_is(path, value)).then_some("no effect yet")
+    (!has_effect && !is_in_effect(path, value)).then_some("no effect yet")
 }
 
 /// Whether a feature is on, given the setting of its gate.
@@ -263,10 +263,10 @@ pub(crate) fn feature_is_on(name: &str, gate: bool) -> bool {
 }
 
 /// Whether a value matches what the agent does in any case.
-fn is_as_it_is(path: &str, value: &Value) -> bool {
-    AS_IT_IS
+fn is_in_effect(path: &str, value: &Value) -> bool {
+    VALUES_IN_EFFECT
         .iter()
-        .chain(DEFAULTS_AS_IT_IS)
+        .chain(DEFAULTS_IN_EFFECT)
         .any(|(field, is)| *field == path && is.parse().is_ok_and(|is: Value| is == *value))
 }
 
@@ -279,7 +279,7 @@ fn has_parts(path: &str) -> bool {
 /// Collects the paths of fields that differ from their defaults and have no effect.
 fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String>) {
     let has_effect = FIELDS.contains(&path) || STAGES.contains(&path);
-    if value == default || has_effect || is_as_it_is(path, value) {
+    if value == default || has_effect || is_in_effect(path, value) {
         return;
     }
     match value {

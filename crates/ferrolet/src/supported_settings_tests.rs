@@ -80,7 +80,7 @@ fn feature_tables_match_and_name_missing_default_features() {
         assert!(["works", "ignored", "refused"].contains(&cell), "{row}");
     }
     let document = include_str!("../../../docs/configuration.md");
-    for (field, _) in MISSED_AT_DEFAULT {
+    for (field, _) in MISSING_AT_DEFAULT {
         assert!(document.contains(&format!("(`{field}`)")), "{field}");
     }
 }
@@ -301,12 +301,12 @@ fn built_in_features_are_existing_gates_that_the_code_does_not_read() {
 }
 
 #[test]
-fn always_true_values_match_the_defaults() {
+fn listed_default_values_are_the_actual_defaults() {
     let document = KubeletConfiguration::of_empty_file().to_document();
-    for (path, value) in DEFAULTS_AS_IT_IS {
+    for (path, value) in DEFAULTS_IN_EFFECT {
         assert_eq!(document[path], value.parse::<Value>().unwrap(), "{path}");
     }
-    let fields = MISSED_AT_DEFAULT.iter().map(|(field, _)| field);
+    let fields = MISSING_AT_DEFAULT.iter().map(|(field, _)| field);
     for field in fields {
         assert!(!document[field].is_null(), "{field}");
     }
@@ -356,7 +356,7 @@ fn values_that_match_the_behaviour_are_not_reported() {
     let flags = FlagSet::parse(["--config=x"]).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubelet.yaml");
-    for (path, value) in AS_IT_IS {
+    for (path, value) in VALUES_IN_EFFECT {
         let field = match path.split_once('.') {
             Some((above, below)) => format!("{above}: {{{below}: {value}}}"),
             None => format!("{path}: {value}"),

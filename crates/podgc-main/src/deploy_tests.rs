@@ -215,7 +215,7 @@ fn is_ignored(path: &str) -> bool {
 }
 
 #[test]
-fn image_copies_existing_files_only() {
+fn image_is_built_from_existing_files() {
     let (stages, copies) = (instructions("FROM"), instructions("COPY"));
     let ([first, _], [sources, program_file]) = (&stages[..], &copies[..]) else {
         panic!("{DOCKERFILE}");

@@ -124,8 +124,8 @@ fn check(
             if !args.without_effect.is_empty() {
                 writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
             }
-            if !args.missed_at_default.is_empty() {
-                let settings = args.missed_at_default.join(", ");
+            if !args.missing_at_default.is_empty() {
+                let settings = args.missing_at_default.join(", ");
                 writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
             }
             if options.json {

@@ -16,7 +16,7 @@ fn gate_table_is_sorted_and_alpha_gates_are_off() {
 
 // behaviour: CFG-50, CFG-52
 #[test]
-fn locked_or_unknown_gate_is_an_error() {
+fn unknown_or_locked_gate_or_missing_dependency_is_an_error() {
     for (gate, expected) in [
         (
             "NoSuchThing: true",

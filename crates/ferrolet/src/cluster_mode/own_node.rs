@@ -128,7 +128,7 @@ mod tests {
 
     // behaviour: NODE-17
     #[test]
-    fn declared_features_are_those_that_admission_checks() {
+    fn declared_features_follow_the_feature_gates() {
         let mut config = KubeletConfiguration::default();
         let declared = |config: &KubeletConfiguration| {
             let given = NodeInputs {

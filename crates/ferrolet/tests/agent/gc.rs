@@ -439,7 +439,9 @@ async fn gc_failures_are_node_events() {
         harness.disk.set_capacity(capacity);
         agent.image_gc().run_now().await;
     }
-    harness.runtime.list_additional(Image { id: String::new(), ..harness.runtime.images().remove(0) });
+    harness
+        .runtime
+        .list_additional(Image { id: String::new(), ..harness.runtime.images().remove(0) });
     // Two regular passes fail.
     tokio::time::sleep(Duration::from_mins(11)).await;
     for (reason, part) in [

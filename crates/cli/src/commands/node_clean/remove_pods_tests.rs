@@ -220,7 +220,7 @@ async fn interrupted_clean_is_finished_by_the_next_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clean_fails_when_directories_contradict_an_empty_runtime_list() {
+async fn removed_pod_that_the_runtime_still_lists_is_a_failure() {
     for method in [Method::RemoveContainer, Method::RemovePodSandbox] {
         let node = Node::new();
         node.add("web", &["sleep", "forever"], 1).await;
