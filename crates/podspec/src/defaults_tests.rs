@@ -53,7 +53,7 @@ fn set_values_are_kept() {
 }
 
 #[test]
-fn less_than_no_grace_is_a_second() {
+fn negative_grace_period_defaults_to_one_second() {
     let grace = spec("terminationGracePeriodSeconds: -5")["terminationGracePeriodSeconds"].clone();
     assert_eq!(grace, json!(1));
 }
@@ -113,7 +113,7 @@ fn pull_policy_follows_from_the_tag() {
 }
 
 #[test]
-fn ports_speak_tcp_and_on_the_network_of_the_host_are_ports_of_the_host() {
+fn port_protocol_and_host_port_defaults_are_set() {
     let ports = |fields: &str| spec(fields)["containers"][0]["ports"].clone();
     assert_eq!(
         ports("containers: [{ports: [{containerPort: 80}, {containerPort: 53, protocol: UDP}]}]"),
@@ -132,7 +132,7 @@ fn ports_speak_tcp_and_on_the_network_of_the_host_are_ports_of_the_host() {
 }
 
 #[test]
-fn probes_get_their_numbers_and_handlers_their_words() {
+fn probe_and_handler_defaults_are_set() {
     let numbers = json!({
         "exec": {},
         "failureThreshold": 3,
@@ -158,7 +158,7 @@ fn probes_get_their_numbers_and_handlers_their_words() {
 }
 
 #[test]
-fn variables_get_the_version_of_the_field_and_whether_the_file_is_needed() {
+fn variable_source_defaults_are_set() {
     let source = |source: &str| {
         container(&format!("env: [{{name: A, valueFrom: {source}}}]"))["env"][0]["valueFrom"]
             .clone()
@@ -182,7 +182,7 @@ fn requests_follow_limits() {
 }
 
 #[test]
-fn quantities_are_written_in_one_way() {
+fn quantities_are_normalized() {
     let resources =
         container("resources: {requests: {cpu: 1000m, memory: 1024Mi, x/y: 1n, z: bad}}");
     assert_eq!(
@@ -220,7 +220,7 @@ fn pod_level_requests_default_to_container_requests() {
 }
 
 #[test]
-fn volumes_get_their_defaults() {
+fn volume_defaults_are_set() {
     let cases = [
         ("", json!({"emptyDir": {}})),
         ("secret: {}", json!({"secret": {"defaultMode": 420}})),
@@ -278,7 +278,7 @@ fn volumes_get_their_defaults() {
 
 proptest! {
     #[test]
-    fn setting_defaults_twice_is_setting_them_once(mut pod in arbitrary_pod()) {
+    fn setting_defaults_is_idempotent(mut pod in arbitrary_pod()) {
         set_defaults(&mut pod);
         let once = pod.clone();
         set_defaults(&mut pod);

@@ -118,7 +118,7 @@ fn uid_of_a_fixed_pod_is_stable() {
 }
 
 #[test]
-fn writing_a_default_out_does_not_change_the_uid() {
+fn explicit_default_does_not_change_the_uid() {
     let short = pod("name: a", "containers: [{name: c, image: i}]");
     let long = pod("name: a", "restartPolicy: Always, containers: [{image: i, name: c, tty: }]");
     assert_eq!(uid(short, &file("/a"), "n"), uid(long, &file("/a"), "n"));
@@ -126,7 +126,7 @@ fn writing_a_default_out_does_not_change_the_uid() {
 
 // behaviour: SRC-62
 #[test]
-fn references_to_the_api_are_refused_with_their_path() {
+fn api_references_are_rejected_with_their_path() {
     let container = |fields: &str| format!("containers: [{{name: c, {fields}}}]");
     let volume = |source: &str| format!("volumes: [{{name: v, {source}}}]");
     let secret = "secretRef: {name: s}";
@@ -220,7 +220,7 @@ fn references_to_the_api_are_refused_with_their_path() {
 
 // behaviour: SRC-62
 #[test]
-fn projections_of_the_api_are_refused_with_their_path() {
+fn api_projections_are_rejected_with_their_path() {
     let cases = [
         ("configMap: {name: a}", "configMap", "configmaps (via projected volumes)"),
         ("secret: {name: a}", "secret", "secrets (via projected volumes)"),

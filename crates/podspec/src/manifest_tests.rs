@@ -87,7 +87,7 @@ fn list_is_accepted_from_a_url_only() {
 
 proptest! {
     #[test]
-    fn any_manifest_is_ready_or_refused_with_reasons(manifest in arbitrary_manifest()) {
+    fn any_manifest_is_ready_or_rejected_with_problems(manifest in arbitrary_manifest()) {
         match read_manifest(manifest.as_bytes(), &file(), "node") {
             Ok(ready) => {
                 // A valid pod stays valid: defaults are set, and the rules hold.

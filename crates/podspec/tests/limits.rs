@@ -122,7 +122,7 @@ const ATTACKS_ON_THE_RULES: &[Attack] = &[
 ];
 
 #[test]
-fn every_attack_fails_soon_and_small() {
+fn malicious_manifests_are_rejected_within_time_and_memory() {
     let before = peak_bytes();
     for (what, manifest, expected) in ATTACKS_ON_THE_PARSER.iter().chain(ATTACKS_ON_THE_RULES) {
         let manifest = manifest();

@@ -26,7 +26,7 @@ pub use features::features;
 pub(super) use features::undeclared;
 pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
-use preemption::{Preempting, victims};
+use preemption::{VictimSelection, victims};
 use resources::{Insufficient, insufficient};
 
 /// The operating system of all containers.
@@ -141,11 +141,11 @@ fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
 
 fn make_room(pod: &Pod, there: &Occupancy, lacking: &[Insufficient]) -> Decision {
     match victims(pod, there.pods(), lacking) {
-        Preempting::Victims(victims) => {
+        VictimSelection::Victims(victims) => {
             let resource = lacking.first().map(|first| first.resource.clone());
             Decision::Preempt(Preemption { victims, resource: resource.unwrap_or_default() })
         }
-        Preempting::NotEnough(missing) => {
+        VictimSelection::NotEnough(missing) => {
             let lacking = lacking.iter().filter(|lack| missing.has(&lack.resource));
             let explained: Vec<String> = lacking.map(Insufficient::explained).collect();
             // Upstream's text comes first and unchanged.

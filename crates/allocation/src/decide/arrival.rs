@@ -78,7 +78,7 @@ pub fn decide_arrival(
     match chain.decide(pod, there) {
         Decision::Admit => AdmissionDecision::Admit { occupies: true },
         Decision::Preempt(plan) => AdmissionDecision::Preempt(plan),
-        Decision::Reject(_) if !is_final && chain.may_be_late(pod, there) => {
+        Decision::Reject(_) if !is_final && chain.may_be_stale(pod, there) => {
             AdmissionDecision::RefreshNode
         }
         Decision::Reject(rejection) => AdmissionDecision::Reject(rejection),

@@ -84,12 +84,12 @@ fn refuse(
     let Rejection { reason, message } = why;
     let wanted = Allocation::of(desired);
     let refused = Refused { wanted, infeasible: infeasible.is_some(), message };
-    let news = refusal_report(before.as_ref().map(|before| &before.refused), &refused);
-    let since = before.filter(|_| !news.event).map_or(now, |before| before.since);
+    let report = refusal_report(before.as_ref().map(|before| &before.refused), &refused);
+    let since = before.filter(|_| !report.event).map_or(now, |before| before.since);
     let event = || RefusalEvent { reason, message: refused.message.clone(), infeasible };
     NextResize {
-        event: news.event.then(event),
-        publish: news.status,
+        event: report.event.then(event),
+        publish: report.status,
         save: true,
         request: Some(ResizeRequest {
             stage: match infeasible {

@@ -285,7 +285,7 @@ proptest! {
             prop_assert!(rest.remove(&which.to_string().as_str().into()).is_some());
             let beside = |there: &Occupancy| format!("{:?}", admission(&desired, there, &node));
             prop_assert_eq!(beside(&rest), beside(&others));
-            if !asks_for_more(&desired, &given[which]) {
+            if !requests_more(&desired, &given[which]) {
                 prop_assert!(matches!(answer, Resize::Allocate | Resize::Same), "{:?}", answer);
             }
             if answer == Resize::Allocate {

@@ -59,16 +59,16 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 async fn all_sources_are_ready_once_each_has_published() {
     let (file, http, mut sources) = two();
     nothing(&mut sources).await;
-    tell(&file, &["a"]);
+    publish(&file, &["a"]);
     assert!(!sources.all_ready());
     assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
     assert!(!sources.all_ready());
-    tell(&http, &[]);
+    publish(&http, &[]);
     assert!(!sources.all_ready(), "not before the change is returned");
     let change = next(&mut sources).await;
     assert_eq!((change.source, change.changes), (SourceName::Http, Changes::default()));
     assert!(sources.all_ready());
-    tell(&http, &[]);
+    publish(&http, &[]);
     nothing(&mut sources).await;
 }
 
@@ -76,13 +76,13 @@ async fn all_sources_are_ready_once_each_has_published() {
 #[tokio::test(start_paused = true)]
 async fn sets_are_returned_as_changes_and_only_the_latest_counts() {
     let (file, http, mut sources) = two();
-    tell(&http, &["x"]);
-    tell(&file, &["a", "b"]);
-    tell(&file, &["b", "c"]);
+    publish(&http, &["x"]);
+    publish(&file, &["a", "b"]);
+    publish(&file, &["b", "c"]);
     let change = next(&mut sources).await;
     assert_eq!((change.source, names(&change.changes.added)), (SourceName::File, vec!["b", "c"]));
     assert_eq!(next(&mut sources).await.source, SourceName::Http);
-    tell(&file, &["c", "d"]);
+    publish(&file, &["c", "d"]);
     let change = next(&mut sources).await.changes;
     assert_eq!((names(&change.removed), names(&change.added)), (vec!["b"], vec!["d"]));
     assert_eq!(sources.pods().count(), 3);
@@ -94,13 +94,13 @@ async fn sets_are_returned_as_changes_and_only_the_latest_counts() {
 #[tokio::test(start_paused = true)]
 async fn rejected_pod_is_added_when_its_name_is_free() {
     let (file, http, mut sources) = two();
-    tell(&file, &["x"]);
+    publish(&file, &["x"]);
     next(&mut sources).await;
     let other = Arc::new(pod("x").uid("other").build());
     http.pods.send_replace(Some(Arc::new(vec![other])));
     let change = next(&mut sources).await;
     assert_eq!(change.refused[0].holder, Some(SourceName::File));
-    tell(&file, &[]);
+    publish(&file, &[]);
     assert_eq!(names(&next(&mut sources).await.changes.removed), ["x"]);
     let change = next(&mut sources).await;
     assert_eq!((change.source, names(&change.changes.added)), (SourceName::Http, vec!["x"]));
@@ -110,7 +110,7 @@ async fn rejected_pod_is_added_when_its_name_is_free() {
 #[tokio::test(start_paused = true)]
 async fn set_published_before_merging_is_returned() {
     let (test_source, mut receiver) = test_source();
-    tell(&test_source, &["a"]);
+    publish(&test_source, &["a"]);
     receiver.pods.borrow_and_update();
     let mut sources = Sources::new(vec![(SourceName::File, receiver)]);
     assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
@@ -119,7 +119,7 @@ async fn set_published_before_merging_is_returned() {
 #[tokio::test(start_paused = true)]
 async fn end_of_a_source_is_returned_after_its_last_set() {
     let (file, _http, mut sources) = two();
-    tell(&file, &["a"]);
+    publish(&file, &["a"]);
     drop(file);
     next(&mut sources).await;
     assert_eq!(sources.changed().await, None);
@@ -152,8 +152,8 @@ async fn refusal_is_a_change_without_pods() {
     next(&mut sources).await;
     assert_eq!(sources.refusals(), []);
     // Pods rejected for another source's pod are listed too.
-    tell(&file, &["x"]);
-    tell(&http, &["x"]);
+    publish(&file, &["x"]);
+    publish(&http, &["x"]);
     next(&mut sources).await;
     next(&mut sources).await;
     let refusals = sources.refusals();

@@ -8,7 +8,7 @@ use podspec::view;
 use crate::decide::conditions::conditions;
 use crate::decide::container_statuses::container_statuses;
 use crate::decide::input::StatusInput;
-use crate::decide::phase::{Situation, phase, settled};
+use crate::decide::phase::{PhaseContext, phase, settled};
 use crate::decide::{addresses, normalize, reported};
 
 /// The status of a pod; upstream's `generateAPIPodStatus`, and what its status manager adds.
@@ -16,11 +16,11 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
     let base = input.base();
     let api = input.pod.status.as_ref();
     let containers = container_statuses(input);
-    let situation = Situation {
+    let context = PhaseContext {
         stopped_for_good: input.stopped_for_good,
         initialized: has_container_in_sandbox(input),
     };
-    let settled = settled(input, phase(input.pod, &containers, situation));
+    let settled = settled(input, phase(input.pod, &containers, context));
     let conditions = conditions(input, settled.phase, &containers);
     // Statuses of resource claims are written by other clients.
     let claims = api.or(base);

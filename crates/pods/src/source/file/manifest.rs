@@ -233,11 +233,11 @@ impl Manifest {
         // A manifest that the node cannot run never becomes the last good version.
         self.unkept = is_supported.then_some(text);
         let pod = Some(Arc::new(pod));
-        let is_news = self.pod != pod || is_restored;
-        if is_news {
+        let changed = self.pod != pod || is_restored;
+        if changed {
             self.pod = pod;
         }
-        is_news
+        changed
     }
 
     /// The pod of a manifest; logs problems with the file and the line or the field.
