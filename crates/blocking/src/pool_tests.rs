@@ -43,7 +43,7 @@ fn pool(threads: usize, spare: usize) -> Pool {
     Pool::new("files", Size { threads, spare })
 }
 
-// A call that runs keeps a paused clock from moving by itself: it moves when these tests say so.
+// A running call prevents a paused clock from advancing: these tests advance it.
 
 #[tokio::test(start_paused = true)]
 async fn hanging_call_fails_at_its_limit_and_is_reported() {

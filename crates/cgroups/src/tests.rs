@@ -1,4 +1,4 @@
-//! The port on trees in plain directories.
+//! The port with trees in plain directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Below {
         Self::new(|root| fake::v2(root, ALL))
     }
 
-    /// The directory of a cgroup in the hierarchy with a controller.
+    /// The directory of a cgroup in the hierarchy of a controller.
     fn path(&self, controller: &str, name: &CgroupName) -> PathBuf {
         let root = &self.tree.with(controller).unwrap().root;
         root.join(name.to_string().trim_start_matches('/'))
@@ -123,7 +123,7 @@ async fn create_reports_limits_that_could_not_be_set() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     assert_eq!(harness.cgroups.create(&pod, &pids).await.unwrap(), Limits::Lacking);
-    // What this machine never limits is not tried again.
+    // A limit that the machine never supports is not retried.
     let harness = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
     assert_eq!(harness.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
 }
@@ -174,7 +174,7 @@ async fn v2_controllers_are_enabled_for_children() {
         missing,
         "cgroup /kubepods/pod1 is missing in controller cpuset, controller hugetlb, controller pids"
     );
-    // What is not written need not be there.
+    // Controllers of values that are not written may be missing.
     let values = CgroupValues { cpu_shares: Some(1024), ..CgroupValues::default() };
     harness.cgroups.update(&pod, &values).await.unwrap();
     assert_eq!(harness.read("cpu", &pod, "cpu.weight"), "39");
@@ -277,6 +277,6 @@ async fn container_memory_is_read_for_every_cgroup_naming_scheme() {
             if below.tree.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" };
         below.cgroups.update(&pod, &odd).await.unwrap();
         fs::write(below.path("memory", &pod).join(file), "9998336\n").unwrap();
-        assert!(below.cgroups.has(&pod, &odd).await.unwrap(), "the kernel keeps whole pages");
+        assert!(below.cgroups.has(&pod, &odd).await.unwrap(), "the kernel rounds to pages");
     }
 }

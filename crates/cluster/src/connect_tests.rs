@@ -23,7 +23,7 @@ fn watches_behind_silent_name_servers_share_one_thread() {
         gate.lock().unwrap().recv().ok();
         Err(std::io::ErrorKind::NotFound.into())
     });
-    // As many threads as there were for everything that blocks.
+    // As many threads as formerly for all blocking calls.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
     runtime.unwrap().block_on(async {
         let connection = Connection::resolved_by(resolver, "http://api.example:6443").unwrap();
@@ -32,7 +32,7 @@ fn watches_behind_silent_name_servers_share_one_thread() {
             let connection = connection.clone();
             watches.spawn(async move { connection.send(watch(secret), CallKind::Watch).await });
         }
-        // Until the name is looked up, and each of them had its turns.
+        // Until the lookup has started, and each watch was polled.
         let mut turns = 0;
         while looked_up.load(Ordering::Relaxed) == 0 || turns < 1000 {
             tokio::task::yield_now().await;

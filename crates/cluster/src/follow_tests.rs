@@ -8,7 +8,7 @@ use crate::bucket::Bucket;
 use crate::decode::Metadata;
 use crate::{Connection, Rate};
 
-/// Something with a name.
+/// An object with a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Thing<'a> {
@@ -18,7 +18,7 @@ struct Thing<'a> {
 
 has_slim_metadata!(Thing);
 
-/// Things whose watch the server may end at any time, or never before its time.
+/// Objects whose watch the server may end at any time, or never before its timeout.
 struct Things<const LASTS: u64>;
 
 impl<const LASTS: u64> Kind for Things<LASTS> {
@@ -49,8 +49,8 @@ const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":
 
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
 
-/// What is asked of a server that ends every watch at once with these words, in short.
-async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static str> {
+/// The requests to a server that ends every watch at once with this text, in short form.
+async fn asked<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
@@ -71,7 +71,7 @@ async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static
         } else if request.contains("sendInitialEvents") {
             ("list", format!("{END}\n"))
         } else {
-            ("watch", last_words.to_owned())
+            ("watch", end_text.to_owned())
         };
         asked.push(what);
         let length = body.len();
@@ -101,7 +101,7 @@ async fn relist_delay_grows_while_versions_expire_immediately() {
     let expired = format!("{EXPIRED}\n");
     let asked = timeout(Duration::from_secs(30), asked::<300>(3 * watches, &expired)).await;
     assert_eq!(asked.unwrap(), ["list", "version", "watch"].repeat(watches));
-    // RelistBackoff of 1, 2, 4 and so on to 64 ms at least lie between them.
+    // The delays between them are at least 1, 2, 4 and so on up to 64 ms.
     assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
 }
 

@@ -20,7 +20,7 @@ fn exec(script: &str) -> ExecConfig {
     }
 }
 
-/// A plugin that gives another token at each run, valid for so long from 2026 on.
+/// A plugin that prints another token at each run, with this expiry.
 fn counting(directory: &TempDir, end: &str) -> ExecConfig {
     let runs = directory.path().join("runs");
     exec(&format!(
@@ -74,7 +74,7 @@ async fn plugin_runs_once_until_its_token_is_refused() {
     plugin.refused(begun);
     assert_eq!(token(&plugin).await, "2");
     plugin.refused(begun);
-    assert_eq!(token(&plugin).await, "2", "the one that was refused is another");
+    assert_eq!(token(&plugin).await, "2", "the refused token is an older one");
     assert_eq!(runs(&directory), 2);
 }
 
@@ -96,7 +96,7 @@ async fn hanging_plugin_is_killed_with_its_children() {
     let pids = directory.path().join("pids");
     let script = format!("echo $$ > {0}; sleep 600 & echo $! >> {0}; wait", pids.display());
     let mut ticks = 0;
-    // On the runtime's only thread nothing would go on if the plugin ran there.
+    // If the plugin ran on the runtime's only thread, no other task would make progress.
     let ticking = async {
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -115,7 +115,7 @@ async fn hanging_plugin_is_killed_with_its_children() {
     }
 }
 
-/// Waits until a process is gone, or waits for its parent.
+/// Waits until a process has exited, or is a zombie.
 async fn gone(process: &Path) {
     let stat = process.join("stat");
     let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
@@ -164,7 +164,7 @@ async fn plugin_receives_its_settings_and_its_failures_are_errors() {
 async fn valid_token_is_used_while_the_plugin_hangs() {
     let directory = tempfile::tempdir().unwrap();
     let done = directory.path().join("done");
-    // It gives a token once, valid for long enough, and hangs from then on.
+    // It prints a token once, valid for long enough, and hangs from then on.
     let script = format!(
         "[ -e {0} ] && exec sleep 600; : > {0}; echo '{{\"status\": {{\"token\": \"t\"}}}}'",
         done.display()

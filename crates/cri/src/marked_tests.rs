@@ -5,7 +5,7 @@ use prost::bytes::Buf as _;
 
 use super::*;
 
-/// What is handed on of lists that come in pieces, each of that many fields.
+/// The output for lists that arrive in pieces, each of this many fields.
 fn handed_on(
     digest: &mut dyn Digest,
     list: &[u8],
@@ -19,7 +19,7 @@ fn handed_on(
         }
         let fields = &before[..before.len() - rest.len()];
         digest.take(fields, false, &mut handed_on)?;
-        assert!(handed_on.is_empty(), "the list is not over");
+        assert!(handed_on.is_empty(), "the list is incomplete");
     }
     digest.take(rest, true, &mut handed_on)?;
     while handed_on.has_remaining() {

@@ -17,7 +17,7 @@ struct HungDisk {
 }
 
 impl HungDisk {
-    /// With so many operations under way, each on a file of another pod.
+    /// With `count` operations in progress, each on a file of another pod.
     async fn of_pods(host: &Host, count: usize) -> Self {
         let mut hung = Self { gates: Vec::new(), calls: JoinSet::new() };
         for number in 0..count {
@@ -50,7 +50,7 @@ fn with_file() -> (TempDir, PathBuf) {
 async fn hanging_file_operations_leave_other_files_readable() {
     let (host, (directory, file)) = (Host::default(), with_file());
     let hung = HungDisk::of_pods(&host, 20).await;
-    // All threads are taken; after a while others start in their place.
+    // All threads are occupied; after a while replacements start.
     let mut waiting = JoinSet::new();
     let (other, path) = (host.clone(), file.clone());
     waiting.spawn(async move { other.read(&path, 9).await });

@@ -22,7 +22,7 @@ use crate::test_mount::Mount;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A log in a directory of its own.
+/// A log in its own directory.
 struct Log {
     root: tempfile::TempDir,
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Log {
         String::from_utf8(pieces.concat()).unwrap()
     }
 
-    /// Follows the log; it has ended when the sender says so.
+    /// Follows the log until the sender announces the end.
     async fn follow(
         &self,
         logs: &HostLogs,
@@ -141,7 +141,7 @@ async fn rotated_log_is_followed_without_a_gap() {
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
     follower.hears("one\n").await;
-    // As a runtime does it: what is written until it opens the new file goes into the old one.
+    // As a runtime does: writes go to the old file until it opens the new one.
     let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
     fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
     old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();
@@ -165,7 +165,7 @@ async fn truncated_log_is_read_from_its_start() {
     follower.hears("a long first line\nb\n").await;
 }
 
-/// Of this process, whichever test has them.
+/// Those of this process, of all tests.
 fn inotify_instances() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -182,14 +182,14 @@ async fn followers_share_the_inotify_instance_of_all_watches() {
     for _ in 0..150 {
         followers.push(log.follow(&logs, &LogRequest::default()).await);
     }
-    // A machine has 128 for all its processes; the other tests here have one each.
+    // A machine has 128 for all processes; the other tests here have one each.
     assert!(inotify_instances() < 100, "{}", inotify_instances());
     log.write("hello");
     for (follower, _) in &mut followers {
         follower.hears("hello\n").await;
     }
     drop(followers);
-    // Who listens to the same directory for another reason is not disturbed.
+    // Another listener of the directory is not affected.
     fs::write(log.path.with_file_name("1.log"), "").unwrap();
     let hears_of = async {
         loop {
@@ -225,7 +225,7 @@ async fn log_that_is_a_link_or_no_file_is_not_read() {
         let error = read.err().unwrap_or_else(|| panic!("{} was read", path.display()));
         assert_eq!(error.path, path);
     }
-    // A link above the pods' directories is the operator's.
+    // Links above the pod log directory belong to the operator and are followed.
     let moved = log.root.path().join("elsewhere");
     symlink(log.root.path(), &moved).unwrap();
     let path = moved.join(Path::new("default_web_uid/main/0.log"));
@@ -238,7 +238,7 @@ impl Log {
         self.path.with_extension(format!("log.{time}"))
     }
 
-    /// Rotates the log, and begins it anew.
+    /// Rotates the log, and starts a new file.
     fn rotate(&self, time: &str) {
         fs::rename(&self.path, self.rotated(time)).unwrap();
         self.append("");
@@ -314,7 +314,7 @@ async fn file_that_is_being_compressed_is_read_once() {
 #[tokio::test]
 async fn rotated_files_older_than_the_requested_time_are_not_read() {
     let log = log_of_four_files();
-    // Not even opened: it is no file that could be decompressed.
+    // The file is not even opened.
     let damaged = log.rotated("20260101-000000.gz");
     fs::write(&damaged, "damaged").unwrap();
     let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
@@ -351,7 +351,7 @@ async fn follower_that_is_two_rotations_behind_misses_nothing() {
     let log = Log::new();
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    // It has not read anything yet.
+    // The follower has not read anything yet.
     log.rotate("20260101-000000");
     log.write("two");
     log.rotate("20260102-000000");
@@ -368,11 +368,11 @@ async fn follower_reads_on_in_files_that_were_compressed_meanwhile() {
     log.write("one");
     let logs = HostLogs::default();
     let (mut follower, end) = log.follow(&logs, &LogRequest::default()).await;
-    // It has not read anything yet.
+    // The follower has not read anything yet.
     for (time, next) in
         [("20260101-000000", "two"), ("20260102-000000", "three"), ("20260103-000000", "four")]
     {
-        // Times of changes are as fine as the kernel's clock ticks.
+        // Modification times have the resolution of the kernel's clock.
         tokio::time::sleep(Duration::from_millis(20)).await;
         log.rotate(time);
         log.write(next);
@@ -392,7 +392,7 @@ async fn full_disk_leaves_the_plain_file_and_no_draft() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let Some(_mount) = Mount::tmpfs(directory, "256k") else { return };
-    // Text that gzip makes no smaller, as large as more than half of the disk.
+    // Incompressible text, larger than half of the disk.
     let mut state = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -13,7 +13,7 @@ const CHAIN: FilterChain = FilterChain { table: Table::Mangle, name: "HINT" };
 fn install(directory: &Path, program: &str, script: &str) {
     let text = directory.join("script");
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // By another process: a program cannot be run while one that another test starts has it open for writing.
+    // With another process: a program cannot be executed while another test's child has it open for writing.
     let mut install = Command::new("install");
     install.args(["-m", "755"]).arg(text).arg(directory.join(program));
     assert!(install.status().unwrap().success());
@@ -28,7 +28,7 @@ fn with_programs(script: &str) -> (HostPacketFilter, TempDir) {
     (HostPacketFilter { directory: place, ..HostPacketFilter::default() }, directory)
 }
 
-/// A network of its own, which ends with this.
+/// A network namespace, removed with this.
 struct Network(Child);
 
 impl Network {
@@ -38,7 +38,7 @@ impl Network {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n", "a network needs rights");
+        assert_eq!(line, "ready\n", "a network namespace needs privileges");
         Self(child)
     }
 }

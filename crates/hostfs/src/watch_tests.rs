@@ -8,7 +8,7 @@ use super::*;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A directory and somebody who listens to it.
+/// A directory and its listener.
 struct Bench {
     place: tempfile::TempDir,
     watches: Watches,

@@ -1,4 +1,4 @@
-//! The host's files keep the contract of the port.
+//! The host's files pass the contract of the port.
 #![allow(clippy::disallowed_methods, reason = "a test on real files")]
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
@@ -74,7 +74,7 @@ async fn host_files_pass_the_contract() {
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }
 
-/// A directory of the host whose mounts end with its case.
+/// A directory of the host, unmounted after its case.
 #[derive(Debug)]
 struct Volumes {
     place: TempDir,

@@ -1,4 +1,4 @@
-//! What the cache takes, in a process of its own so that nothing else counts.
+//! The memory usage of the cache, in its own process so that nothing else counts.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that asks the kernel")]
 
 use model::cluster::{PodPhase, PodRecord, Version};
@@ -20,7 +20,7 @@ fn pod(number: u64) -> PodRecord {
         uid: format!("00112233-4455-4677-8899-{number:012x}").as_str().into(),
         version: Version::from(number + 1),
         node: format!("node-{:05}", number / 100),
-        // One in ten has ended.
+        // One in ten has terminated.
         phase: if number.is_multiple_of(10) { PodPhase::Succeeded } else { PodPhase::Running },
         created: i64::try_from(number).unwrap(),
         ..PodRecord::default()

@@ -1,4 +1,4 @@
-//! Statuses and texts, with logs in memory.
+//! Statuses and texts, with in-memory logs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the book keeps, and what it lets go.
+//! Stored and removed events.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ async fn long_message_is_cut_between_characters() {
         Events::record(&book, event("web", "Failed", &"é".repeat(3000)));
     }
     let item = &book.items(None)[0];
-    assert_eq!(item.count, 2, "a cut message is still the same message");
+    assert_eq!(item.count, 2, "a truncated message is still the same message");
     assert!(item.message.len() <= LONGEST_MESSAGE && item.message.ends_with("é…"));
 }
 

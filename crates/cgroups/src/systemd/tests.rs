@@ -1,4 +1,4 @@
-//! The driver on a small systemd at the other end of a socket, with trees in plain directories.
+//! The driver with a fake systemd at the other end of a socket, and trees in plain directories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use zbus::{Connection, Guid, OwnedObjectPath, OwnedVariant, connection, interfac
 use super::*;
 use crate::fake;
 
-/// The units that there are, each with its properties as text.
+/// The existing units, each with its properties as text.
 type Started = Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>;
 
 /// A service manager that keeps its units in memory.
@@ -28,10 +28,10 @@ struct FakeSystemd {
     stubborn: Stubborn,
 }
 
-/// Whether no unit is stopped.
+/// Whether no unit can be stopped.
 type Stubborn = Arc<AtomicBool>;
 
-/// What is refused, in systemd's words.
+/// A refusal with systemd's error name.
 #[derive(Debug, zbus::DBusError)]
 #[zbus(prefix = "org.freedesktop.systemd1")]
 enum Refusal {
@@ -52,7 +52,7 @@ impl FakeSystemd {
         self.jobs += 1;
         let path = format!("/org/freedesktop/systemd1/job/{}", self.jobs);
         let path = OwnedObjectPath::try_from(path).unwrap();
-        // Another's job first, then this one's.
+        // The signal of another job first, then that of this one.
         let other = OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/0").unwrap();
         Self::job_removed(emitter, 0, other, "other.slice".to_owned(), "failed".to_owned()).await?;
         Self::job_removed(emitter, self.jobs, path.clone(), unit, "done".to_owned()).await?;
@@ -175,7 +175,7 @@ impl Harness {
         self.root.path().join(path)
     }
 
-    /// Says that these processes are in a cgroup below the pod's, in every hierarchy.
+    /// Puts these processes into a cgroup below the pod's, in every hierarchy.
     fn enter(&self, hierarchies: &[&str], processes: &str) {
         for hierarchy in hierarchies {
             let own = self.file(&format!("{hierarchy}/{SLICES}/cri-1.scope"));
@@ -274,7 +274,7 @@ async fn v1_slice_is_removed_after_its_processes_are_killed() {
     assert!(process.0.try_wait().unwrap().is_some(), "it is dead");
     assert_eq!(harness.units(), [""; 0]);
     assert!(V1.iter().all(|hierarchy| !harness.file(&format!("{hierarchy}/{SLICES}")).exists()));
-    // One that does not die keeps it, and is named.
+    // A process that does not die keeps the cgroup, and the error names it.
     harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
     harness.enter(&V1[1..2], "0\n");
     let error = harness.cgroups.remove(&verdict).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A server that is away for hours, while a node follows what it needs.
+//! A server that is away for hours, while a node follows its objects.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,9 +25,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, pause, resume, sleep, timeout};
 
 const AWAY: Duration = Duration::from_hours(3);
-/// Longer than any of this takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many things are followed.
+/// The number of feeds.
 const FEEDS: usize = 5;
 
 /// The end of a streaming list, at a version.
@@ -36,16 +36,16 @@ const END: &str = "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVe
 /// A list at that version.
 const LIST: &str = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}";
 
-/// What came to the server.
+/// The requests to the server.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
-    /// Connections that were made in vain.
+    /// Connections while it was away.
     in_vain: usize,
     requests: usize,
     watches: usize,
 }
 
-/// A text, after which a body may go on for ever.
+/// A text, after which a body may stay open.
 struct ScriptedBody {
     text: Option<&'static str>,
     is_over: bool,
@@ -79,7 +79,7 @@ fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<S
     Response::new(ScriptedBody { text, is_over: !is_watch })
 }
 
-/// A server that hangs up on everybody while it is away.
+/// A server that closes every connection while it is away.
 struct Server {
     address: SocketAddr,
     seen: watch::Sender<Seen>,
@@ -125,7 +125,7 @@ impl Server {
         Self { address, seen, is_away, _tasks: tasks }
     }
 
-    /// Waits until what came is as wanted.
+    /// Waits for a state of the requests.
     async fn wait(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = self.seen.subscribe();
         let found = timeout(PATIENCE, seen.wait_for(|seen| wanted(seen))).await;
@@ -140,7 +140,7 @@ impl<T, K> Sink<T, K> for Deaf {
     fn hear(&self, _: Change<T, K>) {}
 }
 
-/// Follows what a node does.
+/// Follows the objects that a node follows.
 fn follow(cluster: &Arc<Cluster>) -> JoinSet<()> {
     let mut feeds = JoinSet::new();
     let all: [fn(Arc<Cluster>) -> BoxFuture<'static, ()>; FEEDS] = [
@@ -172,12 +172,12 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     server.wait("all is followed", |seen| seen.watches == FEEDS).await;
 
     server.is_away.send_replace(true);
-    // Nothing happens but what clocks say.
+    // Only timers make progress.
     pause();
     sleep(AWAY).await;
     let tries = server.seen.borrow().in_vain;
     println!("{tries} connections in vain in {AWAY:?}, by {FEEDS} feeds");
-    // Each waits for 30 s to a minute in the end, and for less before.
+    // The delay of each grows to between 30 s and a minute.
     let seconds = usize::try_from(AWAY.as_secs()).unwrap();
     assert!(tries <= FEEDS * (seconds / 30 + 15), "{tries}");
     assert!(tries >= FEEDS * (seconds / 60), "no feed gave up: {tries}");
@@ -186,12 +186,12 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     server.is_away.send_replace(false);
     let mut seen = server.seen.subscribe();
     let back = timeout(4 * PATIENCE, seen.wait_for(|seen| seen.requests > before.requests)).await;
-    drop(back.expect("somebody tries").unwrap());
+    drop(back.expect("a feed tries").unwrap());
     resume();
     let begun = Instant::now();
     let after = server.wait("all is followed again", |seen| seen.watches == 2 * FEEDS).await;
     println!("all is followed again after {:?}", begun.elapsed());
-    // Whether the server is still the same is asked, then it goes on from where it was.
+    // The feed reads the server's version, then resumes the watch.
     let asked = after.requests - before.requests;
     assert!(asked <= 2 * FEEDS + 2, "{asked}");
 }

@@ -1,4 +1,4 @@
-//! Every call of the adapter, as the API server's authorizer sees it.
+//! Every call of the adapter, as the authorizer sees it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use crate::server::{Asked, Server, ok, refused};
 use crate::writes::{target, verdict};
 
-/// Hears nothing.
+/// Ignores changes.
 #[derive(Debug)]
 struct Deaf;
 
@@ -57,7 +57,7 @@ fn seen(asked: &Asked) -> (String, String, String) {
     (group, resource, verb.to_owned())
 }
 
-/// Asks for all that can be asked for; every answer is a refusal.
+/// Makes every possible request; every response is a refusal.
 async fn ask_everything(cluster: &Cluster) {
     let name = LeaseName { namespace: "k".to_owned(), name: "l".to_owned() };
     let lease = Lease { record: LeaseRecord::default(), uid: "u".into(), version: "1".to_owned() };
@@ -81,7 +81,7 @@ async fn ask_everything(cluster: &Cluster) {
     let reason = "PodGC".into();
     let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
     drop(cluster.write_event(&event).await);
-    // A stream that is refused becomes a list.
+    // A refused stream becomes a list.
     let while_asking = Duration::from_secs(3);
     drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
     drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);

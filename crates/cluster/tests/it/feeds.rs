@@ -68,7 +68,7 @@ fn stream(events: &[String]) -> Answer {
     lines(&events.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What is answered to who asks for the server's version before a watch.
+/// The response to a read of the server's version before a watch.
 fn at(version: u32) -> Answer {
     ok(format!(
         r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{version}"}},"items":[{{"metadata":{{"name":"x"}}}}]}}"#
@@ -163,7 +163,7 @@ async fn expired_version_causes_a_new_list() {
 async fn server_at_an_older_version_is_listed_again() {
     let anew = || stream(&[pod("ADDED", "b", 4), bookmark(7, true)]);
     let first = || stream(&[pod("ADDED", "a", 50), bookmark(60, true)]);
-    // Before the watch, and in the middle of it.
+    // Before the watch, and during it.
     let scripts = [
         vec![first(), at(6), anew()],
         vec![first(), at(60), stream(&[pod("ADDED", "c", 5)]), anew()],
@@ -176,7 +176,7 @@ async fn server_at_an_older_version_is_listed_again() {
             "restarted",
             "+a Running",
             "complete",
-            // Nothing of that is there.
+            // Those objects do not exist.
             "restarted",
             "complete",
             "restarted",
@@ -244,7 +244,7 @@ async fn undecodable_object_is_reported_as_unread_and_others_are_applied() {
         ["restarted", "+a Running", "?u-odd", "complete", "?u-odd", "+a Running", "-u-odd"];
     assert_eq!(changes, expected);
     assert_eq!(paths[2], format!("{WATCH}8"), "all events were received");
-    // By pages.
+    // With pages.
     let item = |event: String| {
         let event: serde_json::Value = serde_json::from_str(&event).unwrap();
         event["object"].to_string()
@@ -262,7 +262,7 @@ async fn undecodable_object_is_reported_as_unread_and_others_are_applied() {
 #[tokio::test]
 async fn watch_follows_a_list_without_a_delay() {
     let mut took = Vec::new();
-    // A machine may be slow once, but not each time by as long as a rest takes.
+    // A machine may be slow once, but not each time for as long as a delay.
     for _ in 0..3 {
         let page = ok(r#"{"metadata":{"resourceVersion":"20"},"items":[]}"#);
         let script = vec![refused(400, "sendInitialEvents is forbidden"), page];

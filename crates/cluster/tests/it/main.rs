@@ -1,4 +1,4 @@
-//! The adapter against a server that answers by a script.
+//! The adapter with a scripted server.
 #![allow(clippy::unwrap_used, reason = "what tests stand on")]
 
 mod absence;

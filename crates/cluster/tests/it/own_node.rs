@@ -92,7 +92,7 @@ async fn own_node_is_followed_by_a_field_selector() {
     let sink = RecordingSink::default();
     let paths = tokio::select! {
         biased;
-        () = cluster.follow_own_node("n", &sink) => unreachable!("it goes on for ever"),
+        () = cluster.follow_own_node("n", &sink) => unreachable!("it never ends"),
         paths = server.paths(2) => paths,
     };
     assert!(

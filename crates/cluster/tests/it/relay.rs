@@ -1,4 +1,4 @@
-//! What stands between a client and a server: a proxy that is asked to `CONNECT`, or a network that loses all.
+//! A relay between client and server: a `CONNECT` proxy, or a network that drops all data.
 
 use std::net::SocketAddr;
 
@@ -11,23 +11,23 @@ use tokio::task::JoinSet;
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
-    /// The heads of what was asked of it, where it is a proxy.
+    /// The heads of requests to the proxy.
     pub(crate) heads: watch::Receiver<Vec<String>>,
     /// How many connections the client has ended.
     pub(crate) ended: watch::Receiver<usize>,
-    /// Whatever is sent on the connections of now is lost from now on, while they stay open.
+    /// All data on the current connections is dropped from now on, while they stay open.
     losing: watch::Sender<usize>,
     made: watch::Receiver<usize>,
     _tasks: JoinSet<()>,
 }
 
 impl Relay {
-    /// To that server.
+    /// A relay to this server.
     pub(crate) async fn to(server: SocketAddr) -> Self {
         Self::start(server, false).await
     }
 
-    /// As a proxy, to that server whatever it is asked for.
+    /// A proxy that always connects to this server.
     pub(crate) async fn proxy(server: SocketAddr) -> Self {
         Self::start(server, true).await
     }
@@ -77,7 +77,7 @@ impl Relay {
         Self { address, heads, ended, losing, made, _tasks: tasks }
     }
 
-    /// Loses all that is sent on the connections that there are.
+    /// Drops all data on the current connections.
     pub(crate) fn lose_all(&self) {
         self.losing.send_replace(*self.made.borrow());
     }

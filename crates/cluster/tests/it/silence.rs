@@ -1,4 +1,4 @@
-//! A server that takes what is sent and says nothing any more, as behind a network that lost everything.
+//! A server that receives requests and no longer answers, as behind a broken network.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::relay::Relay;
 use crate::server::by_kubeconfig;
 use crate::streams::Server;
 
-/// Longer than any of this takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a dead connection may go unnoticed, and a little more.
+/// The time to detect a dead connection, with a margin.
 const NOTICED: Duration = Duration::from_secs(31);
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ async fn dead_watch_is_detected_within_30_seconds_and_restarted() {
     drop(watched.expect("it is followed").unwrap());
     relay.lose_all();
     let (begin, mut ended) = (Instant::now(), relay.ended.clone());
-    // Nothing happens but what clocks say.
+    // Only timers make progress.
     pause();
     drop(timeout(PATIENCE * 10, ended.wait_for(|ended| *ended == 1)).await.unwrap().unwrap());
     let after = begin.elapsed();
@@ -68,7 +68,7 @@ async fn unanswered_call_fails_within_30_seconds() {
     let after = begin.elapsed();
     resume();
     assert!(error.is_away() && after <= NOTICED, "{error:?} {after:?}");
-    // The connection may be noticed to be dead by one more call.
+    // The detection may take one more call.
     let again = async { while cluster.patch_status(&pod, patch.clone()).await.is_err() {} };
     timeout(PATIENCE, again).await.expect("another connection is used");
 }

@@ -1,4 +1,4 @@
-//! A server that takes a hundred calls at a time on a connection, as API servers do.
+//! A server with a hundred streams per connection, as API servers have.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -29,9 +29,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// As many as an API server lets by default.
+/// The default of API servers.
 const STREAMS: u32 = 100;
-/// Longer than any of this takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
 
@@ -91,7 +91,7 @@ impl Body for Endless {
     }
 }
 
-/// Watches go on, and a status of a pod that is stuck does; anything else is answered at once.
+/// Watches stay open, as does the status write of a stuck pod; anything else is answered at once.
 fn answer(
     seen: &watch::Sender<Seen>,
     request: &Request<Incoming>,
@@ -124,7 +124,7 @@ async fn start() -> Server {
             let (tls, seen_by_server) = (tls.clone(), seen_by_server.clone());
             connections.spawn(async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
-                // Of several that are made at the same time the client uses one.
+                // Of several concurrent connections the client uses one.
                 let is_used = AtomicBool::new(false);
                 let service = service_fn(move |request| {
                     if !is_used.swap(true, Ordering::SeqCst) {
@@ -168,7 +168,7 @@ impl Sink<DataObject, ()> for Deaf {
 async fn ordinary_node_uses_one_connection() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
-    // Who comes at the same time as the first may make a connection of its own.
+    // Concurrent first calls may create their own connections.
     cluster.node_lease("n").await.unwrap();
     let mut watches = JoinSet::new();
     for number in 0..40 {
@@ -235,7 +235,7 @@ async fn queued_status_writes_do_not_delay_the_lease() {
             cluster.patch_node_status("n", "{}".to_owned()).await.unwrap();
         }
     };
-    timeout(PATIENCE, urgent).await.expect("they do not wait for the statuses");
+    timeout(PATIENCE, urgent).await.expect("urgent calls do not wait for status writes");
     let patches = seen.borrow().patches;
     assert!(patches < 45, "{patches}");
 }
@@ -257,5 +257,5 @@ async fn hanging_calls_do_not_delay_the_lease() {
     let all = timeout(PATIENCE, seen.wait_for(full)).await;
     drop(all.expect("the connection is full").unwrap());
     timeout(PATIENCE / 3, cluster.node_lease("n")).await.expect("it does not wait").unwrap();
-    assert_eq!(seen.borrow().connections, 2, "that of all, and that of what cannot wait");
+    assert_eq!(seen.borrow().connections, 2, "the shared one and the urgent one");
 }

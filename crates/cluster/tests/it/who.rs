@@ -1,4 +1,4 @@
-//! What a server learns of who calls, and by which way they come.
+//! Authentication of the client, and its proxy.
 
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
@@ -55,7 +55,7 @@ fn token() -> (NamedTempFile, String) {
     (file, user)
 }
 
-/// Puts another token in the place of the first.
+/// Replaces the token.
 fn rotate(file: &NamedTempFile) {
     file.as_file().write_all_at(b"two\n", 0).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Containers: what is sent, and what is made of the answers.
+//! Containers: requests and decoded responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn mount() -> cri::Mount {
     cri::Mount { uid_mappings: Vec::new(), gid_mappings: Vec::new(), ..sent_mount() }
 }
 
-/// The status of the container that the server tells.
+/// The decoded status of the container.
 async fn seen(status: cri::ContainerStatus) -> ContainerStatus {
     let server = Server::running();
     let answer = cri::ContainerStatusResponse { status: Some(status), ..Default::default() };

@@ -1,4 +1,4 @@
-//! How long calls may take, and what ends them.
+//! Deadlines and cancellation of calls.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -76,12 +76,12 @@ async fn late_call_is_cancelled_in_the_runtime_and_the_next_works() {
     let server = Server::running();
     let client = server.client_within(SHORT);
     server.hang("Version");
-    // On a busy machine a call may be late before it gets there.
+    // On a busy machine a call may time out before it is sent.
     while server.calls().is_empty() {
         client.version().await.unwrap_err();
     }
     server.until("cancelled", |log| log.cancelled.len() == log.calls.len()).await;
-    // Nor may the machine hold this one up: a pull has time.
+    // A pull has a long deadline, so a busy machine does not fail it.
     server.answer("PullImage", &cri::PullImageResponse { image_ref: "sha256:beef".into() });
     client.pull_image("busybox", None, None).await.unwrap();
 }
@@ -113,7 +113,7 @@ async fn dropped_call_is_cancelled_in_the_runtime() {
     server.hang("PullImage");
     let config = sandbox_config();
     tokio::select! {
-        // Polled first, so that they are under way.
+        // Polled first, so that both are in progress.
         biased;
         result = client.run_pod_sandbox(&config) => panic!("{result:?}"),
         result = client.pull_image("busybox", None, None) => panic!("{result:?}"),
@@ -145,8 +145,8 @@ async fn call_times_out_when_the_agent_itself_was_delayed() {
     server.hang("Version");
     let held_up = async {
         server.until("the call", |log| log.calls.len() == 1).await;
-        // Longer than the deadline sent to the runtime: it gives the call up too, and when we go on, its
-        // answer and all timers are there at once.
+        // Longer than the deadline sent to the runtime: it gives up the call too, and when this task continues,
+        // its response and all timers are ready at once.
         std::thread::sleep(10 * SHORT + Duration::from_millis(1100));
     };
     let (result, ()) = tokio::join!(client.version(), held_up);

@@ -1,4 +1,4 @@
-//! What an error tells.
+//! The content of errors.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn empty_and_malformed_answers_are_errors() {
         assert_eq!((error.method, error.object.as_str()), (method, object));
         assert_eq!(error.code, Code::Internal, "{error}");
 
-        // A field of a wire type that does not exist.
+        // A field with an invalid wire type.
         server.answer_bytes(method, vec![0x0f]);
         let error = call(&client, method, Duration::ZERO).await.unwrap_err();
         assert_eq!((error.method, error.object.as_str()), (method, object));

@@ -1,4 +1,4 @@
-//! The stream of events: what arrives, and how it ends.
+//! The event stream.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::tape::Tape;
 const METHOD: &str = "GetContainerEvents";
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A runtime that is alive and tells events.
+/// A runtime that answers and sends events.
 fn server_with_events() -> (Server, Tape) {
     let server = Server::running();
     server.answer("Version", &cri::VersionResponse::default());
@@ -61,7 +61,7 @@ async fn open(client: &CriRuntime) -> ContainerEvents {
     timeout(LONG, client.container_events()).await.unwrap().unwrap()
 }
 
-/// The next item of a stream that still has one.
+/// The next item of an open stream.
 async fn next(events: &mut ContainerEvents) -> Result<ContainerEvent, RuntimeError> {
     timeout(LONG, events.next()).await.unwrap().expect("the stream goes on")
 }

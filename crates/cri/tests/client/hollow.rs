@@ -1,5 +1,5 @@
-//! The client on the runtime in memory behind a real socket. Both ends translate, each in its own
-//! way; together they must show what the runtime itself shows.
+//! The client with the in-memory runtime behind a real socket. Both ends convert messages; together they must
+//! show the state of the runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,7 +47,7 @@ fn served() -> Served {
     sending(None)
 }
 
-/// One that sends lists of so many bytes at most.
+/// A runtime that sends lists of at most this many bytes.
 fn sending(send_limit: Option<usize>) -> Served {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("cri.sock");

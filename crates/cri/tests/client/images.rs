@@ -1,4 +1,4 @@
-//! Images: what is sent, and what is made of the answers.
+//! Images: requests and decoded responses.
 
 use cri::{CriRuntime, Deadlines};
 use model::image_access::RegistryAuth;

@@ -110,7 +110,7 @@ async fn broken_or_unsupported_list_stream_returns_its_error() {
     tape.message(&cri::StreamContainersResponse { containers: vec![container(0)] });
     tape.fail(tonic::Code::Unavailable, "gone");
     let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
-    assert_eq!(error.code, Code::ResourceExhausted, "half a list is none");
+    assert_eq!(error.code, Code::ResourceExhausted, "a truncated list is an error");
 }
 
 // behaviour: ACT-310

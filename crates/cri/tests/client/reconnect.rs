@@ -1,4 +1,4 @@
-//! A runtime that comes and goes.
+//! A runtime that stops and starts.
 
 use std::io::Write;
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ fn with_version(server: Server) -> Server {
     server
 }
 
-/// The error names the socket and says what is wrong with it.
+/// The error names the socket and the cause.
 fn assert_unavailable(error: &RuntimeError, server: &Server, words: &str) {
     assert_eq!(error.code, Code::Unavailable, "{error}");
     let socket = server.socket();
@@ -44,7 +44,7 @@ async fn stopped_runtime_is_unavailable_until_it_is_back() {
     client.version().await.unwrap();
     for _ in 0..3 {
         server.stop();
-        // The first may still go to the old connection.
+        // The first call may still use the old connection.
         let error = client.version().await.unwrap_err();
         assert_unavailable(&error, &server, "");
         let error = client.version().await.unwrap_err();
@@ -76,7 +76,7 @@ async fn runtime_restart_while_idle_fails_no_call() {
     client.version().await.unwrap();
     server.stop();
     server.start();
-    // A round trip of somebody else gives the first client's connection time to see its end.
+    // A round trip of another client gives the first client's connection time to notice its end.
     server.client().version().await.unwrap();
     client.version().await.unwrap();
 }

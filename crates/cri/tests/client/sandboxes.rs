@@ -1,4 +1,4 @@
-//! Sandboxes: what is sent, and what is made of the answers.
+//! Sandboxes: requests and decoded responses.
 
 use jiff::Timestamp;
 use model::ids::PodName;
@@ -50,7 +50,7 @@ fn namespaces(network: cri::NamespaceMode) -> cri::LinuxPodSandboxStatus {
     cri::LinuxPodSandboxStatus { namespaces: Some(cri::Namespace { options: Some(options) }) }
 }
 
-/// The status of the sandbox that the server tells.
+/// The decoded status of the sandbox.
 async fn seen(status: cri::PodSandboxStatus) -> SandboxStatus {
     let server = Server::running();
     let answer = cri::PodSandboxStatusResponse { status: Some(status), ..Default::default() };

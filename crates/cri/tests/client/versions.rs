@@ -1,4 +1,4 @@
-//! Who the runtime is and how it is.
+//! Version and status of the runtime.
 
 use model::ports::runtime::{Code, RuntimeCondition, RuntimeInfo, RuntimeVersion};
 use proto::runtime_v1 as cri;

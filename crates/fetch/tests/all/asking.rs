@@ -1,4 +1,4 @@
-//! What the contract leaves to the network.
+//! Cases beyond the contract that need a network.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn request_has_user_agent_and_host() {
     fetch(&get(server.url("page?a=b"))).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent"), [["kubelet/test"]]);
     assert_eq!(server.asked("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
-    // The configuration may say otherwise about the one, not about the other.
+    // The configuration may override the first, but not the other.
     let own = headers(&[("User-Agent", "mine"), ("Host", "other"), ("Content-Length", "9")]);
     fetch(&Get { headers: own, ..get(server.url("page?a=b")) }).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent")[1], ["mine"]);
@@ -68,7 +68,7 @@ async fn configured_headers_are_sent_only_to_the_configured_host() {
     let nothing: Vec<String> = Vec::new();
     for name in names {
         assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing), "{name}");
-        // Not even on the way back.
+        // Not even after a redirect back.
         assert_eq!(here.asked("final", name), [vec!["secret".to_owned()], nothing.clone()]);
     }
     assert_eq!(there.asked("page", "user-agent"), [["kubelet/test"]]);
@@ -172,7 +172,7 @@ async fn plain_http_server_error_differs_from_a_timeout() {
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
-        // What a web server makes of the first bytes of a handshake.
+        // The response of a web server to the first bytes of a handshake.
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await.unwrap();
         std::future::pending::<()>().await;
     };
@@ -180,7 +180,7 @@ async fn plain_http_server_error_differs_from_a_timeout() {
     let fetcher = Fetcher::trusting_anybody("kubelet/test");
     let error = tokio::select! {
         answer = fetcher.get(&request) => answer.unwrap_err(),
-        () = serve => unreachable!("it serves for ever"),
+        () = serve => unreachable!("it never ends"),
     };
     assert!(matches!(error, HttpError::NotSecure), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The client against servers on loopback.
+//! The client with servers on loopback.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod asking;
@@ -16,7 +16,7 @@ use testkit::http::Page;
 
 use server::{Identity, Server};
 
-/// A server and one who asks it.
+/// A server and a client.
 #[derive(Debug)]
 struct Harness {
     server: Server,

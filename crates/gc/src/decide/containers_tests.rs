@@ -15,7 +15,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// Pod, name, and when it was made. The id tells all three.
+/// A container with a pod, a name and a creation time, which form its id.
 fn dead(pod: &str, name: &str, created: i64) -> Container {
     Container {
         id: format!("{pod}/{name}/{created}").into(),
@@ -57,7 +57,7 @@ fn ids(items: &[Item], fate: Fate) -> Vec<String> {
 
 fn removed(listed: &[Container], pods: &Pods, policy: &ContainerPolicy) -> Vec<String> {
     let items = decide(listed, pods, policy);
-    assert_eq!(items.len(), listed.len(), "every container has its item");
+    assert_eq!(items.len(), listed.len(), "every container has an item");
     ids(&items, Fate::Remove)
 }
 
@@ -92,7 +92,7 @@ fn kept_containers_are_ordered_by_pod_name_and_age() {
     turned.sort_by(reading_order);
     assert_eq!(ids(&turned), ids(&ordered));
     let twins = ["1", "2"].map(|id| Container { id: id.into(), ..dead("a", "x", 7) });
-    assert_eq!(reading_order(&twins[0], &twins[1]), Ordering::Less, "never by chance");
+    assert_eq!(reading_order(&twins[0], &twins[1]), Ordering::Less, "the order is deterministic");
 }
 
 // behaviour: GC-10, GC-11, GC-12
@@ -246,7 +246,7 @@ fn container_created_exactly_at_the_cutoff_is_old_enough() {
     assert_eq!(removed(&[dead("a", "x", cut_off)], &live(), &zero).len(), 1);
     assert_eq!(removed(&[dead("a", "x", cut_off + 1)], &live(), &zero).len(), 0);
     let none = policy(Duration::ZERO, Some(0), None);
-    assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no least age");
+    assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no minimum age");
 }
 
 // behaviour: GC-111
@@ -320,7 +320,7 @@ fn pod_without_a_worker_keeps_containers_within_the_caps() {
     assert_eq!(removed(&listed, &pods, &usual()), ["given/x/0"]);
 }
 
-/// A node: containers of a few pods in all states, and what is known of the pods.
+/// A node: containers of a few pods in all states, and the states of the pods.
 fn nodes() -> impl Strategy<Value = (Vec<Container>, Pods)> {
     let states = prop_oneof![
         4 => Just(ContainerState::Exited),
@@ -382,7 +382,7 @@ fn without(listed: &[Container], gone: &[String]) -> Vec<Container> {
 }
 
 proptest! {
-    /// Every container has one item; none that runs, is too young, or may belong to a late source goes.
+    /// Every container has one item; running, young and unknown ones stay.
     #[test]
     fn running_young_and_unknown_containers_stay(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,
@@ -399,7 +399,8 @@ proptest! {
         }
     }
 
-    /// Afterwards both caps hold over what counts, and what goes of a unit is older than what stays.
+    /// Afterwards both caps hold for the counted containers, and removed ones of a unit are older than kept
+    /// ones.
     #[test]
     fn caps_hold_after_the_plan((listed, pods) in nodes(), policy in policies(), aggressive: bool) {
         let items = plan(&listed, &pods, &policy, aggressive);
@@ -424,7 +425,7 @@ proptest! {
         }
     }
 
-    /// A looser cap of the node removes no more.
+    /// A higher cap of the node removes no more.
     #[test]
     fn higher_node_cap_removes_a_subset(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,
@@ -438,7 +439,7 @@ proptest! {
         }
     }
 
-    /// Equal inputs give equal plans, in whatever order the runtime lists.
+    /// Equal inputs give equal plans, for any order of the list.
     #[test]
     fn plan_is_independent_of_the_list_order(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool, turn in 0..40_usize,
@@ -450,7 +451,7 @@ proptest! {
         prop_assert_eq!(&plans[0], &plans[1]);
     }
 
-    /// Carried out, a plan leaves nothing to do for the next.
+    /// After a plan is carried out, the next one removes nothing.
     #[test]
     fn second_plan_removes_nothing(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,

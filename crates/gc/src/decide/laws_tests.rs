@@ -1,4 +1,4 @@
-//! What holds of sandboxes, logs, links and early removals, whatever there is.
+//! Properties of sandboxes, logs, links and early removals.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     })
 }
 
-/// Whether a source still gives it, as far as anybody knows, and the node did not end it.
+/// Whether the pod exists, as far as known, and the node did not terminate it.
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,
@@ -113,7 +113,7 @@ proptest! {
                 prop_assert!(!(stays && gone.contains(sandbox.id.as_str())), "{sandbox:?}");
             }
         }
-        // Neither the order of the list nor another look changes anything.
+        // Neither the order of the list nor a repetition changes anything.
         let mut turned = listed;
         turned.reverse();
         prop_assert_eq!(sandboxes(&turned, &in_use, &facts), items);
@@ -174,7 +174,7 @@ proptest! {
         };
         let same = drawn.get(died).map(|(foo, _)| *foo);
         for (which, meant) in [(Which::SameAs(&died_id), same.map(Some)), (Which::All, Some(None))] {
-            // Those in question, the newest first: which have the name of the one that died, or any.
+            // The considered containers, newest first: those with the name of the exited one, or all.
             let in_question: Vec<String> = drawn
                 .iter()
                 .enumerate()

@@ -5,7 +5,7 @@ use super::*;
 use crate::decide::test_pods::Pods;
 use crate::policy::ContainerPolicy;
 
-/// Its id tells pod and time.
+/// Its id consists of pod and time.
 fn sandbox(pod: &str, created: i64, state: SandboxState) -> Sandbox {
     Sandbox {
         id: format!("{pod}/{created}").into(),
@@ -29,7 +29,7 @@ fn decide(listed: &[Sandbox], used: &[&str], pods: &Pods, aggressive: bool) -> V
     let used: BTreeSet<SandboxId> = used.iter().map(|id| SandboxId::from(*id)).collect();
     let (policy, now) = (&ContainerPolicy::default(), Timestamp::from_second(1_000_000).unwrap());
     let items = sandboxes(listed, &used, &Facts { pods, policy, aggressive, now });
-    assert_eq!(items.len(), listed.len(), "every sandbox has its item");
+    assert_eq!(items.len(), listed.len(), "every sandbox has an item");
     items
 }
 

@@ -1,4 +1,4 @@
-//! What is known of pods, for tests.
+//! Pod states for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ impl Pods {
         self
     }
 
-    /// Whether any of them is being ended.
+    /// Whether any of them is terminating.
     pub(crate) fn ending(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ending)
     }
 
-    /// All of them count their time from their first sandbox.
+    /// All of them have deadlines from their first sandbox.
     pub(crate) fn with_deadlines(mut self) -> Self {
         self.first_sandboxes = true;
         self

@@ -1,4 +1,4 @@
-//! A node in memory: a runtime, a disk, and the collection of its images.
+//! An in-memory node: a runtime, a disk, and image garbage collection.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ use testkit::wanted;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What is known of mounts without asking the runtime.
+/// Mounts that are known without a runtime call.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
     pub(crate) mounts: Mutex<BTreeMap<ContainerId, Vec<String>>>,
@@ -45,7 +45,7 @@ impl PodImages for Pods {
     }
 }
 
-/// The time of day, which somebody may set.
+/// The time of day, which tests can set.
 #[derive(Debug)]
 pub(crate) struct SetClock {
     steady: VirtualClock,
@@ -71,7 +71,7 @@ pub(crate) struct Harness {
     registry: Mutex<Registry>,
 }
 
-/// A collection of images that runs.
+/// A running image garbage collection.
 pub(crate) struct Running {
     pub(crate) gc: ImageGc,
     stop: CancellationToken,
@@ -79,7 +79,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// As `kill -9`: at whatever point it is.
+    /// Stops it at any point, like `kill -9`.
     pub(crate) async fn kill(self) {
         self.task.abort();
         drop(self.task.await);
@@ -92,7 +92,7 @@ impl Running {
 }
 
 impl Harness {
-    /// A node with a large disk and nothing on it. Images may go as soon as they are seen.
+    /// A node with a large empty disk. Images have no minimum age.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();
         let clock = Arc::new(SetClock { steady, offset: Mutex::default() });
@@ -116,17 +116,17 @@ impl Harness {
         self.clock.now()
     }
 
-    /// Somebody sets the clock.
+    /// Sets the clock.
     pub(crate) fn set_clock(&self, by: SignedDuration) {
         *self.clock.offset.lock().unwrap() += by;
     }
 
-    /// An image of one layer; tells its id.
+    /// Adds an image of one layer; returns its id.
     pub(crate) fn image(&self, name: &str, size: u64) -> String {
         self.runtime.add_image(&RemoteImage::new(name).size(size))
     }
 
-    /// Runs the collection. The first pass is made at once.
+    /// Starts the collection. The first pass runs at once.
     #[expect(clippy::disallowed_methods, reason = "a test has no set of tasks")]
     pub(crate) fn start(&self) -> Running {
         let registry = Registry::new();
@@ -154,7 +154,7 @@ impl Harness {
         Running { gc, stop, task }
     }
 
-    /// The same, after its first pass, which found room in plenty; the disk is as it should be then.
+    /// The same, after a first pass with enough space; then the disk gets this capacity.
     pub(crate) async fn started(&self, capacity: u64) -> Running {
         self.disk.set_capacity(1 << 50);
         let running = self.start();
@@ -163,7 +163,7 @@ impl Harness {
         running
     }
 
-    /// Images that were first seen one after the other, and so go in this order.
+    /// Images with increasing first detection, which is the order of removals.
     pub(crate) async fn one_by_one(&self, running: &Running, images: Vec<RemoteImage>) {
         for image in images {
             self.runtime.add_image(&image);
@@ -172,7 +172,7 @@ impl Harness {
         }
     }
 
-    /// Makes a container of an image, with an image mounted, that has not started.
+    /// Creates a container with a mounted image, without starting it.
     pub(crate) async fn container(
         &self,
         name: &str,
@@ -189,7 +189,7 @@ impl Harness {
         self.runtime.create_container(&sandbox, &container, &config).await.unwrap()
     }
 
-    /// The names of the images that are there, short.
+    /// The short names of the remaining images.
     pub(crate) fn left(&self) -> Vec<String> {
         let images = self.runtime.images();
         let mut names: Vec<String> =
@@ -203,7 +203,7 @@ impl Harness {
         self.events.all().iter().map(|event| event.reason).collect()
     }
 
-    /// How many images went for a reason, by the metric.
+    /// The number of removed images by reason, from the metric.
     pub(crate) fn counted(&self, reason: &str) -> u64 {
         let gathered = self.registry.lock().unwrap().gather();
         let text = TextEncoder::new().encode_to_string(&gathered).unwrap();
@@ -228,12 +228,12 @@ pub(crate) fn fates(plan: &Plan) -> Vec<String> {
     plan.items.iter().map(|item| format!("{} {}", short(&item.name), item.rule)).collect()
 }
 
-/// The images that go, by id.
+/// The ids of removed images.
 pub(crate) fn removals(plan: &Plan) -> Vec<String> {
     let goes = plan.items.iter().filter(|item| item.fate == Fate::Remove);
     goes.map(|item| match &item.subject {
         Subject::Image(id) => id.clone(),
-        other => panic!("{other} is no image"),
+        other => panic!("{other} is not an image"),
     })
     .collect()
 }

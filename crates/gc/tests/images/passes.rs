@@ -1,4 +1,4 @@
-//! What passes remove, measure and tell.
+//! Removals, measurements and events of passes.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -270,7 +270,7 @@ async fn second_consecutive_failure_records_an_event() {
 async fn shared_layers_count_with_the_last_image_that_has_them() {
     let harness = Harness::new();
     let running = harness.started(1 << 40).await;
-    // By their sizes the first one would do: 600 of the 1000 that there are.
+    // By image sizes, the first one would be enough: 600 of 1000.
     let images = ["a", "b", "c", "d"].map(|name| {
         let own = format!("own-{name}");
         RemoteImage::new(name).layers([("base", 500), (own.as_str(), 100)])
@@ -278,11 +278,11 @@ async fn shared_layers_count_with_the_last_image_that_has_them() {
     harness.one_by_one(&running, images.to_vec()).await;
     harness.disk.set_capacity(1000);
     harness.disk.set_lag(Duration::from_secs(2));
-    // 90 % are used; 80 % are wanted: 100 bytes, the own layer of one image.
+    // The usage is 90 %, the goal 80 %: 100 bytes, the unshared layer of one image.
     let report = running.gc.run_now().await;
     assert!(report.error.is_none(), "{report:?}");
     assert_eq!(harness.left(), ["b", "c", "d"]);
-    // 98 % are used now. One own layer is not enough, though its image's size would be more than that.
+    // The usage is 98 % now. One unshared layer is not enough, although the image size would be.
     harness.disk.set_others(180);
     let report = running.gc.run_now().await;
     assert!(report.error.is_none(), "{report:?}");
@@ -301,7 +301,7 @@ async fn fruitless_removals_end_the_pass() {
     let began = tokio::time::Instant::now();
     let report = running.gc.run_now().await;
     assert_eq!(harness.left().len(), 6);
-    assert_eq!(began.elapsed().as_secs(), 15, "five seconds are waited for what each gains");
+    assert_eq!(began.elapsed().as_secs(), 15, "each removal is measured for five seconds");
     let stayed = fates(&report.plan).iter().filter(|fate| fate.ends_with("gain-nothing")).count();
     assert_eq!((stayed, harness.reasons()), (6, vec!["FreeDiskSpaceFailed"]));
 }
@@ -314,7 +314,7 @@ async fn other_writers_do_not_end_the_pass() {
         harness.image(&format!("image-{number}"), 100);
     }
     let running = harness.started(1000).await;
-    // What goes is given back long after anybody waits for it, and others take two bytes a second.
+    // The space is released long after the measurement, and other processes use two bytes a second.
     harness.disk.set_lag(Duration::from_mins(10));
     let pass = running.gc.run_now();
     let others = async {

@@ -1,4 +1,4 @@
-//! Plans: what a pass would do, without doing it.
+//! Plans of passes.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ async fn next_pass_removes_the_planned_images() {
     );
     let rules: Vec<&str> = plan.items.iter().map(|item| item.rule).collect();
     let (old, space) = ("unused-longer-than-maximum-age", "disk-over-high-threshold");
-    // 980 of 1000 are used; 80 go by age, and 100 for want of room.
+    // 980 of 1000 are used; 80 are removed by age, and 100 for space.
     assert_eq!(rules[..3], [old, old, space]);
     assert_eq!(rules[3..5], ["enough-space-freed", "enough-space-freed"]);
-    // In the order of their ids.
+    // In the order of ids.
     assert!(rules[5..].contains(&"image-in-use") && rules[5..].contains(&"image-pinned"));
     let report = running.gc.run_now().await;
     assert_eq!(removals(&report.plan), removals(&plan));
@@ -59,7 +59,7 @@ async fn plan_uses_reported_sizes_and_marks_them_as_such() {
     let text = plan.items[0].detail.to_string();
     assert!(text.contains("estimated true") && text.contains("availableWanted 140"), "{text}");
     let report = running.gc.run_now().await;
-    assert_eq!(removals(&report.plan).len(), 2, "what the disk shows decides");
+    assert_eq!(removals(&report.plan).len(), 2, "the measurement decides");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn plan_contains_the_insufficient_space_event() {
     harness.container("web", &used, None).await;
     harness.image("goes", 40);
     let running = harness.started(1 << 40).await;
-    assert_eq!(running.gc.plan().await.not_enough, None, "there is room");
+    assert_eq!(running.gc.plan().await.not_enough, None, "there is enough space");
     harness.disk.set_capacity(1000);
     let planned = running.gc.plan().await;
     assert!(planned.error.is_none(), "{planned:?}");
@@ -96,7 +96,7 @@ async fn plan_contains_the_insufficient_space_event() {
     assert_eq!(harness.reasons(), ["FreeDiskSpaceFailed"]);
     assert_eq!(planned.not_enough.as_ref(), Some(&harness.events.all()[0].message));
     assert_eq!(Some(error(&report)), planned.not_enough);
-    assert_eq!(report.not_enough, None, "it is an error by now");
+    assert_eq!(report.not_enough, None, "it is an error now");
 }
 
 // behaviour: IMG-61
@@ -123,7 +123,7 @@ async fn unobserved_images_stay_with_that_reason() {
     let used = harness.image("used", 500);
     harness.image("unused", 500);
     harness.container("web", &used, None).await;
-    // As a command does it: nothing runs.
+    // As in a command: no agent is running.
     let running = harness.start();
     let gc = running.gc.clone();
     running.kill().await;
@@ -140,7 +140,7 @@ async fn unobserved_images_stay_with_that_reason() {
         let first = item.detail.0.iter().find(|(name, _)| *name == "firstDetected");
         assert_eq!(first, Some(&("firstDetected", model::verdict::Input::Nothing)), "{item:?}");
     }
-    assert_eq!(harness.records(), "", "nothing is written down");
+    assert_eq!(harness.records(), "", "nothing is recorded");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What an agent remembers of the one before it.
+//! Records of an earlier agent.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn use_times_and_maximum_age_survive_a_restart() {
     let report = running.gc.run_now().await;
     assert_eq!(fates(&report.plan), ["unused unused-longer-than-maximum-age", "used image-in-use"]);
     assert_eq!(harness.left(), ["used"]);
-    assert!(!harness.records().contains("unused"), "what went is forgotten");
+    assert!(!harness.records().contains("unused"), "removed images are dropped");
     running.stop().await;
 }
 
@@ -79,7 +79,7 @@ async fn clock_set_back_after_a_restart_keeps_no_image() {
     harness.image("a", 900);
     let running = harness.started(1000).await;
     harness.set_clock(SignedDuration::from_hours(-24 * 365));
-    // As far as anybody can tell, it began now.
+    // As far as known, it started now.
     let young = running.gc.run_now().await;
     assert_eq!(fates(&young.plan), ["a younger-than-minimum-age"]);
     tokio::time::sleep(Duration::from_secs(119)).await;
@@ -108,7 +108,7 @@ async fn image_gc_continues_after_an_agent_killed_in_mid_pass() {
     assert_eq!(harness.left().len(), 3);
     let running = harness.start();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    // The one that went left room enough.
+    // The removed image freed enough space.
     assert_eq!(harness.left().len(), 3);
     harness.disk.set_others(250);
     assert!(running.gc.run_now().await.error.is_none());

@@ -1,4 +1,4 @@
-//! Who uses an image, and how that is found out.
+//! Uses of images, and how they are detected.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
     harness.runtime.forget_calls();
     let report = running.gc.delete_unused().await;
     assert_eq!(harness.left(), ["run", "unused", "volume"]);
-    assert_eq!(harness.runtime.count(Method::ContainerStatus), 1, "what is known is not asked for");
+    assert_eq!(harness.runtime.count(Method::ContainerStatus), 1, "known mounts are not requested");
     assert_eq!(fates(&report.plan).len(), 3);
     let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::NotFound));
     harness.runtime.inject(rule.object(asked.as_str()));
@@ -69,14 +69,14 @@ async fn short_lived_container_between_lists_counts_as_a_use() {
     // As the container starter does; its own claim is gone before the next look.
     harness.claims.claim("brief:latest").used(harness.now());
     let planned = fates(&running.gc.plan().await.plan);
-    assert_eq!(harness.claims.uses().len(), 1, "a plan notes nothing down: {planned:?}");
+    assert_eq!(harness.claims.uses().len(), 1, "a plan records nothing: {planned:?}");
     tokio::time::sleep(Duration::from_mins(4)).await;
     let report = running.gc.run_now().await;
     let went = "never unused-longer-than-maximum-age";
     assert_eq!(fates(&report.plan), [went, "brief below-high-threshold"]);
-    assert!(harness.claims.uses().is_empty(), "it is noted down");
+    assert!(harness.claims.uses().is_empty(), "the use is recorded");
     running.kill().await;
-    // The next agent knows it from the file.
+    // The next agent reads it from the file.
     let running = harness.start();
     tokio::time::sleep(Duration::from_mins(7)).await;
     assert_eq!(fates(&running.gc.run_now().await.plan), ["brief below-high-threshold"]);
@@ -96,7 +96,7 @@ async fn image_claimed_during_a_pass_stays() {
     harness.disk.set_capacity(300);
     let held = harness.claims.claim("a");
     harness.disk.set_lag(Duration::from_mins(1));
-    // The first removal gains nothing for 5 s. Meanwhile the last one is wanted, for a moment.
+    // The first removal gains nothing for 5 s. Meanwhile the last image is claimed for a moment.
     let pass = running.gc.run_now();
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -106,7 +106,7 @@ async fn image_claimed_during_a_pass_stays() {
     let expected = ["b disk-over-high-threshold", "c being-pulled", "a being-pulled"];
     assert_eq!(fates(&report.plan), expected);
     let claimed = Plan { items: report.claimed };
-    assert_eq!(fates(&claimed), ["c being-pulled"], "the other was never to go");
+    assert_eq!(fates(&claimed), ["c being-pulled"], "the other was never planned");
     assert_eq!(harness.left(), ["a", "c"]);
     drop(held);
     running.gc.delete_unused().await;
@@ -122,8 +122,8 @@ async fn image_pulled_by_another_name_during_a_pass_stays() {
     harness.one_by_one(&running, images.to_vec()).await;
     harness.disk.set_capacity(200);
     harness.disk.set_lag(Duration::from_mins(1));
-    // The first removal gains nothing for 5 s. Meanwhile a pod pulls the other image by a name that it
-    // did not have when it was listed.
+    // The first removal gains nothing for 5 s. Meanwhile a pod pulls the other image by a name that the list
+    // did not contain.
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let claim = harness.claims.claim("other:1");
@@ -134,7 +134,7 @@ async fn image_pulled_by_another_name_during_a_pass_stays() {
     assert_eq!(fates(&report.plan), ["a disk-over-high-threshold", "b being-pulled"]);
     assert_eq!(harness.left(), ["b"]);
     drop(claim);
-    // What cannot be inspected stays.
+    // An image that cannot be inspected stays.
     let fault = Rule::on(Method::ImageStatus, Fault::error(Code::Internal));
     harness.runtime.inject(fault.once());
     let report = running.gc.delete_unused().await;
@@ -165,7 +165,7 @@ async fn image_stays_while_its_digest_is_pulled_from_another_repository() {
 // behaviour: IMG-47
 #[tokio::test(start_paused = true)]
 async fn oversized_image_use_list_is_requested_in_parts() {
-    // The runtime cannot send it, we cannot take it.
+    // The runtime cannot send it, or the client cannot receive it.
     for code in [Code::ResourceExhausted, Code::OutOfRange] {
         let harness = Harness::new();
         let used = harness.image("used", 10);
@@ -214,7 +214,7 @@ async fn images_pinned_by_the_operator_stay() {
         "unread labels-unknown",
     ];
     assert_eq!(fates, expected);
-    // Labels are asked for once; the image that goes is inspected before its removal.
+    // Labels are requested once; a removed image is inspected before its removal.
     assert_eq!(harness.runtime.count(Method::ImageStatus), asked + 2);
 }
 
@@ -230,7 +230,7 @@ async fn sandbox_image_stays_if_the_runtime_reports_it() {
     running.gc.delete_unused().await;
     assert_eq!(harness.left(), ["pause", "run"]);
     running.gc.delete_unused().await;
-    assert_eq!(harness.runtime.count(Method::PodSandboxStatus), 1, "asked once");
+    assert_eq!(harness.runtime.count(Method::PodSandboxStatus), 1, "requested once");
 }
 
 // behaviour: IMG-65
@@ -250,7 +250,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
         assert!(error(&report).starts_with("inspect sandboxes for their image"), "{report:?}");
         assert_eq!(harness.left(), ["pause", "run", "unused"]);
     }
-    // A sandbox that went meanwhile is no error, and tells nothing.
+    // A sandbox that is removed meanwhile is no error, and has no image.
     let gone = Rule::on(Method::PodSandboxStatus, Fault::error(Code::NotFound));
     harness.runtime.inject(gone.once());
     assert!(running.gc.plan().await.error.is_none());
@@ -279,8 +279,8 @@ async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
     harness.runtime.inject(fault.object(broken.id.as_str()));
     let report = running.gc.delete_unused().await;
     assert!(report.error.is_none(), "{report:?}");
-    assert_eq!(harness.left(), ["pause", "run"], "an older sandbox tells its image");
-    // While none can be inspected, and none could before, nothing goes.
+    assert_eq!(harness.left(), ["pause", "run"], "an older sandbox has the image");
+    // While no sandbox can be inspected, and none could before, no image is removed.
     running.stop().await;
     harness.image("unused", 10);
     harness.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)));

@@ -1,4 +1,4 @@
-//! Tables and laws of the way from a file to text.
+//! Tables and properties of the conversion of files to text.
 
 use jiff::Timestamp;
 use model::ports::logs::{LogRequest, LogStream};
@@ -102,7 +102,7 @@ fn limit_bytes_is_kept() {
     }
 }
 
-/// A line of a file, and what of it is text.
+/// A line of a file, and its text.
 fn line() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let content =
         vec(any::<u8>().prop_filter("a line has no end in it", |byte| *byte != b'\n'), 0..20);

@@ -1,4 +1,4 @@
-//! What happens to logs that grow, and to those that do not.
+//! Growing and quiet logs.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn growing_log_is_rotated_and_all_but_the_newest_rotated_file_compressed()
     assert!(!names[4].ends_with(".gz"), "{names:?}");
     let (kept, sizes) = harness.kept("web");
     assert_contiguous(&kept, &lines);
-    // The limit, and what is written in 1.2 s.
+    // The limit, plus the writes of 1.2 s.
     assert!(sizes.iter().all(|size| *size <= 1000 + 480), "{sizes:?}");
     assert!(sizes[..4].iter().all(|size| *size >= 1000), "{sizes:?}");
     harness.stop().await;
@@ -63,10 +63,10 @@ async fn quiet_log_costs_one_look_every_five_minutes() {
     assert_eq!(harness.files.watched_logs(), 2);
     sleep(REPAIR - 31 * SECOND).await;
     assert_eq!(harness.files.log_looks(), before);
-    // A look after the period, and one after the next watch.
+    // A check after the period, and one after the next watch.
     sleep(REPAIR).await;
     assert!(harness.files.log_looks() <= before + 2 * 2, "{}", harness.files.log_looks() - before);
-    // A write is noticed at once, and measured 200 ms later.
+    // A write is detected at once, and measured 200 ms later.
     let before = harness.files.log_looks();
     harness.containers.write("a-main", &"x".repeat(1000));
     sleep(Duration::from_millis(300)).await;

@@ -1,4 +1,4 @@
-//! What goes wrong: the runtime, the disk, the agent.
+//! Failures of the runtime, the disk and the agent.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -125,7 +125,7 @@ async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
     let oldest = log_of("web").with_file_name(&harness.names("web")[1]);
     harness.files.fail(&oldest, ErrorKind::PermissionDenied);
     harness.write_for("web-main", &mut lines, 30 * SECOND).await;
-    // One more than allowed: the rotation that found the obstacle.
+    // One more than allowed: the rotation that found the failure.
     assert_eq!(harness.names("web").len(), 6);
     harness.files.repair(&oldest);
     harness.write_for("web-main", &mut lines, 30 * SECOND).await;

@@ -79,7 +79,7 @@ fn own_lease_is_renewed_and_keeps_its_acquire_time() {
 #[test]
 fn leader_without_a_timely_renewal_has_lost() {
     let mut a = elector("a");
-    assert!(a.left(SECOND).is_zero(), "who never led does not lead");
+    assert!(a.left(SECOND).is_zero(), "it never led");
     a.wrote(&lease(held("a", 1, 0)), SECOND);
     assert_eq!(a.left(SECOND * 10), SECOND);
     assert!(a.left(SECOND * 11).is_zero());

@@ -41,7 +41,7 @@ fn due_node_name_waits_again() {
     assert_eq!(due(&mut quarantine, &["n"], 60), [""; 0]);
     assert_eq!(due(&mut quarantine, &["n"], 84), [""; 0]);
     let found = quarantine.due(["n"].into_iter(), seconds(85));
-    assert_eq!(found["n"].missing_for, seconds(85), "counted from when it was first missed");
+    assert_eq!(found["n"].missing_for, seconds(85), "counted from the first cycle that missed it");
 }
 
 // behaviour: PGC-132

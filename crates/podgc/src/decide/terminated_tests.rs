@@ -5,7 +5,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::plan::Order;
 
-/// A terminated pod of a small world, so that much is equal.
+/// A terminated pod with few possible values, so that many are equal.
 fn pods() -> impl Strategy<Value = Vec<PodRecord>> {
     let phase = prop_oneof![
         Just(PodPhase::Succeeded),
@@ -54,7 +54,7 @@ fn policy(threshold: i64) -> TerminatedPolicy {
 
 const NOW: Timestamp = Timestamp::constant(6, 0);
 
-/// What upstream's rule says: all terminated pods, sorted, the first of them.
+/// Upstream's rule: all terminated pods, sorted, the first of them.
 fn by_upstreams_rule(pods: &[PodRecord], threshold: usize) -> Vec<(String, String, i64)> {
     let mut terminated: Vec<&PodRecord> =
         pods.iter().filter(|pod| pod.phase.is_terminated()).collect();
@@ -63,7 +63,7 @@ fn by_upstreams_rule(pods: &[PodRecord], threshold: usize) -> Vec<(String, Strin
         (!evicted, pod.created, pod.name.clone(), pod.namespace.clone())
     });
     terminated.truncate(terminated.len().saturating_sub(threshold));
-    // Those that only wait for their finalizers keep their place and are not deleted once more.
+    // Pods that only wait for their finalizers keep their position and are not deleted again.
     terminated.retain(|pod| pod.deletion != Deletion::Forced || !pod.phase.is_final());
     terminated.iter().map(|pod| (pod.name.clone(), pod.namespace.clone(), pod.created)).collect()
 }
@@ -192,7 +192,7 @@ impl TerminatedPods for Quiet {
     fn by_finish(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
         let first: PodView<'_> = ENDED_FIRST;
         Box::new(std::iter::once(first).chain(std::iter::once_with(|| {
-            panic!("the first to end may stay, and yet another one is looked at")
+            panic!("the first pod may stay, and yet another one is read")
         })))
     }
 

@@ -48,7 +48,11 @@ async fn recreated_pod_of_the_same_name_is_not_deleted() {
         let uid = harness.cluster.create_pod(pod("a"));
         harness.cycle().await;
         assert_eq!(harness.cluster.pod("a").unwrap().uid, uid);
-        assert_eq!(harness.cluster.pod("a").unwrap().phase, PodPhase::Running, "nor marked");
+        assert_eq!(
+            harness.cluster.pod("a").unwrap().phase,
+            PodPhase::Running,
+            "it is not marked either"
+        );
         assert_eq!(harness.tried("unscheduled"), (1, 1));
         harness.cluster.freeze(Feed::Pods, false);
         harness.cycle().await;
@@ -84,7 +88,7 @@ async fn pod_to_be_marked_is_not_deleted_before_its_event() {
     harness.cycle().await;
     assert_eq!(harness.tried("unscheduled"), (1, 1));
     let pod = harness.cluster.pod("a").unwrap();
-    assert_eq!(pod.phase, PodPhase::Running, "nor is it marked");
+    assert_eq!(pod.phase, PodPhase::Running, "it is not marked either");
     harness.cluster.freeze(Feed::Pods, false);
     harness.cycle().await;
     assert_eq!((harness.left().len(), harness.tried("unscheduled")), (1, (1, 1)));
@@ -135,7 +139,7 @@ async fn throttling_causes_a_pause_and_fewer_concurrent_deletions() {
     harness.cycle().await;
     assert!(begun.elapsed() >= pause);
     assert_eq!(harness.left(), ["p100"]);
-    assert_eq!(harness.tried("terminated"), (100, 0), "asking again is no other attempt");
+    assert_eq!(harness.tried("terminated"), (100, 0), "a retry is not counted as another attempt");
 }
 
 // behaviour: PGC-81
@@ -154,7 +158,7 @@ async fn server_errors_lower_concurrent_deletions() {
         harness.cycle().await;
         assert_eq!(harness.tried("terminated"), (100, 100), "{trouble:?}");
         let at_a_time = harness.value("ferrolet_pod_gc_concurrency");
-        assert_eq!(at_a_time, 8, "all in one moment: {trouble:?}");
+        assert_eq!(at_a_time, 8, "all at once: {trouble:?}");
     }
 }
 
@@ -278,5 +282,5 @@ async fn check_period_and_quarantine_last_as_long_as_configured() {
         (orphan.as_secs(), begun.elapsed().as_secs())
     };
     let ((), seconds) = tokio::join!(harness.gc.run(harness.stop), watch);
-    assert_eq!(seconds, (3, 4), "when the quarantine is over, and a period later");
+    assert_eq!(seconds, (3, 4), "after the quarantine, and a period later");
 }

@@ -14,7 +14,7 @@ pub(crate) fn name() -> LeaseName {
     settings("anybody").lease
 }
 
-/// As it is held without flags: for 15 s, of which 10 s may pass without a renewal, tried every 2 s.
+/// The default settings: a lease of 15 s, a renewal deadline of 10 s, attempts every 2 s.
 fn settings(identity: &str) -> ElectionSettings {
     ElectionSettings::new(&config::pod_gc::Election::default(), identity)
 }
@@ -97,7 +97,7 @@ async fn lease_written_without_an_answer_is_released() {
     for trouble in [CallFault::AnswerLost, CallFault::Late(SECOND * 60)] {
         let cluster = MemoryCluster::default();
         let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
-        // The question what there is, and then the answer to the lease that is made.
+        // The read of the lease, and then the response to its creation.
         cluster.inject_fault(ApiCall::Lease, CallFault::Late(Duration::ZERO), 1);
         cluster.inject_fault(ApiCall::Lease, trouble, 1);
         timeout(SECOND, a.win()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Events about deletions: one for each.
+//! Events about deletions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::harness::{Harness, aged, threshold};
 const DROPPED: &str = "ferrolet_pod_gc_events_dropped_total";
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cluster with so many pods to delete.
+/// A cluster with this many pods to delete.
 fn harness(deletions: u32) -> Harness {
     let harness = Harness::new(threshold(1));
     for number in 0..=deletions {
@@ -60,7 +60,7 @@ async fn deletions_go_on_when_events_cannot_be_written() {
         (CallFault::Refused(403), 3, 3, 0),
         (CallFault::Unreachable, 3, 9, 0),
         (CallFault::Throttled(Some(SECOND)), 3, 9, 0),
-        // The first wait for an answer, and the others for room, once and together.
+        // The first waits for a response, and the others wait for room, once and together.
         (CallFault::Late(Duration::from_hours(24)), 900, 4, 30),
     ];
     for (trouble, deletions, calls, seconds) in rows {
@@ -93,7 +93,7 @@ async fn events_resume_after_a_successful_write() {
     harness.cycle().await;
     sleep(late).await;
     let (dropped, written) = (harness.value(DROPPED), harness.cluster.events().len());
-    assert_eq!((dropped, written), (900 - 260, 260), "four that were late, and those that waited");
+    assert_eq!((dropped, written), (900 - 260, 260), "four late ones, and the queued ones");
     for number in 0..300 {
         harness.cluster.create_pod(aged(&format!("q{number:03}"), PodPhase::Failed, number + 1));
     }

@@ -8,7 +8,7 @@ use testkit::cluster::ApiCall;
 use crate::harness::{Harness, aged, on_node, settings, threshold};
 use PodPhase::{Failed, Running, Succeeded};
 
-/// When the virtual time begins.
+/// The start of the virtual time.
 const BEGIN: i64 = 1_767_225_600;
 
 fn with(terminated: TerminatedPolicy) -> PodGcSettings {
@@ -70,7 +70,7 @@ async fn pods_deleted_by_one_rule_are_not_counted_by_the_next() {
         harness.cluster.create_pod(aged(name, Failed, created));
     }
     harness.cycle().await;
-    assert_eq!(harness.left(), ["a/2", "a/3"], "one over the cap, and of four the oldest two");
+    assert_eq!(harness.left(), ["a/2", "a/3"], "one over the cap, and the oldest two of four");
 }
 
 // behaviour: PGC-94
@@ -158,7 +158,8 @@ async fn orphaned_pods_are_deleted_within_the_share_without_a_second_wait() {
         seen.push((harness.left().len(), orphans(&harness)));
         tokio::time::sleep(podgc::task::PERIOD).await;
     }
-    // The quarantine is over with the third cycle; from then on half of each is theirs, until none is left.
+    // The quarantine ends with the third cycle; from then on half of each share is for orphaned pods, until
+    // none is left.
     let expected = [(90, 20), (81, 20), (73, 16), (66, 12), (60, 9), (54, 6), (49, 3)];
     assert_eq!(seen, expected);
     for _ in 0..3 {

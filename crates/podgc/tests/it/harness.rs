@@ -1,4 +1,4 @@
-//! A cluster in memory with a controller whose cycles a test makes.
+//! An in-memory cluster with a controller whose cycles the test runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(crate) struct Harness {
     pub(crate) stop: CancellationToken,
     cache: Arc<SharedCache>,
     reported: Arc<Reported>,
-    /// Those who fill the cache.
+    /// The watches that fill the cache.
     _feeds: JoinSet<()>,
 }
 
-/// What a controller knows, for a test that looks at it.
+/// A view of the controller's cache.
 pub(crate) struct Looking {
     cache: Arc<SharedCache>,
     reported: Arc<Reported>,
@@ -50,7 +50,7 @@ impl Looking {
         self.cache.lock().missing_nodes().map(str::to_owned).collect()
     }
 
-    /// Terminated pods that the controller may act on, in the order in which they go.
+    /// Terminated pods that the controller may delete, in their order.
     pub(crate) fn terminated(&self) -> Vec<Uid> {
         self.reported.terminated()
     }
@@ -92,7 +92,7 @@ impl Harness {
         Self::on(MemoryCluster::default(), settings, order)
     }
 
-    /// A controller on a cluster that is there.
+    /// A controller on an existing cluster.
     pub(crate) fn on(cluster: MemoryCluster, settings: PodGcSettings, order: Order) -> Self {
         let cache = Cache::new(order, settings.terminated.ttl.is_some());
         let cache = Arc::new(SharedCache::new(cache));
@@ -122,13 +122,13 @@ impl Harness {
         settle().await;
     }
 
-    /// A look at what the controller knows.
+    /// A view of the controller's cache.
     pub(crate) fn looking(&self) -> Looking {
         let (cache, reported) = (Arc::clone(&self.cache), Arc::clone(&self.reported));
         Looking { cache, reported, clock: self.cluster.clock() }
     }
 
-    /// One cycle on all that was reported; none before the first lists are complete.
+    /// Runs one cycle; does nothing before the first lists are complete.
     pub(crate) async fn cycle(&mut self) {
         self.settle().await;
         if !self.cache.is_synced() {
@@ -139,7 +139,7 @@ impl Harness {
         self.settle().await;
     }
 
-    /// Cycles, with the usual time between them, for as long.
+    /// Runs cycles at the usual interval for this duration.
     pub(crate) async fn cycles(&mut self, duration: Duration) {
         let end = tokio::time::Instant::now() + duration;
         self.cycle().await;
@@ -149,13 +149,13 @@ impl Harness {
         }
     }
 
-    /// Names of the pods that are left, without the namespace `default`.
+    /// Names of the remaining pods, without the namespace `default`.
     pub(crate) fn left(&self) -> Vec<String> {
         let names = self.cluster.pods().into_iter();
         names.map(|name| name.strip_prefix("default/").unwrap_or(&name).to_owned()).collect()
     }
 
-    /// A counter's value; zero if it never counted.
+    /// The value of a counter; zero if it never counted.
     pub(crate) fn count(&self, metric: &str, namespace: &str, reason: &str) -> u64 {
         for family in self.registry.gather() {
             if family.name() != metric {
@@ -181,7 +181,7 @@ impl Harness {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == metric);
         let one = family.and_then(|family| family.get_metric().first());
-        // Each is of one kind, and zero of the other.
+        // Each metric has one type, and zero for the other.
         let value =
             one.map_or(0.0, |one| one.get_gauge().get_value() + one.get_counter().get_value());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
@@ -189,7 +189,7 @@ impl Harness {
         value
     }
 
-    /// How many deletions were tried and how many failed, in the namespace `default`.
+    /// The numbers of attempted and of failed deletions in the namespace `default`.
     pub(crate) fn tried(&self, reason: &str) -> (u64, u64) {
         (
             self.count("pod_gc_collector_force_delete_pods_total", "default", reason),
@@ -198,7 +198,7 @@ impl Harness {
     }
 }
 
-/// A pod in a phase, so old: the smaller the older.
+/// A pod in a phase, created at this time.
 pub(crate) fn aged(name: &str, phase: PodPhase, created: i64) -> PodRecord {
     PodRecord { phase, created, ..testkit::cluster::pod(name) }
 }

@@ -1,6 +1,6 @@
-//! Seeded histories: pods and nodes come and go while feeds stall, lists are old or unfinished, answers fail or are
-//! lost, and the controller is replaced. Whatever happens, nothing is removed that should not be, and in
-//! the end all is gone that should be.
+//! Seeded histories: pods and nodes are created and deleted while watches stall, lists are outdated or
+//! unfinished, responses fail or are lost, and the controller is replaced. In every history, no pod is deleted
+//! that should stay, and in the end all pods are deleted that should be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,24 +15,24 @@ use testkit::random::Random;
 
 use crate::harness::{Harness, Looking, aged, settle, threshold};
 
-/// How many terminated pods may stay.
+/// The threshold of terminated pods.
 const THRESHOLD: usize = 6;
 const NODES: u64 = 4;
 const HISTORIES: u64 = 150;
 const STEPS: u32 = 40;
-/// How long a node must be missing before its pods go.
+/// How long a node must be missing before its pods are deleted.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
-/// What the history knows beside the cluster.
+/// The state of the history beyond the cluster.
 #[derive(Default)]
 struct Known {
     /// The nodes that exist.
     nodes: BTreeMap<String, NodeRecord>,
-    /// Since when the controller that works may miss a node.
+    /// Since when the current controller may miss a node.
     missing: BTreeMap<String, Timestamp>,
-    /// Those that it may have missed since the last cycle began.
+    /// The nodes that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
-    /// The terminated pods that it may act on when the cycle begins, in the order in which they go.
+    /// The terminated pods that it may delete at the start of the cycle, in order.
     terminated: Vec<Uid>,
 }
 
@@ -43,7 +43,7 @@ impl Known {
         self.missed.clear();
     }
 
-    /// What the controller misses now.
+    /// Records what the controller misses now.
     fn look(&mut self, harness: &Looking) {
         for name in harness.missing() {
             self.missing.entry(name.clone()).or_insert_with(|| harness.now());
@@ -60,7 +60,7 @@ fn node_name(random: &mut Random) -> String {
     format!("n{}", random.below(NODES))
 }
 
-/// Something happens to a pod.
+/// Changes a pod.
 fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
     let what = random.below(8);
     if what < 4 {
@@ -93,7 +93,7 @@ fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
     }
 }
 
-/// Something happens in the cluster.
+/// Changes the cluster.
 fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
     match random.below(12) {
         0..8 => life_of_pods(random, cluster),
@@ -112,7 +112,7 @@ fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
     }
 }
 
-/// Something goes wrong.
+/// Injects a fault.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let feed = if random.below(2) == 0 { Feed::Pods } else { Feed::Nodes };
     let few = |random: &mut Random| usize::try_from(random.below(6)).unwrap();
@@ -121,7 +121,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         2 => cluster.freeze(feed, false),
         3 => cluster.expire(feed, few(random)),
         listing @ (4 | 5) => {
-            // A list begins, now or once the feed goes on, and is held in the middle or before its end.
+            // A list begins, now or when the feed resumes, and is held in the middle or before its end.
             cluster.hold_lists(feed, Some(few(random) * 5));
             cluster.expire(feed, 0);
             cluster.freeze(feed, listing == 5);
@@ -142,7 +142,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     }
 }
 
-/// What must hold of every removal.
+/// The properties of every deletion.
 fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
     let context = || format!("seed {seed}: {removed:?}");
@@ -168,7 +168,7 @@ fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
         }
         Rule::NODE_GONE => {
             assert!(!pod.node.is_empty(), "{}", context());
-            assert!(removed.node.is_none(), "its node lives: {}", context());
+            assert!(removed.node.is_none(), "its node exists: {}", context());
             let since = known.missing.get(&pod.node);
             let missing_for = since.map(|since| removed.at.duration_since(*since));
             assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", context());
@@ -186,7 +186,7 @@ fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     }
 }
 
-/// What stays, by the rules and without any cache, once nothing changes any more.
+/// The pods that stay by the rules, computed without a cache, once nothing changes any more.
 fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec<String> {
     let pods: Vec<PodRecord> = cluster.pods().iter().filter_map(|name| cluster.pod(name)).collect();
     let mut terminated: Vec<&PodRecord> =
@@ -210,7 +210,7 @@ fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec
     staying.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
 }
 
-/// A cycle, with what happens to pods meanwhile, and what must hold of what it removed.
+/// Runs a cycle with concurrent pod changes, and checks its deletions.
 async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, seed: u64) {
     known.begin();
     settle().await;
@@ -220,7 +220,7 @@ async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, se
     let (judged, cluster) = (harness.cluster.removed().len(), harness.cluster.clone());
     let meanwhile = async {
         for _ in 0..random.below(3) {
-            // What is terminated is decided at the beginning of the cycle, on what is known then.
+            // Terminated pods are selected at the beginning of the cycle.
             tokio::time::sleep(Duration::from_millis(1 + random.below(4000))).await;
             life_of_pods(random, &cluster);
             settle().await;
@@ -247,7 +247,7 @@ async fn history(seed: u64) {
             trouble(&mut random, &cluster);
         }
         if random.below(15) == 0 {
-            // Another one takes over; it knows nothing of what the first waited for.
+            // Another controller takes over; it has no state of the first.
             harness = Harness::on(cluster.clone(), settings(), Order::Creation);
             known.missing.clear();
         }
@@ -283,7 +283,7 @@ async fn unfinished_relist_is_not_counted() {
         cluster.create_pod(aged(name, PodPhase::Succeeded, 100));
     }
     harness.cycle().await;
-    // The watch is lost while all of them are replaced by pods that would go before them.
+    // The watch is lost while all of them are replaced by pods that sort before them.
     cluster.freeze(Feed::Pods, true);
     for name in ["a", "b", "c"] {
         cluster.drop_pod(name);
@@ -298,7 +298,7 @@ async fn unfinished_relist_is_not_counted() {
         harness.cycle().await;
         assert_eq!(harness.left(), ["x", "y", "z"], "after {listed} pods of the list");
     }
-    // A change that follows the list counts once that is complete.
+    // A change after the list counts once the list is complete.
     cluster.create_pod(evicted("w"));
     harness.cycle().await;
     assert_eq!(harness.left(), ["w", "x", "y", "z"]);

@@ -1,5 +1,5 @@
-//! Seeded histories of two processes that take turns: whatever goes wrong with the lease, no process deletes
-//! while somebody else has it, and the work is done in the end.
+//! Seeded histories of two processes that alternate: for any fault of the lease, no process deletes while
+//! another one leads, and the work is done in the end.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const STEPS: u32 = 60;
 const PROCESSES: [&str; 2] = ["a", "b"];
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A process, as the program is one: it waits for the lease and works until that is lost. Then it ends,
-/// and with it what is under way, and its supervisor starts it again.
+/// A process like the program: it waits for the lease and works until the lease is lost. Then it exits, drops
+/// its calls in progress, and its supervisor starts it again.
 async fn process(cluster: MemoryCluster, who: &'static str) {
     for life in 0.. {
         let election = election(&cluster, &format!("{who}-{life}"));
@@ -34,7 +34,7 @@ async fn process(cluster: MemoryCluster, who: &'static str) {
     }
 }
 
-/// Something goes wrong for one of them.
+/// Injects a fault for one of them.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let who = random.pick(&PROCESSES);
     let seconds = |random: &mut Random| SECOND * u32::try_from(random.below(25)).unwrap();
@@ -52,7 +52,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     cluster.inject_fault_for(who, ApiCall::Lease, trouble, times);
 }
 
-/// How often the lease changed hands.
+/// Returns how often the lease changed hands.
 async fn history(seed: u64) -> u32 {
     let mut random = Random::new(seed);
     let cluster = MemoryCluster::default();

@@ -1,4 +1,4 @@
-//! The controller on an API server in memory, under a paused clock.
+//! The controller with an in-memory API server, on a paused clock.
 #![allow(clippy::unwrap_used, reason = "what tests stand on")]
 
 mod deletions;

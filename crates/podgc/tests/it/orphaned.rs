@@ -9,7 +9,7 @@ use PodPhase::{Failed, Running, Succeeded};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A harness with a pod on a node that exists.
+/// A harness with a pod on an existing node.
 async fn bound() -> Harness {
     let mut harness = Harness::new(settings());
     harness.cluster.put_node(node("n"));
@@ -52,7 +52,7 @@ async fn pods_of_a_gone_node_are_marked_and_deleted_after_the_quarantine() {
     harness.cycles(SECOND * 40).await;
     assert_eq!(harness.left(), [""; 0]);
     assert_eq!(harness.cluster.calls_of(ApiCall::FailPod), ["default/r"]);
-    assert_eq!(harness.cluster.calls_of(ApiCall::Node), ["gone"], "once for all its pods");
+    assert_eq!(harness.cluster.calls_of(ApiCall::Node), ["gone"], "one read for all of its pods");
     for removed in harness.cluster.removed() {
         let expected = (removed.record.name == "r").then_some("DeletionByPodGC");
         assert_eq!(removed.disruption.map(|disruption| disruption.reason), expected);
@@ -128,7 +128,7 @@ async fn only_not_found_counts_as_a_gone_node() {
         assert_eq!(harness.left(), ["a"], "{trouble:?}");
         assert_eq!(harness.cluster.calls_of(ApiCall::Node).len(), 1);
         harness.cycles(SECOND * 40).await;
-        assert_eq!(harness.left(), [""; 0], "asked again when its time is over once more");
+        assert_eq!(harness.left(), [""; 0], "read again after another quarantine");
     }
 }
 
@@ -160,7 +160,7 @@ async fn node_that_comes_back_during_deletions_keeps_remaining_pods() {
         cluster.put_node(node("n"));
     };
     tokio::join!(harness.cycle(), comes_back);
-    assert_eq!(harness.left().len(), 24, "only what was under way");
+    assert_eq!(harness.left().len(), 24, "only deletions in progress");
 }
 
 // behaviour: PGC-30

@@ -48,7 +48,7 @@ async fn terminating_pods_of_an_out_of_service_node_are_marked_and_deleted() {
     assert_eq!(marked, ["default/p", "default/r"]);
     assert!(harness.cluster.removed().iter().all(|removed| removed.disruption.is_none()));
     assert_eq!(harness.tried("out-of-service"), (4, 0));
-    assert_eq!(harness.cluster.calls_of(ApiCall::Node), ["n"], "once for all its pods");
+    assert_eq!(harness.cluster.calls_of(ApiCall::Node), ["n"], "one read for all of its pods");
 }
 
 // behaviour: PGC-15
@@ -107,7 +107,7 @@ async fn out_of_service_node_that_recovers_keeps_remaining_pods() {
             cluster.put_node(back);
         };
         tokio::join!(harness.cycle(), comes_back);
-        assert_eq!(harness.left(), ["b", "c"], "the first was under way");
+        assert_eq!(harness.left(), ["b", "c"], "the first was in progress");
     }
 }
 

@@ -8,7 +8,7 @@ fn evicted(name: &str, created: i64) -> PodRecord {
     PodRecord { is_evicted: true, ..aged(name, Failed, created) }
 }
 
-/// Pods, a threshold, and which go in which order.
+/// Checks which of the pods are deleted at this threshold, in order.
 async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]) -> Harness {
     let mut harness = Harness::new(threshold(most));
     for pod in pods {
@@ -17,7 +17,7 @@ async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]
     harness.cycle().await;
     let mut asked = harness.cluster.calls_of(ApiCall::RemovePod);
     let mut expected: Vec<String> = gone.iter().map(|name| format!("default/{name}")).collect();
-    assert_eq!(asked.first(), expected.first(), "the first to go");
+    assert_eq!(asked.first(), expected.first(), "the first deletion");
     asked.sort();
     expected.sort();
     assert_eq!(asked, expected);

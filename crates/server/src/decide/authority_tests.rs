@@ -9,13 +9,13 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
 }
 
-/// A text that is not packed.
+/// A string without Huffman coding.
 fn plain(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
     std::iter::once(length).chain(text.bytes()).collect()
 }
 
-/// The authority, written out in one of three ways, and what a Go client means by it.
+/// The authority of a Go client as a literal, in one of three encodings.
 fn authority(way: u8) -> Vec<u8> {
     [vec![way | 1], plain("%2Frun%2Fkubelet.sock")].concat()
 }
@@ -100,6 +100,6 @@ proptest! {
             anonymous.take(piece, &mut pieces);
         }
         prop_assert_eq!(&whole, &pieces);
-        prop_assert!(whole.len() <= sent.len(), "nothing is longer than it was");
+        prop_assert!(whole.len() <= sent.len(), "the output is not longer");
     }
 }

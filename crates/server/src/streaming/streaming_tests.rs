@@ -27,13 +27,13 @@ use crate::parts::PodAndStatus;
 use crate::respond::BrokenOff;
 use crate::wire::RefusedManifest;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
                          Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n";
 
-/// A node with one pod, `shop/web`, and what was called.
+/// A node with one pod, `shop/web`, and a record of calls.
 #[derive(Debug)]
 struct Node {
     url: Result<String, Code>,
@@ -233,7 +233,7 @@ impl Harness {
     }
 }
 
-/// Serves a connection: paths as on the node's API.
+/// Serves a connection: paths as in the node API.
 async fn connection(stream: TcpStream, streams: Arc<Streams>) {
     let service = service_fn(|request: Request<Incoming>| {
         let streams = Arc::clone(&streams);
@@ -382,7 +382,7 @@ async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
     let harness = Harness::new().await;
     let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\nX-Reason: token\r\n\r\nused";
     let (mut client, _runtime, _) = harness.upgrade(refusal).await;
-    // A second request on the same connection must never reach anything.
+    // A second request on the same connection must not be answered.
     client.write_all(upgrade("/exec/shop/web/main?output=1").as_bytes()).await.ok();
     let mut answer = Vec::new();
     // The connection may be reset, as the second request is not read.

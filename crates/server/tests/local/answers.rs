@@ -1,4 +1,4 @@
-//! Answers that come whole.
+//! Complete responses.
 
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Pod;

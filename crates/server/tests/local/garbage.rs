@@ -1,4 +1,4 @@
-//! What goes, and what went.
+//! Plans, passes and records of garbage collection.
 
 use std::sync::Arc;
 

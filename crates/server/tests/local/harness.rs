@@ -1,4 +1,4 @@
-//! A server with scripted views, and somebody who asks it.
+//! A server with scripted views, and a client.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,10 +33,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take.
+/// The timeout of any step.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The pods of a node, as a test wants them.
+/// The pods of a node, set by the test.
 #[derive(Debug)]
 pub(crate) struct Pods {
     all: Mutex<BTreeMap<PodUid, PodAndStatus>>,
@@ -59,7 +59,7 @@ impl Pods {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// These manifests do not have their way.
+    /// Reports these manifests as refused.
     pub(crate) fn refuse(&self, manifests: &[&str]) {
         let refused = manifests.iter().map(|manifest| RefusedManifest {
             manifest: (*manifest).to_owned(),
@@ -92,7 +92,7 @@ impl PodView for Pods {
     }
 }
 
-/// A status with one container, `main`, that runs under this id.
+/// A status with one running container, `main`, with this id.
 pub(crate) fn running(id: &str) -> PodStatus {
     let state = ContainerState {
         running: Some(ContainerStateRunning::default()),
@@ -101,7 +101,7 @@ pub(crate) fn running(id: &str) -> PodStatus {
     container_in(id, state)
 }
 
-/// A status with one container, `main`, that has ended.
+/// A status with one terminated container, `main`.
 pub(crate) fn ended(id: &str) -> PodStatus {
     let ended = ContainerStateTerminated {
         container_id: Some(format!("containerd://{id}")),
@@ -159,9 +159,9 @@ impl LogPaths for Logs {
 pub(crate) struct Agent {
     pub(crate) problem: Mutex<Option<String>>,
     pub(crate) level: Mutex<u32>,
-    /// What was removed.
+    /// Records of removals.
     pub(crate) journal: MemorySegments,
-    /// What would be.
+    /// The items of plans.
     pub(crate) items: Mutex<Vec<GcItem>>,
 }
 
@@ -284,7 +284,7 @@ impl Harness {
         );
     }
 
-    /// Sends a request and gives the beginning of the answer.
+    /// Sends a request and returns the head of the response.
     pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Response<Incoming> {
         let stream = UnixStream::connect(&self.socket).await.unwrap();
         let (mut sender, connection) =
@@ -298,7 +298,7 @@ impl Harness {
         sender.send_request(request).await.unwrap()
     }
 
-    /// Status and content of an answer that ends.
+    /// Status and content of a finite response.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let answer = self.send(method, path, body).await;
         let status = answer.status();
@@ -311,7 +311,7 @@ impl Harness {
         self.ask("GET", path, "").await
     }
 
-    /// Status and message of an answer that says what is wrong.
+    /// Status and message of an error response.
     pub(crate) async fn problem(&self, method: &str, path: &str) -> (u16, String) {
         let (status, content) = self.ask(method, path, "").await;
         let problem: Problem = serde_json::from_str(&content)
@@ -320,7 +320,7 @@ impl Harness {
     }
 }
 
-/// An answer that is read line by line.
+/// A response that is read line by line.
 pub(crate) struct Lines {
     body: Incoming,
     buffer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The server on a real socket, with views that the tests write.
+//! The server on a real socket, with views that tests write.
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
 mod answers;

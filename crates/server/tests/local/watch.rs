@@ -5,7 +5,7 @@ use server::wire::{WatchKind, WatchLine};
 
 use crate::harness::{Harness, Lines, ended, running};
 
-/// What a line says: its kind, the pod's name, the last event's reason.
+/// The content of a line: its kind, the pod's name, the reason of the last event.
 async fn next(lines: &mut Lines) -> (WatchKind, String, String) {
     let line = lines.next().await.expect("the watch goes on");
     let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
@@ -34,7 +34,7 @@ async fn watch_starts_with_the_state_and_continues_with_changes() {
     assert_eq!(next(&mut lines).await, line(Modified, "b", "BackOff"));
     harness.pods.set("c", running("3"));
     assert_eq!(next(&mut lines).await, line(Added, "c", ""));
-    // Set to what it is: no news, so the next line is about the pod that goes.
+    // Set to its current value: no change, so the next line is about the removed pod.
     harness.pods.set("c", running("3"));
     harness.pods.remove("b");
     assert_eq!(next(&mut lines).await, line(Deleted, "b", "BackOff"));
@@ -58,7 +58,7 @@ async fn slow_watch_receives_the_latest_state() {
     let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     for number in 1..=1000 {
         harness.pods.set("a", status(number));
-        // Lets the server write as much as the socket takes.
+        // Lets the server write as much as the socket accepts.
         tokio::task::yield_now().await;
     }
     let mut read = 0;

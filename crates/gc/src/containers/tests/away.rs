@@ -1,4 +1,4 @@
-//! A runtime that goes away in the middle of a pass.
+//! A runtime that becomes unavailable during a pass.
 
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
@@ -51,7 +51,7 @@ async fn pass_goes_on_after_other_failures() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let (_, ids) = bench.dead_pod("web", 40).await;
     for (number, id) in ids.iter().enumerate() {
-        // Every fifth one works, and so the runtime is there.
+        // Every fifth call works, so the runtime is available.
         if number % 5 != 4 {
             bench.runtime.inject(away(Method::RemoveContainer).object(id.as_str()));
         }

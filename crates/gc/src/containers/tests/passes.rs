@@ -1,4 +1,4 @@
-//! What one pass does.
+//! Single passes.
 
 use std::io::ErrorKind;
 
@@ -47,7 +47,7 @@ async fn container_with_a_log_elsewhere_is_removed_without_its_log() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
-    // As another client of the runtime may have made it: below the logs of pods, and not of this layout.
+    // As another client of the runtime may create it: below the log directory, but with another layout.
     let mut config = wanted::container(&in_sandbox, "main", IMAGE, &["sleep", "forever"]);
     config.log_path = "deep/down/0.log".to_owned();
     let id = bench.runtime.create_container(&sandbox, &config, &in_sandbox).await.unwrap();
@@ -80,7 +80,7 @@ async fn slow_stop_continues_without_delaying_passes() {
     let took = bench.clock.now().duration_since(began).as_secs();
     assert!(took <= 60, "{took} s");
     assert_eq!(report.failed(), 1, "{report:?}");
-    assert_eq!(bench.containers(), std::slice::from_ref(&lost), "the other is gone");
+    assert_eq!(bench.containers(), std::slice::from_ref(&lost), "the other is removed");
     // The next passes wait for the same stop.
     bench.pass(false).await;
     let stops = [Method::StopContainer];
@@ -104,7 +104,7 @@ async fn panic_in_a_stop_fails_only_that_stop() {
     bench.runtime.inject(Rule::on(Method::StopContainer, Fault::panic()).once());
     assert_eq!(bench.pass(false).await.failed(), 1);
     assert_eq!(bench.containers(), std::slice::from_ref(&lost));
-    // The task goes on, and so the next pass ends it.
+    // The task continues, so the next pass stops it.
     bench.pass(false).await;
     assert_eq!(bench.containers(), []);
 }
@@ -206,7 +206,7 @@ async fn container_started_after_the_list_stays() {
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     let mut survey = survey::all(&bench.parts, false, &mut <_>::default()).await;
-    // As the list would have shown it a moment before.
+    // As an outdated list would show it.
     survey.listed[0].state = model::observed::ContainerState::Created;
     let (sender, mut steps) = mpsc::channel(8);
     let tell = |step: Step| drop(sender.try_send(step));
@@ -216,7 +216,7 @@ async fn container_started_after_the_list_stays() {
     assert_eq!(report.kinds, [("container", tally)].into());
     assert_eq!(bench.containers(), [id]);
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
-    assert!(bench.files.content(log).is_some(), "the logs of what runs stay");
+    assert!(bench.files.content(log).is_some(), "logs of running containers stay");
 }
 
 // behaviour: GC-37
@@ -225,12 +225,16 @@ async fn everything_of_a_gone_pod_is_removed() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 3).await;
     let report = bench.pass(false).await;
-    // Three containers, a sandbox, a directory of logs.
+    // Three containers, a sandbox, a log directory.
     assert_eq!((report.removed(), report.failed()), (5, 0), "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
     assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), [""; 0]);
-    assert_eq!(bench.runtime.count(Method::ContainerStatus), 0, "the logs go as a whole");
+    assert_eq!(
+        bench.runtime.count(Method::ContainerStatus),
+        0,
+        "the log directory is removed as a whole"
+    );
 }
 
 // behaviour: GC-29
@@ -295,7 +299,7 @@ async fn missing_log_directory_fails_the_pass_when_sources_are_ready() {
     bench.files.remove("/var/log/pods");
     let report = bench.pass(false).await;
     assert_eq!(report.problems.len(), 1, "{report:?}");
-    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is done");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is removed");
     let not_ready = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
     not_ready.files.remove("/var/log/pods");
     assert_eq!(not_ready.pass(false).await.problems.len(), 0);
@@ -325,7 +329,7 @@ async fn dangling_links_are_removed_unless_their_container_may_live() {
 async fn dangling_link_stays_when_the_runtime_returns_no_status() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
-    // What an answer without what the protocol promises comes to.
+    // The error of a malformed response.
     bench.runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::DataLoss)));
     let report = bench.pass(false).await;
     assert_eq!((report.removed(), report.problems.len()), (0, 0), "{report:?}");
@@ -352,7 +356,8 @@ async fn dangling_link_verdict_separates_runtime_failure_from_not_found() {
         let mut plan = gc.plan().await.plan;
         plan.items.retain(|item| matches!(item.subject, Subject::LogLink(_)));
         let [link] = &plan.items[..] else { panic!("{plan:?}") };
-        let text = link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("it goes").to_string();
+        let text =
+            link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("the link is removed").to_string();
         assert!(text.contains(&format!("container {word}")), "{text}");
     }
 }
@@ -362,7 +367,7 @@ async fn dangling_link_verdict_separates_runtime_failure_from_not_found() {
 async fn pass_removes_exactly_the_items_of_its_plan() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let gc = bench.collector();
-    // The first pass comes at the start; this is about the one after it.
+    // The first pass runs at the start; this test is about the next one.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for pod in ["web", "gone", "late"] {
         bench.dead_pod(pod, 3).await;
@@ -371,7 +376,7 @@ async fn pass_removes_exactly_the_items_of_its_plan() {
     let before = bench.there().await;
     let planned = removals(&gc.plan().await.plan);
     assert_eq!(planned.len(), 2 + 5 + 5 + 1, "{planned:?}");
-    assert_eq!(bench.there().await, before, "to plan changes nothing");
+    assert_eq!(bench.there().await, before, "a plan changes nothing");
     let mut pass = gc.run_now().await;
     let mut done = BTreeSet::new();
     while let Some(step) = pass.steps.recv().await {
@@ -391,7 +396,7 @@ async fn oversized_list_is_requested_in_parts() {
     for pod in ["a", "b", "c"] {
         bench.dead_pod(pod, 2).await;
     }
-    // All at once, all that are created, and so on to all that exited.
+    // All at once, all created ones, and so on up to all exited ones.
     let fault = Fault::error(Code::ResourceExhausted);
     bench.runtime.inject(Rule::on(Method::ListContainers, fault).object("").times(5));
     bench.runtime.inject(Rule::on(Method::ListPodSandbox, fault).object("").once());
@@ -411,11 +416,11 @@ async fn sandboxes_and_logs_are_collected_when_container_list_fails() {
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).once());
     let report = bench.pass(false).await;
     assert_eq!(report.problems.len(), 1);
-    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one went");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one is removed");
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
 }
 
-/// A pod that is gone until the runtime is asked for something, and then there again.
+/// A pod that is gone until the first call of this method, and exists afterwards.
 #[derive(Debug)]
 struct ComesBack(Arc<MemoryRuntime>, Method);
 
@@ -455,8 +460,8 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
         let report = bench.pass(false).await;
         assert_eq!(bench.runtime.count(asked), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
-        assert_eq!((report.removed(), report.failed()), (0, 0), "it stays, and nothing failed");
-        assert!(!report.is_complete(), "it is looked at again: {report:?}");
+        assert_eq!((report.removed(), report.failed()), (0, 0), "it stays without a failure");
+        assert!(!report.is_complete(), "it is checked again: {report:?}");
     }
 }
 
@@ -515,9 +520,9 @@ async fn exit_time_age_keeps_containers_with_an_unreadable_status() {
     assert_eq!((item.fate, item.rule), (Fate::Keep, "exit-time-unknown"));
     let _gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.containers().len(), 1, "it ended a moment ago");
+    assert_eq!(bench.containers().len(), 1, "it exited a moment ago");
     bench.until("it is asked again, and old enough", |bench| bench.containers().is_empty()).await;
-    // Of a pod that is gone all goes, whenever it ended.
+    // Everything of a gone pod is removed at any age.
     let gone = Bench::new(Pods::ready(), ContainerPolicy { age_by, ..keep(1) });
     gone.dead_pod("web", 1).await;
     gone.runtime.inject(Rule::on(Method::ContainerStatus, fault));

@@ -64,7 +64,7 @@ async fn pod_is_collected_as_soon_as_it_is_removable() {
             bench.files.content("/var/log/pods/default_web_uid-web/main/0.log").is_none()
         })
         .await;
-    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "of this pod alone");
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "only this pod is listed");
 }
 
 // behaviour: GC-76
@@ -141,7 +141,7 @@ async fn idle_passes_list_the_runtime_every_tenth_time() {
     gc.pod_changed(&"uid-web".into());
     tokio::time::sleep(Duration::from_mins(2)).await;
     let lists: Vec<String> = bench.runtime.calls().into_iter().map(|call| call.object).collect();
-    assert_eq!(lists, ["uid-web"; 2], "of this pod alone");
+    assert_eq!(lists, ["uid-web"; 2], "only this pod is listed");
 }
 
 // behaviour: GC-84
@@ -209,11 +209,11 @@ async fn logs_of_running_containers_stay_in_a_partial_pass() {
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
-    assert!(bench.files.content(log).is_some(), "a whole pass keeps it");
+    assert!(bench.files.content(log).is_some(), "a full pass keeps it");
     gc.pod_changed(&"uid-other".into());
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(bench.files.content(log).is_some(), "its container still runs");
-    // What cannot be listed is not gone.
+    // A container that cannot be listed is not gone.
     bench
         .runtime
         .inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).times(2));
@@ -260,7 +260,7 @@ async fn regular_pass_on_an_idle_node_matches_the_plan() {
         let lists =
             bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
         let of_all = lists.filter(|call| call.object.is_empty()).count();
-        assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are asked for by themselves");
+        assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are listed one by one");
     }
 }
 
@@ -282,10 +282,10 @@ async fn dangling_link_found_by_a_plan_is_removed_by_the_next_pass() {
     bench.runtime.forget_calls();
     assert_eq!(gc.plan().await.plan.removals().count(), 0);
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "the plan's own");
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "only the plan's list");
 }
 
-/// What the runtime has of a pod.
+/// The runtime status of a pod.
 async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
     let uid = PodUid::from(format!("uid-{pod}").as_str());
     let mut status = PodStatus::empty(uid.clone());
@@ -312,7 +312,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
         gc.pod_is_like(&uid, &status);
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "that is within the cap");
+    assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "it is within the cap");
     for pod in ["c", "d", "e"] {
         bench.dead_pod(pod, 1).await;
     }
@@ -330,7 +330,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
         let (uid, status) = status(&bench, pod).await;
         gc.pod_is_like(&uid, &status);
     }
-    // It is not spare itself, since its container may be started again, but others are.
+    // Its own container is not spare, as it may start again, but others are.
     bench.dead_pod("web", 1).await;
     let (_, web) = status(&bench, "web").await;
     assert_eq!(dead_of(&web, false).spare, 0);
@@ -360,7 +360,7 @@ async fn zero_cap_removes_containers_when_their_pod_has_ended() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let left: Vec<String> =
         bench.runtime.containers().iter().map(|one| one.pod_uid.to_string()).collect();
-    assert_eq!(left, ["uid-web"], "how it ended says when it is started again");
+    assert_eq!(left, ["uid-web"], "its exit determines the next start");
     let lists =
         bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
     assert_eq!(lists.map(|call| call.object).collect::<Vec<_>>(), ["uid-done"]);

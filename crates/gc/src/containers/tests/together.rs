@@ -1,4 +1,4 @@
-//! A pass and the deletor, both after the same containers.
+//! A pass and the deletor with the same containers.
 
 use model::observed::PodStatus;
 use model::ports::runtime::{Code, ContainerService};
@@ -22,7 +22,7 @@ async fn with_queued_exits() -> (Bench, DeletorTask) {
     (bench, task)
 }
 
-/// Waits until the deletor has asked for its first.
+/// Waits until the deletor has started its first removal.
 async fn first_is_under_way(bench: &Bench) {
     bench.until("the first", |bench| bench.runtime.count(Method::RemoveContainer) == 1).await;
 }
@@ -36,7 +36,7 @@ async fn container_of_pass_and_deletor_is_removed_once() {
     bench.tasks.spawn(task.run(CancellationToken::new()));
     first_is_under_way(&bench).await;
     let report = bench.pass(false).await;
-    // Three containers, a sandbox, a directory of logs.
+    // Three containers, a sandbox, a log directory.
     assert_eq!((report.removed(), report.failed()), (5, 0), "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
     tokio::time::sleep(Duration::from_mins(1)).await;

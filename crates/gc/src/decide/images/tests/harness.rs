@@ -1,4 +1,4 @@
-//! A node of images, containers and a disk, without any of them.
+//! A simulated node with images, containers and a disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::decide::images::sweep::{self, predict};
 use crate::decide::images::*;
 use crate::plan::Item;
 
-/// When the agent began.
+/// The start of the agent.
 pub(super) const BEGAN: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
 pub(super) fn at(seconds: u64) -> Timestamp {
@@ -39,7 +39,7 @@ pub(super) fn using(container: &str, image: &str) -> ImageUse {
     }
 }
 
-/// A node in the eyes of a pass.
+/// A node as a pass sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Harness {
     pub(super) policy: Policy,
@@ -67,17 +67,17 @@ impl Harness {
 
     pub(super) fn image(&mut self, id: &str) -> &mut Image {
         let images = &mut self.listing.images;
-        images.iter_mut().find(|image| image.id == id).expect("the test made it")
+        images.iter_mut().find(|image| image.id == id).expect("the test created it")
     }
 
-    /// A look, remembered.
+    /// Detects images and stores the records.
     pub(super) fn detect(&mut self, seconds: u64) -> Detected {
         let detected = detect(&self.records, &self.listing, at(seconds), at(seconds));
         self.records = detected.records.clone();
         detected
     }
 
-    /// What age and then the given disk decide, by sizes, of a pass at that moment.
+    /// The decisions by age and then by disk usage, computed from sizes, of a pass at this time.
     pub(super) fn plan(&self, seconds: u64, space: DiskSpace) -> Vec<Item> {
         let detected = detect(&self.records, &self.listing, at(seconds), at(seconds));
         let labels = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Harness {
         let Sorted { candidates, kept } = sort(&facts);
         let ages = by_age(&facts, candidates);
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
-        let usage = Usage::of(space).expect("the test's disk has room");
+        let usage = Usage::of(space).expect("the test's disk has a capacity");
         if usage.is_too_much(&self.policy) {
             let target = usage.target(&self.policy);
             let goal = Goal::Room { usage, target, estimated: true };
@@ -107,7 +107,7 @@ impl Harness {
         items
     }
 
-    /// What becomes of each image: `id rule`, what goes first and in order.
+    /// The fate of each image as `id rule`, in order.
     pub(super) fn fates(&self, seconds: u64, space: DiskSpace) -> Vec<String> {
         let items = self.plan(seconds, space);
         items.iter().map(|item| format!("{} {}", id(item), item.rule)).collect()
@@ -117,7 +117,7 @@ impl Harness {
 pub(super) fn id(item: &Item) -> &str {
     match &item.subject {
         model::verdict::Subject::Image(id) => id,
-        other => panic!("{other} is no image"),
+        other => panic!("{other} is not an image"),
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn disk(capacity: u64, available: u64) -> DiskSpace {
     DiskSpace { capacity, available }
 }
 
-/// A disk with nothing left.
+/// A disk without available space.
 pub(super) fn full() -> DiskSpace {
     disk(1_000_000, 0)
 }

@@ -1,4 +1,4 @@
-//! What holds for every node.
+//! Properties that hold for every node.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::harness::{Harness, at, disk, id, image, using};
 use crate::decide::images::*;
 use crate::plan::{Fate, Item};
 
-/// When the pass is.
+/// The time of the pass.
 const NOW: u64 = 100_000;
 
 fn removed(items: &[Item]) -> Vec<String> {
@@ -20,7 +20,7 @@ fn removed(items: &[Item]) -> Vec<String> {
 }
 
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a cause of its own to keep an image")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate reason to keep an image")]
 struct Grown {
     size: u64,
     pinned: bool,
@@ -169,7 +169,7 @@ proptest! {
         }).collect();
         prop_assert!(order.is_sorted());
         let target = Usage::of(disk(1000, 0)).unwrap().target(&harness.policy);
-        // Whatever went but the last one was not enough yet.
+        // Before the last removal there was not enough space.
         let sizes: Vec<u64> = items.iter().filter(space).map(|item| {
             harness.listing.images.iter().find(|image| image.id == id(item)).unwrap().size
         }).collect();

@@ -1,4 +1,4 @@
-//! The rows of the behaviour table that are decided without doing anything.
+//! The rows of the behaviour table that are pure decisions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn image_key_is_id_and_runtime_handler() {
     for key in ["0,h", "2"] {
         assert_eq!(ImageKey::parse(key).to_string(), key);
     }
-    // A mount does not say for which handler.
+    // A mount does not name a handler.
     harness.listing.uses.clear();
     harness.listing.mounted = vec![("v".into(), "1".to_owned())];
     assert_eq!(harness.detect(1).images[1].used, Some(Use::Volume("v".into())));
@@ -66,7 +66,7 @@ fn image_used_pinned_or_young_for_one_handler_stays_for_all() {
     harness.listing.images.iter_mut().find(|image| image.id == "pinned").unwrap().pinned = true;
     harness.listing.uses = vec![using("c", "used")];
     harness.listing.uses[0].runtime_handler = "other".into();
-    let young = harness.listing.images.pop().expect("the test made it");
+    let young = harness.listing.images.pop().expect("the test created it");
     harness.detect(0);
     harness.listing.images.push(young);
     harness.detect(300);
@@ -78,7 +78,7 @@ fn image_used_pinned_or_young_for_one_handler_stays_for_all() {
         "used image-in-use",
         "young younger-than-minimum-age",
     ];
-    assert_eq!(fates, expected, "each goes, or stays, once");
+    assert_eq!(fates, expected, "each has one fate");
 }
 
 // behaviour: IMG-2
@@ -117,7 +117,7 @@ fn removed_container_counts_as_a_use_of_its_image() {
     assert_eq!(times(&detected, "b"), (at(0), Some(at(60))));
     assert_eq!(times(&detected, "c"), (at(0), None));
     assert!(detected.images.iter().all(|image| image.used.is_none()));
-    // An older one takes nothing back.
+    // An older use does not replace a newer one.
     harness.listing.made_since = [("busybox:latest".to_owned(), at(10))].into();
     assert_eq!(times(&harness.detect(61), "a"), (at(0), Some(at(20))));
 }
@@ -187,7 +187,7 @@ fn new_image_has_no_age_in_its_detail() {
         plan[0].detail.0.iter().find(|(name, _)| *name == "knownFor").cloned().unwrap().1
     };
     for seconds in [10, 400] {
-        assert_eq!(known_for(&harness, seconds), Input::Nothing, "a plan remembers nothing");
+        assert_eq!(known_for(&harness, seconds), Input::Nothing, "a plan records nothing");
     }
     harness.detect(500);
     assert_eq!(known_for(&harness, 503), Input::Span(Duration::from_secs(3)));
@@ -388,9 +388,9 @@ fn sweep_ends_after_three_removals_without_gain() {
     let usage = Usage::of(disk(1000, 0)).unwrap();
     let goal = Goal::Room { usage, target: 200, estimated: false };
     let mut sweep = Sweep::new(candidates, goal, &harness.policy, at(60));
-    // Two gain nothing, one does, three do not.
+    // Two removals without gain, one with gain, three without.
     for available in [0, 0, 50, 50, 40, 40] {
-        let (_, item) = sweep.next_step().expect("it goes on");
+        let (_, item) = sweep.next_step().expect("the sweep continues");
         sweep.removed(item, Some(available.into()));
     }
     assert_eq!(sweep.next_step(), None);
