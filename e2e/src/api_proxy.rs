@@ -22,7 +22,7 @@ use crate::api::client;
 
 /// A recorded request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RecordedRequest {
     pub method: Method,
     /// With its query.
     pub path: String,
@@ -41,7 +41,7 @@ struct Before {
 
 #[derive(Default)]
 struct Traffic {
-    asked: Vec<Asked>,
+    asked: Vec<RecordedRequest>,
     before: Vec<Before>,
 }
 
@@ -95,7 +95,7 @@ impl ApiProxy {
     }
 
     /// All requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         lock(&self.traffic).asked.clone()
     }
 }
@@ -142,7 +142,7 @@ async fn forward(
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let number = {
         let mut traffic = lock(traffic);
-        traffic.asked.push(Asked {
+        traffic.asked.push(RecordedRequest {
             method: parts.method.clone(),
             path: path.clone(),
             body: serde_json::from_slice(&body).unwrap_or_default(),

@@ -5,7 +5,7 @@ use hyper::Method;
 use testbed::{ControlPlaneOptions, Options, wait};
 
 use crate::agent::Agent;
-use crate::api_proxy::Asked;
+use crate::api_proxy::RecordedRequest;
 use crate::cluster_node::ClusterNode;
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::scenarios::MANIFEST;
@@ -20,7 +20,7 @@ const ORDER: [(&str, &str, &str); 5] = [
 ];
 
 /// A short name of a request; nothing if it has no place in the order, or was refused.
-fn short(asked: &Asked) -> Option<String> {
+fn short(asked: &RecordedRequest) -> Option<String> {
     let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     if !asked.status.is_some_and(|status| status.is_success()) {
         return None;

@@ -66,7 +66,7 @@ fn packages(definitions: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(packages)
 }
 
-/// Makes the code of the files, which are of one package; answers which.
+/// Makes the code of the files, which are of one package; returns its name.
 fn compile(definitions: &Path, files: &[PathBuf], output: &Path) -> Result<String> {
     let mut compiler = protox::Compiler::new([definitions])?;
     compiler

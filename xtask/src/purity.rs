@@ -1,7 +1,7 @@
 //! `decide/` folders stay pure: values and `now` in, values out.
 //!
-//! A decision may name only the paths listed in [`PURE`]; it is never async, never logs, and never
-//! asks a clock, a file or the environment. Test modules inside it are free to use more.
+//! A decision may name only the paths listed in [`PURE`]; it is never async, never logs, and never reads a clock, a
+//! file or the environment. Test modules inside it may use more.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use syn::visit::{self, Visit};
 
 use crate::tree;
 
-/// First parts of paths that a decision may name. `crate`, `self` and `super` are resolved by
-/// [`impure_within_crate`]: a decision may only lean on other decisions of its crate.
+/// First parts of paths that a decision may name. `crate`, `self` and `super` are resolved by [`impure_within_crate`]:
+/// a decision may only use other decisions of its crate.
 const PURE: &[&str] = &[
     "std",
     "core",
@@ -159,7 +159,7 @@ impl Finder {
                 _ if parts.len() == 1 || first.starts_with(char::is_uppercase) => false,
                 // A primitive type or a module of the prelude: `u32::MAX`, `str::len`.
                 _ if is_primitive(first) => false,
-                // The decisions of another crate are held to the same rules.
+                // The decisions of another crate follow the same rules.
                 _ => {
                     !PURE.contains(&first.as_str())
                         && parts.get(1).is_none_or(|part| part != "decide")

@@ -40,7 +40,7 @@ pub(crate) fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The path as people name it: relative to the workspace.
+/// The path relative to the workspace.
 pub(crate) fn relative<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
     path.strip_prefix(root).unwrap_or(path).display()
 }

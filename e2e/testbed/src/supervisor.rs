@@ -41,7 +41,7 @@ pub enum SupervisorError {
     #[error("cannot ask whether it ended")]
     Ask(#[source] io::Error),
     #[error("not everything of the instance could be removed: {}", problems.join("; "))]
-    Remains { problems: Vec<String> },
+    Leftovers { problems: Vec<String> },
 }
 
 /// An instance that a supervisor has made.
@@ -96,7 +96,7 @@ impl Supervisor {
                 supervisor.wait_ended()?;
                 Err(SupervisorError::Failed { reason })
             }
-            Report::Gone { problems } => Err(SupervisorError::Remains { problems }),
+            Report::Gone { problems } => Err(SupervisorError::Leftovers { problems }),
         }
     }
 
@@ -134,7 +134,7 @@ impl Supervisor {
         self.wait_ended()?;
         match report {
             Report::Gone { problems } if !problems.is_empty() => {
-                Err(SupervisorError::Remains { problems })
+                Err(SupervisorError::Leftovers { problems })
             }
             _ => Ok(()),
         }

@@ -217,12 +217,12 @@ impl World {
     /// same ports, so they run one after the other.
     fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
         let agent = self.spawn(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
-        let last_words = || last_words(&agent);
+        let log_end = || log_end(&agent);
         let api = self.cluster.api();
-        let node = ready(api, name, taint).with_context(last_words)?;
-        let lease = lease(api, name).with_context(last_words)?;
+        let node = ready(api, name, taint).with_context(log_end)?;
+        let lease = lease(api, name).with_context(log_end)?;
         let runtime_config =
-            update_runtime_config(&self.cluster, name, &self.requests).with_context(last_words)?;
+            update_runtime_config(&self.cluster, name, &self.requests).with_context(log_end)?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
         Ok(Registered { node, lease, runtime_config })
@@ -239,7 +239,7 @@ impl World {
         let what = format!("{name} is ready");
         let node =
             api.wait(&path, &what, PATIENCE, |node| node.filter(|node| is_ready(node)).cloned());
-        let node = node.with_context(|| last_words(&agent))?;
+        let node = node.with_context(|| log_end(&agent))?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
         let of_others = |key: &str| {
@@ -287,7 +287,7 @@ fn node_object_equals_upstreams_when_new_and_when_one_existed() -> Result<()> {
     world.cluster.stop()
 }
 
-fn last_words(agent: &Process) -> String {
+fn log_end(agent: &Process) -> String {
     let log = agent.log();
     let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
     lines[lines.len().saturating_sub(12)..].join("\n")

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, Patch};
-use e2e::api_proxy::{ApiProxy, Asked};
+use e2e::api_proxy::{ApiProxy, RecordedRequest};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use hyper::{Method, StatusCode};
@@ -59,7 +59,7 @@ fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
     Ok((proxy, kubeconfig))
 }
 
-fn deletions(proxy: &ApiProxy) -> Vec<Asked> {
+fn deletions(proxy: &ApiProxy) -> Vec<RecordedRequest> {
     proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
 }
 
@@ -180,7 +180,7 @@ fn leader_blocked_in_mid_pass_is_replaced_and_stops_deleting() -> Result<()> {
     assert!(met == 0 && late.len() < MANY / 10, "{} late, {met} met: {}", late.len(), first.log());
     assert_eq!(count(api)?, FEW);
     // Nothing was deleted twice.
-    let all: Vec<Asked> = [deletions(&first_way), deletions(&second_way)].concat();
+    let all: Vec<RecordedRequest> = [deletions(&first_way), deletions(&second_way)].concat();
     let refused = all.iter().filter(|asked| asked.status != Some(StatusCode::OK)).count();
     assert!(refused <= 1 + late.len(), "{refused} of {} deletions were refused", all.len());
     ensure!(second.is_alive()?, "the second ended");

@@ -147,11 +147,11 @@ fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
     config.envs.retain(|env| !(on_host && env.key == "POD_IP"));
     // Upstream stores it in a file.
     config.annotations.remove("io.ferrolet.container.size");
-    let last_words = config.annotations.get("io.kubernetes.container.terminationMessagePath");
+    let message_path = config.annotations.get("io.kubernetes.container.terminationMessagePath");
     for mount in &mut config.mounts {
         without(own, &mut mount.host_path);
         // The termination message file has a random name.
-        if Some(&mount.container_path) == last_words {
+        if Some(&mount.container_path) == message_path {
             let directory = mount.host_path.rsplit_once('/').map(|(directory, _)| directory);
             mount.host_path = format!("{}/BY-CHANCE", directory.unwrap_or_default());
         }

@@ -44,7 +44,7 @@ const SPOKEN_OF: &[(&str, &str)] = &[
 
 /// The named paths of fields, flags with their hyphens, or files with their paths.
 pub(crate) fn blamed(stderr: &str) -> Option<BTreeSet<String>> {
-    let message = last_words(stderr)?;
+    let message = final_error(stderr)?;
     let message = message.as_str();
     if let Some(blamed) = field_of_the_wrong_type(message)
         .or_else(|| feature(message))
@@ -60,7 +60,7 @@ pub(crate) fn blamed(stderr: &str) -> Option<BTreeSet<String>> {
 }
 
 /// The error with which the kubelet exited, without its quotation marks.
-fn last_words(stderr: &str) -> Option<String> {
+fn final_error(stderr: &str) -> Option<String> {
     let lines: Vec<&str> = stderr.lines().collect();
     let (index, line) = lines
         .iter()
