@@ -170,7 +170,7 @@ impl<'a> Quiet<'a> {
         // An ended pod may have sidecars left.
         let may = owner.is_some_and(|uid| {
             let may_end = self.has_deadline(uid) || self.has_ended(uid);
-            may_end || self.is_restless(uid) || self.has_late_removals(uid)
+            may_end || self.never_settles(uid) || self.has_late_removals(uid)
         });
         (!may).then(|| format!("stops {id}"))
     }
@@ -227,7 +227,7 @@ impl<'a> Quiet<'a> {
     fn has_its_turn(&self, key: &(PodUid, Arc<str>)) -> bool {
         let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
         self.has_time_again(&key.0)
-            || self.is_restless(&key.0)
+            || self.never_settles(&key.0)
             || self.latest.get(key).is_some_and(ended)
     }
 
@@ -236,7 +236,7 @@ impl<'a> Quiet<'a> {
     }
 
     /// Some pods never come to rest, and some were observed to restart as a whole.
-    fn is_restless(&self, uid: &PodUid) -> bool {
+    fn never_settles(&self, uid: &PodUid) -> bool {
         let never_rests = |pod: &Arc<PodPlan>| pod.all().any(ContainerPlan::may_not_come_up);
         self.starting_over.contains(uid) || self.wanted.get(uid).is_some_and(never_rests)
     }

@@ -164,7 +164,8 @@ mod tests {
             || Event::Gone(object("container", "c")),
         );
         let sandbox = || Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);
-        let asked_sandbox = || Event::RemovalRequested(Removed::Sandbox("s".into()), "pod-is-gone");
+        let sandbox_removal =
+            || Event::RemovalRequested(Removed::Sandbox("s".into()), "pod-is-gone");
         let gone_sandbox = || Event::Gone(object("sandbox", "s"));
         let rows = [
             (vec![wanted(), exited(), unwanted(), removal_requested(), wanted(), gone()], true),
@@ -197,7 +198,7 @@ mod tests {
                 false,
             ),
             (
-                vec![wanted(), sandbox(), unwanted(), asked_sandbox(), wanted(), gone_sandbox()],
+                vec![wanted(), sandbox(), unwanted(), sandbox_removal(), wanted(), gone_sandbox()],
                 true,
             ),
         ];

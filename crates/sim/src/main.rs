@@ -258,7 +258,7 @@ impl Total {
         self.least_faults = self.least_faults.min(faults);
         self.least_kills = self.least_kills.min(kills);
         self.slowest = self.slowest.max(report.settled_after);
-        if !report.is_worth_it() {
+        if !report.has_enough_events() {
             println!("too few events: {report}");
             self.failed = true;
         }

@@ -250,7 +250,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "the last valid version of a manifest is not restored",
-        file: "crates/pods/src/source/kept.rs",
+        file: "crates/pods/src/source/stored_manifest.rs",
         find: "OnDisk::Unknown => self.look(disk).await,",
         replace: "OnDisk::Unknown => self.look(disk).await.filter(|copy| copy.content.is_empty()),",
     },

@@ -42,7 +42,7 @@ use faults::Store;
 use removed_objects::Existing;
 
 /// The limit of events between two quiet moments: two hundred times the usual number.
-const RESTLESS: usize = 100_000;
+const EVENT_LIMIT: usize = 100_000;
 
 /// The environment. No lock in it is held across an await.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct Outside {
     /// Cloned for every call with a fault that is in progress; see [`Outside::under_way`].
     fault_guard: Arc<()>,
     /// Notified when the limit of events is exceeded.
-    restless: Notify,
+    limit_reached: Notify,
     epoch: Timestamp,
     began: Instant,
     state: Mutex<State>,
@@ -141,7 +141,7 @@ impl Outside {
             calm: Flag::default(),
             late: Mutex::default(),
             fault_guard: Arc::default(),
-            restless: Notify::new(),
+            limit_reached: Notify::new(),
             began: Instant::now(),
             state: Mutex::default(),
         }
@@ -194,18 +194,18 @@ impl Outside {
         let at = self.elapsed();
         let mut state = self.state();
         state.news.push(Record { at, event });
-        if state.news.len() == RESTLESS {
-            self.restless.notify_one();
+        if state.news.len() == EVENT_LIMIT {
+            self.limit_reached.notify_one();
         }
     }
 
     /// Waits until the limit of events since the last check is exceeded.
-    pub(crate) async fn is_restless(&self) {
-        self.restless.notified().await;
+    pub(crate) async fn event_limit_exceeded(&self) {
+        self.limit_reached.notified().await;
     }
 
     /// The records since the last call.
-    pub(crate) fn take_news(&self) -> Vec<Record> {
+    pub(crate) fn take_records(&self) -> Vec<Record> {
         std::mem::take(&mut self.state().news)
     }
 

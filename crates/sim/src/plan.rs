@@ -62,18 +62,18 @@ pub enum What {
     /// The runtime is down for a time; its containers keep running.
     RestartRuntime(Duration),
     /// The agent dies during one of its next calls and stays down for a time.
-    KillAgent(Doom),
+    KillAgent(PlannedDeath),
     /// Stops the agent gracefully and starts it again.
     RestartAgent,
     /// Sets the node's clock forward or back by this many seconds.
     JumpClock(i64),
     /// A process dies on its own. The number selects one of the running ones.
-    Harm(Harm, u64),
+    ProcessFault(ProcessFault, u64),
 }
 
 /// What dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
+pub enum ProcessFault {
     /// A container's process, with this exit code.
     Container(i32),
     /// A container's process, OOM-killed.
@@ -86,7 +86,7 @@ pub enum Harm {
 
 /// The death of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doom {
+pub struct PlannedDeath {
     /// Before the call takes effect, or after its effect, before the agent gets the response.
     pub before: bool,
     /// At which call from now on, counted from 1.
@@ -229,16 +229,22 @@ impl fmt::Display for What {
             Self::Arm(Rule { on, skip: 0, fault }) => write!(f, "next: {fault} on {on}"),
             Self::Arm(Rule { on, skip, fault }) => write!(f, "after {skip}: {fault} on {on}"),
             Self::RestartRuntime(time) => write!(f, "runtime restarts, down {time:?}"),
-            Self::KillAgent(Doom { before, nth, away }) => {
+            Self::KillAgent(PlannedDeath { before, nth, away }) => {
                 let when = if *before { "before" } else { "after" };
                 write!(f, "agent dies {when} call {nth} from now, down {away:?}")
             }
             Self::RestartAgent => f.write_str("agent is stopped and started"),
             Self::JumpClock(seconds) => write!(f, "clock jumps by {seconds} s"),
-            Self::Harm(Harm::Container(code), _) => write!(f, "a process dies with code {code}"),
-            Self::Harm(Harm::OutOfMemory, _) => f.write_str("a process is OOM-killed"),
-            Self::Harm(Harm::Sandbox, _) => f.write_str("a sandbox dies"),
-            Self::Harm(Harm::Lost, _) => f.write_str("the runtime loses the state of a container"),
+            Self::ProcessFault(ProcessFault::Container(code), _) => {
+                write!(f, "a process dies with code {code}")
+            }
+            Self::ProcessFault(ProcessFault::OutOfMemory, _) => {
+                f.write_str("a process is OOM-killed")
+            }
+            Self::ProcessFault(ProcessFault::Sandbox, _) => f.write_str("a sandbox dies"),
+            Self::ProcessFault(ProcessFault::Lost, _) => {
+                f.write_str("the runtime loses the state of a container")
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Report {
     }
 
     /// Whether enough happened for a useful history.
-    pub fn is_worth_it(&self) -> bool {
+    pub fn has_enough_events(&self) -> bool {
         let others = self.faults_in_all() - self.kills();
         self.pods >= LEAST_PODS && others >= LEAST_FAULTS && self.kills() >= 1
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Failure {
 /// Runs the history of a plan, from its beginning to its end. Returns the report and the trace.
 pub fn run(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     static HOOK: Once = Once::new();
-    HOOK.call_once(node::listen_to_panics);
+    HOOK.call_once(node::record_panics);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -185,7 +185,7 @@ async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
     if plan.seed % 2 == 1 {
         invalidate_all(node).await;
     }
-    a_new_agent_changes_nothing(node).await?;
+    check_agent_restart(node).await?;
     node.journal_can_be_read()?;
     Ok(Played { settled_after, faults })
 }
@@ -242,7 +242,7 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
     let invariant = "a node that matches its manifests stays so";
     let end = node.outside.elapsed() + time;
     let mut well = node.outside.elapsed();
-    let reaction = if node.waits_for_ages() { REACTION + NEXT_PASS } else { REACTION };
+    let reaction = if node.waits_for_min_age() { REACTION + NEXT_PASS } else { REACTION };
     while node.outside.elapsed() < end {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
@@ -269,8 +269,8 @@ async fn invalidate_all(node: &mut Node) {
 }
 
 /// Kills the agent of a settled node in a quiet moment, and starts another.
-async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
-    node.keep_news();
+async fn check_agent_restart(node: &mut Node) -> Result<(), Broken> {
+    node.keep_records();
     stay(node, Agent::Old, Duration::from_mins(2)).await?;
     // A pod may just be ending.
     let now = node.outside.elapsed();
@@ -278,7 +278,7 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     let mut reported = (node.statuses(), node.outside.elapsed());
     node.kill_agent();
     node.quiet()?;
-    let (before, mut news) = (node.snapshot(), node.kept_news());
+    let (before, mut news) = (node.snapshot(), node.kept_records());
     // The end of a container that a cap removed is remembered only by the agent that observed it.
     reported.0.retain(|uid, _| !before.late_removals.contains(uid));
     // By a clock that was set back the deadline of a pod has not passed yet, and only the old agent remembers
@@ -288,9 +288,9 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
         !(reported.starts_with("Failed") && has_time())
     });
     node.start_agent();
-    node.keep_news();
+    node.keep_records();
     stay(node, Agent::New, Duration::from_mins(3)).await?;
-    let since = node.kept_news();
+    let since = node.kept_records();
     let changed = unexpected_action(&before, &since, &node.wanted);
     news.extend(since);
     let changed_status =
@@ -354,8 +354,8 @@ mod tests {
             (report(5, 9, 3), false),
             (report(5, 11, 0), false),
         ];
-        for (report, is_worth_it) in rows {
-            assert_eq!(report.is_worth_it(), is_worth_it, "{report}");
+        for (report, has_enough_events) in rows {
+            assert_eq!(report.has_enough_events(), has_enough_events, "{report}");
         }
         let reported = report(5, 10, 1).to_string();
         assert!(reported.contains("5 pods, 11 faults, 1 killed agents of 2"), "{reported}");

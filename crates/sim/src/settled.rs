@@ -103,7 +103,7 @@ impl Snapshot {
     }
 
     /// Whether an ended pod still lives, and none of its containers is within its grace.
-    fn lingers(&self, uid: &PodUid) -> bool {
+    fn outlives_grace(&self, uid: &PodUid) -> bool {
         let has_time = |one: &Instance| {
             one.may_live() && self.ending.get(&one.id).is_some_and(|until| self.at <= *until)
         };
@@ -173,7 +173,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
         // It may have been blocked until now, and has its grace from then on.
-        if over && snapshot.lingers(uid) {
+        if over && snapshot.outlives_grace(uid) {
             return Some("lives after its deadline".to_owned());
         }
         // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.
@@ -197,9 +197,9 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     };
     let is_capped = |container: &ContainerPlan| snapshot.is_capped(uid, container.name);
     if pod.containers.iter().all(ended_for_good) {
-        return snapshot.lingers(uid).then(|| "has finished and lives".to_owned());
+        return snapshot.outlives_grace(uid).then(|| "has finished and lives".to_owned());
     }
-    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.lingers(uid)) {
+    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.outlives_grace(uid)) {
         return Some(why);
     }
     match init_of(snapshot, uid, pod) {
@@ -350,7 +350,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
             }
             Ok(false) => return Init::UnderWay,
             Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
-                if snapshot.lingers(uid) {
+                if snapshot.outlives_grace(uid) {
                     return Init::Wrong("its init containers failed and the pod lives".to_owned());
                 }
                 return Init::UnderWay;

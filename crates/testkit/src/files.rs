@@ -151,8 +151,8 @@ impl MemoryFiles {
     }
 
     /// Stops all change events.
-    pub fn deafen(&self) {
-        self.tree().deaf = true;
+    pub fn break_watches(&self) {
+        self.tree().is_silent = true;
     }
 
     /// Makes every attempt to watch a directory fail, until [`MemoryFiles::allow_watches`].

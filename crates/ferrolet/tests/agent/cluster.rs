@@ -158,7 +158,7 @@ async fn containers_of_a_pod_that_cannot_be_decoded_keep_running() {
     ready(&harness, &api, "other").await;
     let before = running(&harness, "web");
     agent.stop().await;
-    api.garble(&named("web"), true);
+    api.make_undecodable(&named("web"), true);
     api.delete(&named("other"), Duration::ZERO);
     let _agent = harness.start();
     harness
@@ -172,10 +172,10 @@ async fn containers_of_a_pod_that_cannot_be_decoded_keep_running() {
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(running(&harness, "web"), None);
     assert!(harness.runtime.containers().iter().any(|one| one.id == dead));
-    api.garble(&named("web"), false);
+    api.make_undecodable(&named("web"), false);
     let again = |harness: &Harness| running(harness, "web").filter(|one| one.id != dead);
     let runs = harness.until("it can be decoded", again).await;
-    api.garble(&named("web"), true);
+    api.make_undecodable(&named("web"), true);
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(running(&harness, "web"), Some(runs), "with its last decoded version");
     api.delete(&named("web"), Duration::ZERO);
@@ -190,7 +190,7 @@ async fn pod_that_was_never_decoded_ends_when_its_object_is_gone() {
     let agent = harness.start();
     ready(&harness, &api, "web").await;
     agent.stop().await;
-    api.garble(&named("web"), true);
+    api.make_undecodable(&named("web"), true);
     let _agent = harness.start();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(running(&harness, "web").is_some());
@@ -474,7 +474,7 @@ async fn pods_are_listed_again_when_the_node_object_is_recreated() {
     api.make(sleeper("former"));
     ready(&harness, &api, "former").await;
     // As if the store was emptied and reached the same resource version again: the watch does not fail.
-    api.deafen();
+    api.break_watches();
     api.delete(&named("former"), Duration::ZERO);
     api.make(sleeper("new"));
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -220,7 +220,7 @@ async fn stale_watch_is_restarted_with_the_node() {
     wait(|| harness.api.lease(NAME)).await;
     pass(20).await;
     // Like a server that lost its data: a watch from the last version gets no events.
-    harness.api.deafen();
+    harness.api.break_watches();
     harness.api.drop_node(NAME);
     harness.api.drop_lease(NAME);
     harness.node(is_ready).await;

@@ -26,7 +26,7 @@ pub(super) struct FinalEnds {
 }
 
 impl FinalEnds {
-    fn was_asked(&self, one: &Instance) -> bool {
+    fn was_stopped(&self, one: &Instance) -> bool {
         self.stop_requested.contains(&one.id)
             || self.stop_requested_sandboxes.contains(&one.sandbox)
     }
@@ -75,7 +75,7 @@ impl Invariant for FinalEnds {
                     // The policy of a container applies within its sandbox; and the whole pod may restart.
                     let is_ruled = plan.extras.rule.is_some() && before.sandbox != one.sandbox;
                     // A decision from before its end may still be executed.
-                    if !self.was_asked(before) && !is_ruled && !pod.restarts_all() {
+                    if !self.was_stopped(before) && !is_ruled && !pod.restarts_all() {
                         return Err(format!(
                             "{} starts after {} ended with code {} under policy {:?}",
                             one.id, before.id, before.exit_code, pod.policy
@@ -86,7 +86,7 @@ impl Invariant for FinalEnds {
                     let for_good = one.started.is_some()
                         && *was != Some(ContainerState::Unknown)
                         && !plan.restarts(pod.policy, one.exit_code)
-                        && !self.was_asked(one);
+                        && !self.was_stopped(one);
                     if for_good {
                         self.ended.insert(key, Arc::clone(one));
                     } else {

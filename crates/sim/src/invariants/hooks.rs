@@ -77,7 +77,7 @@ impl HooksRun {
     fn stop_requested_for(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
         self.failed.remove(id);
         self.started.remove(id);
-        let exec_requested_for = self.commands.remove(id).unwrap_or_default();
+        let executed = self.commands.remove(id).unwrap_or_default();
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         if self.starting_over.contains(&one.uid) {
             return Ok(());
@@ -85,7 +85,7 @@ impl HooksRun {
         let has_run = |(pod, plan): (&Arc<PodPlan>, &ContainerPlan)| match plan.extras.pre_stop {
             _ if pod.grace == 0 => true,
             Some(hook @ Hook::Exec(..)) => {
-                hook.command().is_some_and(|command| exec_requested_for.contains(&command))
+                hook.command().is_some_and(|command| executed.contains(&command))
             }
             Some(Hook::Http) => {
                 let within = Duration::from_secs(pod.grace) + SLACK;
@@ -191,7 +191,7 @@ mod tests {
         hook.command().unwrap()
     }
 
-    fn exec_requested_for(hook: Hook) -> Event {
+    fn executed(hook: Hook) -> Event {
         Event::ExecRequested("a0".into(), command(hook))
     }
 
@@ -212,11 +212,11 @@ mod tests {
         let again = || Event::AgentStarted(2);
         let rows = [
             (vec![stop()], true),
-            (vec![exec_requested_for(HOOK), stop()], false),
-            (vec![exec_requested_for(FAILS), stop()], true),
-            (vec![exec_requested_for(HOOK), stop(), stop()], true),
-            (vec![exec_requested_for(HOOK), stop(), exec_requested_for(HOOK), stop()], false),
-            (vec![exec_requested_for(HOOK), again(), stop()], true),
+            (vec![executed(HOOK), stop()], false),
+            (vec![executed(FAILS), stop()], true),
+            (vec![executed(HOOK), stop(), stop()], true),
+            (vec![executed(HOOK), stop(), executed(HOOK), stop()], false),
+            (vec![executed(HOOK), again(), stop()], true),
         ];
         for (events, expected) in rows {
             let at_once = events.iter().cloned().map(|event| (50, event));
@@ -281,8 +281,8 @@ mod tests {
         let rows = [
             (vec![started(), later()], true),
             (vec![later()], false),
-            (vec![started(), (60, exec_requested_for(HOOK)), later()], false),
-            (vec![started(), (60, exec_requested_for(FAILS)), later()], true),
+            (vec![started(), (60, executed(HOOK)), later()], false),
+            (vec![started(), (60, executed(FAILS)), later()], true),
             (vec![started(), (60, stop()), later()], false),
             (vec![started(), (60, container("a", 0, Exited, Running)), later()], false),
             // Nothing waits for it then.

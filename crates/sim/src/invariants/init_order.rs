@@ -64,7 +64,7 @@ impl InitOrder {
         Ok(())
     }
 
-    fn asked_to_go(&mut self, id: &ContainerId, rule: &'static str, at: Duration) {
+    fn removal_requested(&mut self, id: &ContainerId, rule: &'static str, at: Duration) {
         let Some(one) = self.containers.get(id) else { return };
         if rule == START_OVER {
             self.reset.insert(one.sandbox.clone(), at);
@@ -156,7 +156,7 @@ impl Invariant for InitOrder {
             }
             Event::StopRequested(id, grace) => self.stop_requested_for(id, *grace, record.at)?,
             Event::RemovalRequested(Removed::Container(id), rule) => {
-                self.asked_to_go(id, rule, record.at);
+                self.removal_requested(id, rule, record.at);
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));

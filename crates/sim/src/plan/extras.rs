@@ -24,7 +24,7 @@ pub struct Extras {
     /// Its stop signal.
     pub signal: Option<&'static str>,
     /// Whether the end of its log is used as its termination message.
-    pub last_words_from_log: bool,
+    pub message_from_log: bool,
 }
 
 /// A hook.
@@ -104,9 +104,9 @@ impl Extras {
         let has_any = !lifecycle.is_empty();
         let lifecycle = has_any.then(|| format!(", lifecycle: {{{}}}", lifecycle.join(", ")));
         let rule = self.rule.map(RestartRule::yaml);
-        let words = ", terminationMessagePolicy: FallbackToLogsOnError";
-        let words = self.last_words_from_log.then(|| words.to_owned());
-        [lifecycle, rule, words].into_iter().flatten().collect()
+        let policy = ", terminationMessagePolicy: FallbackToLogsOnError";
+        let policy = self.message_from_log.then(|| policy.to_owned());
+        [lifecycle, rule, policy].into_iter().flatten().collect()
     }
 }
 
@@ -166,8 +166,8 @@ impl fmt::Display for Extras {
         if let Some(signal) = self.signal {
             write!(f, " {signal}")?;
         }
-        if self.last_words_from_log {
-            f.write_str(" last-words")?;
+        if self.message_from_log {
+            f.write_str(" message-from-log")?;
         }
         Ok(())
     }

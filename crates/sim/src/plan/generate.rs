@@ -7,8 +7,8 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
-    Action, Collecting, ContainerPlan, Doom, Extras, Fault, Harm, Hook, Plan, PodPlan, Policy,
-    Program, RestartRule, Rule, Step, Target, What,
+    Action, Collecting, ContainerPlan, Extras, Fault, Hook, Plan, PlannedDeath, PodPlan, Policy,
+    ProcessFault, Program, RestartRule, Rule, Step, Target, What,
 };
 
 /// How long a container lives that must be observed running.
@@ -216,7 +216,7 @@ impl PlanBuilder {
             pre_stop,
             rule: random.chance(35).then_some(rule),
             signal: random.chance(15).then_some(signal),
-            last_words_from_log: random.chance(50),
+            message_from_log: random.chance(50),
         }
     }
 
@@ -254,8 +254,8 @@ impl PlanBuilder {
     fn faults(&mut self) {
         // At least one agent dies while pods start, and every history has enough faults.
         let early = self.random.millis(0, 5000);
-        let doom = What::KillAgent(self.doom());
-        self.push(early, doom);
+        let planned_death = What::KillAgent(self.planned_death());
+        self.push(early, planned_death);
         for _ in 0..self.random.between(35, 60) {
             let at = self.moment();
             match self.random.between(0, 99) {
@@ -273,13 +273,13 @@ impl PlanBuilder {
                 }
                 57..75 => self.manifest_action(at),
                 75..87 => {
-                    let harm = self.harm();
+                    let process_fault = self.process_fault();
                     let which = self.random.between(0, 1000);
-                    self.push(at, What::Harm(harm, which));
+                    self.push(at, What::ProcessFault(process_fault, which));
                 }
                 87..92 => {
-                    let doom = self.doom();
-                    self.push(at, What::KillAgent(doom));
+                    let planned_death = self.planned_death();
+                    self.push(at, What::KillAgent(planned_death));
                 }
                 92..95 => {
                     let away = self.random.millis(200, 40_000);
@@ -299,22 +299,22 @@ impl PlanBuilder {
         }
     }
 
-    fn doom(&mut self) -> Doom {
+    fn planned_death(&mut self) -> PlannedDeath {
         let away = if self.random.chance(70) {
             self.random.millis(0, 2000)
         } else {
             self.random.seconds(2, 60)
         };
-        Doom { before: self.random.chance(50), nth: self.random.between(1, 40), away }
+        PlannedDeath { before: self.random.chance(50), nth: self.random.between(1, 40), away }
     }
 
-    fn harm(&mut self) -> Harm {
-        let killed = Harm::Container(self.random.pick(&[0, 1, 137]));
+    fn process_fault(&mut self) -> ProcessFault {
+        let killed = ProcessFault::Container(self.random.pick(&[0, 1, 137]));
         self.random.weighted(&[
             (50, killed),
-            (10, Harm::OutOfMemory),
-            (25, Harm::Sandbox),
-            (15, Harm::Lost),
+            (10, ProcessFault::OutOfMemory),
+            (25, ProcessFault::Sandbox),
+            (15, ProcessFault::Lost),
         ])
     }
 
@@ -534,7 +534,7 @@ mod tests {
         assert!(has(&|extras| extras.post_start.is_some() && extras.pre_stop.is_some()));
         assert!(has(&|extras| extras.post_start.is_some_and(Hook::fails)));
         assert!(has(&Extras::restarts_all));
-        assert!(has(&|extras| extras.signal.is_some() && extras.last_words_from_log));
+        assert!(has(&|extras| extras.signal.is_some() && extras.message_from_log));
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == Action::Restart(1))));
         let unless = Action::RestartUnless(3);
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == unless)));

@@ -216,7 +216,7 @@ impl PodPlan {
     }
 
     /// Whether a container restarts when its memory changes; one that never restarts cannot.
-    fn starts_anew(&self, container: &ContainerPlan) -> bool {
+    fn restarts_for_resize(&self, container: &ContainerPlan) -> bool {
         let is_regular = self.containers.iter().any(|one| one.name == container.name);
         let lasts = self.policy == Policy::Always && container.extras.rule.is_none();
         self.keeps_uid && self.restarts_for_memory && is_regular && lasts
@@ -227,7 +227,7 @@ impl PodPlan {
         if milli == 0 {
             return String::new();
         }
-        let policy = if self.starts_anew(container) {
+        let policy = if self.restarts_for_resize(container) {
             ", resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]"
         } else {
             ""
@@ -274,8 +274,8 @@ impl fmt::Display for PodPlan {
         if self.keeps_uid {
             write!(f, " {}m {}Mi", self.milli(), self.mebibytes())?;
         }
-        if self.all().any(|one| self.starts_anew(one)) {
-            f.write_str(" anew-for-memory")?;
+        if self.all().any(|one| self.restarts_for_resize(one)) {
+            f.write_str(" restarts-for-memory")?;
         }
         let all = self.init.iter().map(|one| ("init ", one));
         for (kind, one) in all.chain(self.containers.iter().map(|one| ("", one))) {
@@ -324,7 +324,7 @@ mod tests {
             pre_stop: Some(Hook::Exec(Duration::from_secs(1), 2)),
             rule: Some(RestartRule { policy: Policy::Never, action: Action::RestartAll }),
             signal: Some("SIGINT"),
-            last_words_from_log: true,
+            message_from_log: true,
         };
         let mut plan = pod(1, false);
         plan.containers[0].extras = extras;

@@ -30,7 +30,7 @@ use crate::invariants::{Broken, Invariants};
 use crate::late_removals::{Capped, LateRemovalExemption};
 use crate::life::{AGENT_KILLED, Life};
 use crate::outside::{FaultPoint, Outside};
-use crate::plan::{Collecting, Harm, Plan, PodPlan, URL, What};
+use crate::plan::{Collecting, Plan, PodPlan, ProcessFault, URL, What};
 use crate::restart_survivors::RestartSurvivors;
 use crate::run::journal_check::JournalCheck;
 use crate::run::page;
@@ -52,7 +52,7 @@ const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
 /// A later action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chore {
+enum LaterAction {
     StartAgent,
     RuntimeIsBack,
 }
@@ -79,7 +79,7 @@ pub(super) struct Node {
     pages: u64,
     /// The last valid version of each manifest.
     manifests: BTreeMap<String, Arc<PodPlan>>,
-    chores: Vec<(Instant, Chore)>,
+    later_actions: Vec<(Instant, LaterAction)>,
     invariants: Invariants,
     late_removals: LateRemovalExemption,
     capped: Capped,
@@ -95,7 +95,7 @@ thread_local! {
 }
 
 /// Records panics inside a history; elsewhere nothing changes.
-pub(super) fn listen_to_panics() {
+pub(super) fn record_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let taken = PANICS.with_borrow_mut(|panics| {
@@ -127,7 +127,7 @@ impl Node {
             collecting: plan.collecting.clone(),
             pages: 0,
             manifests: BTreeMap::new(),
-            chores: Vec::new(),
+            later_actions: Vec::new(),
             invariants: Invariants::new(&plan.collecting),
             late_removals: LateRemovalExemption::default(),
             capped: Capped::default(),
@@ -215,9 +215,9 @@ impl Node {
                 return Ok(());
             }
             let then = Instant::now() + at.saturating_sub(now).min(TICK);
-            let chore = self.chores.iter().map(|(at, _)| *at).min();
+            let chore = self.later_actions.iter().map(|(at, _)| *at).min();
             self.wait_until(chore.map_or(then, |chore| chore.min(then))).await?;
-            self.do_chores();
+            self.run_later_actions();
         }
     }
 
@@ -229,9 +229,9 @@ impl Node {
         tokio::select! {
             biased;
             () = life.over.cancelled() => {
-                let away = life.fate().map_or(Duration::ZERO, |doom| doom.away);
+                let away = life.death().map_or(Duration::ZERO, |death| death.away);
                 self.agent = None;
-                self.chores.push((Instant::now() + away, Chore::StartAgent));
+                self.later_actions.push((Instant::now() + away, LaterAction::StartAgent));
                 Ok(())
             }
             broken = agent.task_ended() => {
@@ -242,7 +242,7 @@ impl Node {
                 self.give_up(&how);
                 Ok(())
             }
-            () = self.outside.is_restless() => {
+            () = self.outside.event_limit_exceeded() => {
                 let how = "it keeps running without time passing".to_owned();
                 Err(Broken { invariant: "the agent comes to rest", how })
             }
@@ -258,18 +258,18 @@ impl Node {
             life.over.cancel();
             drop(agent);
         }
-        self.chores.push((Instant::now() + STARTED_AGAIN, Chore::StartAgent));
+        self.later_actions.push((Instant::now() + STARTED_AGAIN, LaterAction::StartAgent));
     }
 
-    fn do_chores(&mut self) {
+    fn run_later_actions(&mut self) {
         let now = Instant::now();
-        let (due, later) = self.chores.iter().partition(|(at, _)| *at <= now);
-        self.chores = later;
-        let due: Vec<(Instant, Chore)> = due;
+        let (due, later) = self.later_actions.iter().partition(|(at, _)| *at <= now);
+        self.later_actions = later;
+        let due: Vec<(Instant, LaterAction)> = due;
         for (_, chore) in due {
             match chore {
-                Chore::StartAgent => self.start_agent(),
-                Chore::RuntimeIsBack => {
+                LaterAction::StartAgent => self.start_agent(),
+                LaterAction::RuntimeIsBack => {
                     self.outside.say("         the runtime is back");
                     // A new process of the runtime has none of the old one's unread events.
                     self.outside.runtime.forget_events();
@@ -283,7 +283,7 @@ impl Node {
     pub(super) fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
         self.outside.record_removed();
-        let news = self.outside.take_news();
+        let news = self.outside.take_records();
         self.late_removals.read(&news);
         self.capped.read(&news);
         self.outlived.read(&news);
@@ -307,11 +307,11 @@ impl Node {
     }
 
     /// Keeps records from now on.
-    pub(super) fn keep_news(&mut self) {
+    pub(super) fn keep_records(&mut self) {
         self.kept = Some(Vec::new());
     }
 
-    pub(super) fn kept_news(&mut self) -> Vec<Record> {
+    pub(super) fn kept_records(&mut self) -> Vec<Record> {
         self.kept.take().unwrap_or_default()
     }
 
@@ -327,12 +327,12 @@ impl Node {
                 self.outside.happened("runtime restart");
                 self.outside.away.set(true);
                 self.outside.runtime.end_event_streams(Some(Code::Unavailable));
-                self.chores.retain(|(_, chore)| *chore != Chore::RuntimeIsBack);
-                self.chores.push((Instant::now() + *away, Chore::RuntimeIsBack));
+                self.later_actions.retain(|(_, chore)| *chore != LaterAction::RuntimeIsBack);
+                self.later_actions.push((Instant::now() + *away, LaterAction::RuntimeIsBack));
             }
-            What::KillAgent(doom) => {
+            What::KillAgent(death) => {
                 if let Some((_, life)) = &self.agent {
-                    life.doom(*doom);
+                    life.plan_death(*death);
                 }
             }
             What::RestartAgent => {
@@ -347,7 +347,7 @@ impl Node {
                 self.outside.clock.jump(*seconds);
                 self.outside.record(Event::ClockJumped);
             }
-            What::Harm(harm, which) => self.harm(*harm, *which),
+            What::ProcessFault(fault, which) => self.process_fault(*fault, *which),
         }
     }
 
@@ -358,9 +358,9 @@ impl Node {
         let killed = self.outside.all_that_happened().contains_key(AGENT_KILLED);
         if doomed || !killed {
             self.kill_agent();
-            self.chores.push((Instant::now(), Chore::StartAgent));
+            self.later_actions.push((Instant::now(), LaterAction::StartAgent));
         }
-        while !self.chores.is_empty() {
+        while !self.later_actions.is_empty() {
             let then = self.outside.elapsed() + TICK;
             self.advance_to(then).await?;
         }
@@ -375,7 +375,7 @@ impl Node {
         self.names.insert(pod.name.clone());
         let before = self.manifests.insert(pod.name.clone(), Arc::clone(&pod));
         if let Some(before) = before.map(|before| before.uid()).filter(|before| *before != uid) {
-            self.unwant(&before);
+            self.remove_wanted(&before);
         }
         self.wanted.insert(uid.clone(), Arc::clone(&pod));
         self.outside.record(Event::Wanted(uid, Arc::clone(&pod)));
@@ -386,14 +386,14 @@ impl Node {
         }
     }
 
-    fn unwant(&mut self, uid: &model::ids::PodUid) {
+    fn remove_wanted(&mut self, uid: &model::ids::PodUid) {
         self.wanted.remove(uid);
         self.outside.record(Event::Unwanted(uid.clone()));
     }
 
     fn remove(&mut self, name: &str) {
         if let Some(pod) = self.manifests.remove(name) {
-            self.unwant(&pod.uid());
+            self.remove_wanted(&pod.uid());
             if pod.on_page {
                 self.write_page();
             } else {
@@ -436,13 +436,13 @@ impl Node {
         contents.map(|content| String::from_utf8_lossy(&content).into_owned()).collect()
     }
 
-    fn harm(&mut self, harm: Harm, which: u64) {
+    fn process_fault(&mut self, fault: ProcessFault, which: u64) {
         let runtime = &self.outside.runtime;
         let one = |count: usize| {
             let count = u64::try_from(count).unwrap_or(0);
             which.checked_rem(count).and_then(|index| usize::try_from(index).ok())
         };
-        if harm == Harm::Sandbox {
+        if fault == ProcessFault::Sandbox {
             let mut sandboxes = runtime.sandboxes();
             sandboxes.retain(|sandbox| sandbox.state == SandboxState::Ready);
             if let Some(index) = one(sandboxes.len()) {
@@ -453,10 +453,10 @@ impl Node {
             containers.retain(|container| container.state == ContainerState::Running);
             if let Some(index) = one(containers.len()) {
                 let id = &containers[index].id;
-                match harm {
-                    Harm::Container(code) => runtime.kill_container(id, code),
-                    Harm::OutOfMemory => runtime.oom_kill(id),
-                    Harm::Lost | Harm::Sandbox => runtime.lose_container(id),
+                match fault {
+                    ProcessFault::Container(code) => runtime.kill_container(id, code),
+                    ProcessFault::OutOfMemory => runtime.oom_kill(id),
+                    ProcessFault::Lost | ProcessFault::Sandbox => runtime.lose_container(id),
                 };
             }
         }

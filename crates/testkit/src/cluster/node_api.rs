@@ -49,9 +49,9 @@ struct State {
     calls: Vec<(NodeApiCall, Option<Value>)>,
     is_frozen: bool,
     /// The number of watches so far.
-    followers: u64,
+    watches: u64,
     /// The number of the last watch that receives nothing any more.
-    deaf: u64,
+    broken_watches: u64,
     /// The number of expirations: each makes the watches restart with a list.
     expired: u64,
 }
@@ -138,8 +138,8 @@ impl MemoryNodeApi {
     }
 
     /// Breaks the current watches: they receive nothing any more; new ones work.
-    pub fn deafen(&self) {
-        self.shared.change(|state| state.deaf = state.followers);
+    pub fn break_watches(&self) {
+        self.shared.change(|state| state.broken_watches = state.watches);
     }
 
     /// Makes the watches restart with a list.
@@ -199,8 +199,8 @@ impl NodeApi for MemoryNodeApi {
         let mut changed = self.shared.subscribe();
         let number = {
             let mut state = self.shared.state();
-            state.followers += 1;
-            state.followers
+            state.watches += 1;
+            state.watches
         };
         let mut begun = None;
         let mut sent: Option<Node> = None;
@@ -209,7 +209,7 @@ impl NodeApi for MemoryNodeApi {
             {
                 let state = self.shared.state();
                 let node = state.nodes.get(name).cloned();
-                let receives = !state.is_frozen && number > state.deaf;
+                let receives = !state.is_frozen && number > state.broken_watches;
                 if receives && begun != Some(state.expired) {
                     begun = Some(state.expired);
                     news.push(Change::Restarted);

@@ -30,14 +30,14 @@ struct State {
     pods: BTreeMap<PodName, Arc<Pod>>,
     nodes: BTreeMap<String, String>,
     /// Pods that a watch cannot decode.
-    garbled: BTreeSet<PodName>,
+    undecodable: BTreeSet<PodName>,
     is_away: bool,
     /// The number of expirations: each makes the watches restart with a list.
     expired: u64,
     /// The number of watches so far.
-    followers: u64,
+    watches: u64,
     /// The number of the last watch that receives nothing any more.
-    deaf: u64,
+    broken_watches: u64,
     calls: Vec<String>,
     /// The number of calls while the server was unreachable.
     missed: usize,
@@ -104,12 +104,12 @@ impl MemoryPods {
     }
 
     /// Makes watches fail to decode a pod, or decode it again.
-    pub fn garble(&self, name: &PodName, is_garbled: bool) {
+    pub fn make_undecodable(&self, name: &PodName, is_garbled: bool) {
         self.shared.change(|state| {
             if is_garbled {
-                state.garbled.insert(name.clone());
+                state.undecodable.insert(name.clone());
             } else {
-                state.garbled.remove(name);
+                state.undecodable.remove(name);
             }
         });
     }
@@ -123,8 +123,8 @@ impl MemoryPods {
     }
 
     /// Breaks the current watches: they receive nothing any more; new ones work.
-    pub fn deafen(&self) {
-        self.shared.change(|state| state.deaf = state.followers);
+    pub fn break_watches(&self) {
+        self.shared.change(|state| state.broken_watches = state.watches);
     }
 
     /// A pod, if it exists.
@@ -235,8 +235,8 @@ impl PodApi for MemoryPods {
         let mut changed = self.shared.subscribe();
         let number = {
             let mut state = self.shared.state();
-            state.followers += 1;
-            state.followers
+            state.watches += 1;
+            state.watches
         };
         let mut sent: Option<(u64, There)> = None;
         loop {
@@ -249,11 +249,11 @@ impl PodApi for MemoryPods {
                 let there = state.pods.iter().filter(|(_, pod)| of_node(pod));
                 let there: There = there
                     .map(|(name, pod)| {
-                        let understood = !state.garbled.contains(name);
+                        let understood = !state.undecodable.contains(name);
                         (uid_of(pod), understood.then(|| Arc::clone(pod)))
                     })
                     .collect();
-                (!state.is_away && number > state.deaf, state.expired, there)
+                (!state.is_away && number > state.broken_watches, state.expired, there)
             };
             if receives {
                 send_changes(
@@ -295,10 +295,10 @@ impl PodApi for MemoryPods {
     }
 }
 
-/// Sends the differences between the last sent pods and the current ones.
 /// The pods of a watch; `None` for one that cannot be decoded.
 type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
 
+/// Sends the differences between the last sent pods and the current ones.
 fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
     let send = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
         let unread = || Change::Unread(uid.clone());

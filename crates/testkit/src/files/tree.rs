@@ -52,7 +52,7 @@ pub(crate) struct Tree {
     /// The error of watching directories, if set.
     pub(crate) no_watches: Option<ErrorKind>,
     /// Whether no change events are sent.
-    pub(crate) deaf: bool,
+    pub(crate) is_silent: bool,
     /// The number of size checks of log files.
     pub(crate) log_looks: usize,
     /// Whether compressions of logs fail for lack of space.
@@ -80,7 +80,7 @@ impl Tree {
             unlisted: BTreeMap::new(),
             reads: BTreeMap::new(),
             no_watches: None,
-            deaf: false,
+            is_silent: false,
             log_looks: 0,
             is_full: false,
             changes: 0,
@@ -165,7 +165,7 @@ impl Tree {
 
     fn notify_watches(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
-        if self.deaf {
+        if self.is_silent {
             return;
         }
         let change = DirectoryChange::Names([name.to_owned()].into());

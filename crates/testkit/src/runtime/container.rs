@@ -229,7 +229,7 @@ impl ContainerRecord {
     }
 
     /// The image reference of its configuration.
-    fn asked_for(&self) -> &str {
+    fn image_reference(&self) -> &str {
         match self.config.user_image.as_str() {
             "" => &self.config.image_ref,
             user_image => user_image,
@@ -257,7 +257,7 @@ impl ContainerRecord {
             Life::Exited(exit) => (exit.started_at, Some(exit)),
             Life::Unknown { started_at } => (*started_at, None),
         };
-        let tag = image.and_then(StoredImage::tag).unwrap_or(self.asked_for());
+        let tag = image.and_then(StoredImage::tag).unwrap_or(self.image_reference());
         let digest = image.and_then(StoredImage::digest).unwrap_or(&self.image_id);
         ContainerStatus {
             id: self.id.clone(),

@@ -48,7 +48,7 @@ async fn change_is_read_immediately() {
 async fn unnoticed_change_is_found_within_the_period_after_a_quiet_time() {
     let mut bench = Bench::reading(two());
     assert_eq!(bench.next_set().await, BOTH);
-    bench.files.deafen();
+    bench.files.break_watches();
     for version in 2..5 {
         bench.settle().await;
         bench.files.write(A, manifest("a", &format!("x:{version}")));
@@ -66,7 +66,7 @@ async fn replaced_directory_is_found_by_the_next_scan() {
     let mut bench = Bench::reading(files);
     assert_eq!(bench.next_set().await, BOTH);
     bench.settle().await;
-    bench.files.deafen();
+    bench.files.break_watches();
     bench.files.remove("/manifests");
     bench.files.rename("/next", "/manifests");
     let (set, time) = bench.next_set_after().await;
@@ -80,7 +80,7 @@ async fn changes_are_found_periodically_without_notices() {
     let mut bench = Bench::reading(two());
     assert_eq!(bench.next_set().await, BOTH);
     bench.settle().await;
-    bench.files.deafen();
+    bench.files.break_watches();
     bench.files.write(A, manifest("a", "x:2"));
     let (set, time) = bench.next_set_after().await;
     assert_eq!(set, ["default/a-node x:2", BOTH[1]]);
@@ -119,7 +119,7 @@ async fn editor_save_is_one_change() {
 async fn briefly_missing_file_is_not_removed() {
     let mut bench = Bench::reading(two());
     assert_eq!(bench.next_set().await, BOTH);
-    bench.files.deafen();
+    bench.files.break_watches();
     // The periodic scan runs just when an editor has moved the file away.
     sleep(Duration::from_millis(19_990)).await;
     bench.files.rename(A, "/elsewhere");

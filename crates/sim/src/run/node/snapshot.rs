@@ -57,7 +57,7 @@ impl Node {
 
     /// Whether dead containers are removed only after a minimum age: the removal at their death does not wait,
     /// but their sandboxes stay.
-    pub(in crate::run) fn waits_for_ages(&self) -> bool {
+    pub(in crate::run) fn waits_for_min_age(&self) -> bool {
         !self.collecting.containers.min_age.is_zero()
     }
 
