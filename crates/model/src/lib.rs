@@ -1,14 +1,14 @@
-//! The words that all parts of the agent share.
+//! The data types and ports that all parts of the agent share.
 //!
-//! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
-//! of the runtime, reasons for deletions, the ports (traits) through which the agent reaches the
-//! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O,
+//! Purpose: identifiers, the observed state of the container runtime, lifecycle events, configurations for
+//! the runtime, reasons for removals, the ports (traits) of the agent to the
+//! outside, and the formats of names and quantities. Everything here is plain data: no runtime, no clock, no I/O,
 //! but for [`lists`] and [`checkpoint`], which use a port.
 //!
 //! Invariants:
-//! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
-//!   [`ContainerId`](ids::ContainerId); a name alone never identifies either;
-//! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
+//! - a [`PodUid`](ids::PodUid) identifies a pod, a
+//!   [`ContainerId`](ids::ContainerId) a container; a name alone never identifies either;
+//! - every removal has a [`Verdict`](verdict::Verdict), so that it can be explained later.
 #![warn(missing_docs)]
 
 pub mod admission;

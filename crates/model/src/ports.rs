@@ -1,4 +1,4 @@
-//! The ports: how the agent reaches the outside. Adapters implement them for the real thing, the
+//! The ports: the agent's access to the outside. Adapters implement them for real systems, the
 //! test kit in memory; both pass the same contract tests.
 
 pub mod addresses;

@@ -1,18 +1,18 @@
-//! Which labels or annotations are meant, in the form of Kubernetes' label selectors.
+//! Label selectors of Kubernetes, for labels or annotations.
 
 use std::str::FromStr;
 
-/// Why a selector is not understood.
+/// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{requirement:?} is no requirement; write key, !key, key=value, key!=value or key in (a,b)"
 )]
 pub struct SelectorError {
-    /// The part that is not understood.
+    /// The invalid part.
     pub requirement: String,
 }
 
-/// Requirements that all must hold. Without any, nothing is meant.
+/// Requirements that all must hold. Without any, nothing matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -86,12 +86,12 @@ fn values(text: &str) -> Option<Vec<String>> {
 }
 
 impl Selector {
-    /// Whether it means nothing.
+    /// Whether it has no requirements.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether these labels are meant.
+    /// Whether these labels match.
     pub fn means<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.is_empty()
             && self.requirements.iter().all(|Requirement { key, must }| match (must, get(key)) {
