@@ -26,7 +26,7 @@ impl Tree {
             let found = beneath::read(&directory, &write.file).map_err(|source| {
                 failed("read", place.path(hierarchy).join(&write.file), source)
             })?;
-            if !is_said(write, found.trim()) {
+            if !has_value(write, found.trim()) {
                 return Ok(false);
             }
         }
@@ -106,7 +106,7 @@ fn number(text: Option<String>) -> Option<u64> {
 }
 
 /// Whether a control file has the written value. The kernel rounds memory to pages.
-fn is_said(write: &Write, found: &str) -> bool {
+fn has_value(write: &Write, found: &str) -> bool {
     let pages = |text: &str| text.parse::<u64>().ok().map(|bytes| bytes / PAGE);
     found == write.content
         || write.controller == "memory"

@@ -25,7 +25,7 @@ impl Tree {
             root.map_err(|source| failed("open", hierarchy.root.clone(), source))?;
         for (depth, name) in place.directories.iter().enumerate() {
             if self.version == Version::V2 {
-                hand_down(hierarchy, &directory);
+                enable_controllers(hierarchy, &directory);
             }
             let path = || hierarchy.root.join(place.directories[..=depth].join("/"));
             match self.kernel.make(&directory, name) {
@@ -49,7 +49,7 @@ impl Tree {
 
 /// Enables all controllers of the machine for child cgroups. Some cannot be enabled everywhere; a later write
 /// of a value fails if a needed one is missing.
-fn hand_down(hierarchy: &Hierarchy, directory: &OwnedFd) {
+fn enable_controllers(hierarchy: &Hierarchy, directory: &OwnedFd) {
     const FILE: &str = "cgroup.subtree_control";
     let each: Vec<String> = hierarchy.controllers.iter().map(|name| format!("+{name}")).collect();
     let down = beneath::read(directory, FILE).unwrap_or_default();

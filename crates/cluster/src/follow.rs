@@ -186,7 +186,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                     sleep(jittered(rests.take())).await;
                 }
                 Ok(RoundEnd::OtherPast) => {
-                    self.disown();
+                    self.discard_version();
                     sleep(jittered(rests.take())).await;
                 }
                 Ok(RoundEnd::NoStreaming) => {
@@ -214,7 +214,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     /// Discards all data from the server, even the order of versions.
-    fn disown(&mut self) {
+    fn discard_version(&mut self) {
         warn!(kind = K::NAME, "Server is at an older version than before, listing again");
         if K::FORGETS {
             self.sink.hear(Change::Restarted);

@@ -80,10 +80,10 @@ impl GcNotifier {
             _ => self.containers.pod_changed(uid),
         }
         let Ok(status) = now else { return };
-        self.containers.pod_is_like(uid, status);
+        self.containers.observe_pod(uid, status);
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.index.state(&status.uid);
-        match removed_by(state, self.index.sources_ready(), self.index.any_ends()) {
+        match removed_by(state, self.index.sources_ready(), self.index.any_terminating()) {
             RemovedBy::NotYet => {}
             RemovedBy::HeldPass => self.containers.pod_is_removable(uid),
             RemovedBy::Deletor(all) => {

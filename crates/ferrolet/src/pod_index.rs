@@ -112,8 +112,8 @@ impl PodStates for PodIndex {
         self.lock().entry(uid).has_deadline
     }
 
-    fn any_ends(&self) -> bool {
-        self.workers.any_ends()
+    fn any_terminating(&self) -> bool {
+        self.workers.any_terminating()
     }
 }
 

@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::pod_resources::{PodContainers, PodResources};
 use podspec::view;
 use server::pod_resources::{Listed, Lister, Metrics};
-use server::{Slot, take_turns};
+use server::{Slot, serve_connections};
 use status::store::{StatusEntry, StatusReader};
 use tokio::net::UnixListener;
 use tokio::time::sleep;
@@ -68,7 +68,7 @@ impl PodResourcesSocket {
                 drop(slot);
             }
         };
-        take_turns(&listener, answered, stop).await;
+        serve_connections(&listener, answered, stop).await;
         // Dropping it removes the socket file.
         drop(socket);
     }

@@ -230,7 +230,7 @@ async fn serve(inputs: &StartInputs<'_>, mut start_context: StartContext<'_>) ->
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready("keeps the pods of this node");
     let alive = systemd::stay_alive(start_context.watchdog, agent.health());
-    let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
+    let memory = memory::when_quiet(agent.changes(), hostfs::return_freed_memory);
     tokio::select! {
         biased;
         name = signals.received() => {

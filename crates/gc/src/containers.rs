@@ -107,12 +107,12 @@ pub struct Step {
     /// The decision.
     pub verdict: Verdict,
     /// Why the object was not removed, if it was not.
-    pub outcome: Result<(), Stays>,
+    pub outcome: Result<(), KeepReason>,
 }
 
 /// Why an object stays despite its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stays {
+pub enum KeepReason {
     /// A rule keeps it now.
     Kept(&'static str),
     /// It could not be removed.
@@ -146,8 +146,8 @@ impl Report {
         let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
         match step.outcome {
             Ok(()) => tally.removed += 1,
-            Err(Stays::Kept(_)) => tally.kept += 1,
-            Err(Stays::Failed(_) | Stays::RuntimeAway(_)) => tally.failed += 1,
+            Err(KeepReason::Kept(_)) => tally.kept += 1,
+            Err(KeepReason::Failed(_) | KeepReason::RuntimeAway(_)) => tally.failed += 1,
         }
     }
 

@@ -22,7 +22,7 @@ use self::policy::ContainerPolicy;
 /// Pod states, as far as garbage collection depends on them.
 pub trait PodStates: std::fmt::Debug + Send + Sync {
     /// Whether pod states are available at all.
-    fn can_be_asked(&self) -> bool {
+    fn is_available(&self) -> bool {
         true
     }
     /// Whether every source of pods has reported.
@@ -32,7 +32,7 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
     /// Whether a deadline, such as the active deadline, counts from the pod's first sandbox.
     fn needs_first_sandbox(&self, uid: &PodUid) -> bool;
     /// Whether pods are being terminated. The end of each is reported.
-    fn any_ends(&self) -> bool {
+    fn any_terminating(&self) -> bool {
         false
     }
 }
@@ -42,7 +42,7 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
 pub struct NoAgent;
 
 impl PodStates for NoAgent {
-    fn can_be_asked(&self) -> bool {
+    fn is_available(&self) -> bool {
         false
     }
 

@@ -73,7 +73,7 @@ pub use kernel_settings::{KernelSettings, in_user_namespace};
 pub use layout::lay_out;
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, limits_processors, machine};
-pub use memory::{give_back, share_one_heap};
+pub use memory::{return_freed_memory, share_one_heap};
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
 pub use packet_filter::HostPacketFilter;

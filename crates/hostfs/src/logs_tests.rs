@@ -73,7 +73,7 @@ struct Follower {
 
 impl Follower {
     /// Reads until the text so far is just this.
-    async fn hears(&mut self, expected: &str) {
+    async fn expect_text(&mut self, expected: &str) {
         let reading = async {
             while self.received != expected {
                 let piece = self.text.next().await.expect("the log goes on").unwrap();
@@ -112,16 +112,16 @@ async fn follower_receives_new_lines_and_the_end() {
     let log = Log::new();
     log.write("before");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("before\n").await;
+    follower.expect_text("before\n").await;
     log.write("one");
-    follower.hears("before\none\n").await;
+    follower.expect_text("before\none\n").await;
     log.append("2026-01-01T00:00:00Z std");
     log.append("out P two ");
     log.append("halves\n2026-01-01T00:00:00Z stdout F , joined\n");
-    follower.hears("before\none\ntwo halves, joined\n").await;
+    follower.expect_text("before\none\ntwo halves, joined\n").await;
     log.write("last words");
     end.send(()).unwrap();
-    follower.hears("before\none\ntwo halves, joined\nlast words\n").await;
+    follower.expect_text("before\none\ntwo halves, joined\nlast words\n").await;
     follower.ends().await;
 }
 
@@ -132,7 +132,7 @@ async fn follower_can_begin_with_the_last_lines() {
     log.write("two");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &tail(1)).await;
     log.write("three");
-    follower.hears("two\nthree\n").await;
+    follower.expect_text("two\nthree\n").await;
 }
 
 #[tokio::test]
@@ -140,17 +140,17 @@ async fn rotated_log_is_followed_without_a_gap() {
     let log = Log::new();
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("one\n").await;
+    follower.expect_text("one\n").await;
     // As a runtime does: writes go to the old file until it opens the new one.
     let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
     fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
     old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();
     log.write("three");
-    follower.hears("one\ntwo\nthree\n").await;
+    follower.expect_text("one\ntwo\nthree\n").await;
     fs::rename(&log.path, log.path.with_extension("log.20260101-000001")).unwrap();
     log.write("four");
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.expect_text("one\ntwo\nthree\nfour\n").await;
     follower.ends().await;
 }
 
@@ -159,10 +159,10 @@ async fn truncated_log_is_read_from_its_start() {
     let log = Log::new();
     log.write("a long first line");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("a long first line\n").await;
+    follower.expect_text("a long first line\n").await;
     fs::write(&log.path, "").unwrap();
     log.write("b");
-    follower.hears("a long first line\nb\n").await;
+    follower.expect_text("a long first line\nb\n").await;
 }
 
 /// Those of this process, of all tests.
@@ -186,7 +186,7 @@ async fn followers_share_the_inotify_instance_of_all_watches() {
     assert!(inotify_instances() < 100, "{}", inotify_instances());
     log.write("hello");
     for (follower, _) in &mut followers {
-        follower.hears("hello\n").await;
+        follower.expect_text("hello\n").await;
     }
     drop(followers);
     // Another listener of the directory is not affected.
@@ -295,10 +295,10 @@ async fn rotated_files_are_read_before_the_current_one() {
 async fn follower_begins_in_rotated_files() {
     let log = log_of_four_files();
     let (mut follower, end) = log.follow(&HostLogs::default(), &tail(6)).await;
-    follower.hears(&lines(10)).await;
+    follower.expect_text(&lines(10)).await;
     log.write("more");
     end.send(()).unwrap();
-    follower.hears(&format!("{}more\n", lines(10))).await;
+    follower.expect_text(&format!("{}more\n", lines(10))).await;
     follower.ends().await;
 }
 
@@ -357,7 +357,7 @@ async fn follower_that_is_two_rotations_behind_misses_nothing() {
     log.rotate("20260102-000000");
     log.write("three");
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\n").await;
+    follower.expect_text("one\ntwo\nthree\n").await;
     follower.ends().await;
 }
 
@@ -381,7 +381,7 @@ async fn follower_reads_on_in_files_that_were_compressed_meanwhile() {
         logs.compress(&log.rotated(time), &Cancel::default()).await.unwrap();
     }
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.expect_text("one\ntwo\nthree\nfour\n").await;
     follower.ends().await;
     assert_eq!(log.read(&LogRequest::default()).await, "one\ntwo\nthree\nfour\n");
 }
@@ -418,7 +418,7 @@ async fn follower_ends_when_the_log_is_removed() {
     let log = Log::new();
     log.write("one");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("one\n").await;
+    follower.expect_text("one\n").await;
     fs::remove_file(&log.path).unwrap();
     follower.ends().await;
 }

@@ -20,7 +20,7 @@ pub fn share_one_heap() {
 
 /// Returns freed memory to the kernel. After many pods have started together, it is more than the memory in
 /// use.
-pub fn give_back() {
+pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     #[allow(unsafe_code, reason = "the C library has no other interface")]
     // SAFETY: any thread may call it at any time; used memory is not touched.
@@ -43,7 +43,7 @@ mod tests {
         let blocks: Vec<Vec<u8>> = (0..20_000).map(|_| vec![1; 3 << 10]).collect();
         let full = anonymous_kib();
         let left: Vec<Vec<u8>> = blocks.into_iter().step_by(100).collect();
-        super::give_back();
+        super::return_freed_memory();
         let after = anonymous_kib();
         assert!(after + (32 << 10) < full, "{full} KiB, then {after} KiB");
         assert!(left.iter().all(|block| block.len() == 3 << 10));

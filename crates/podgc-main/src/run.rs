@@ -87,12 +87,12 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tasks.stop_within(args.shutdown_timeout).await;
     parts.journal.sync();
     // No deletion is in progress, so the next leader may start.
-    let give_back = async {
+    let release = async {
         if let Some(election) = &parts.election {
-            election.give_back().await;
+            election.release_lease().await;
         }
     };
-    tokio::join!(give_back, writers.stop_within(FLUSH + AFTER_FLUSH));
+    tokio::join!(release, writers.stop_within(FLUSH + AFTER_FLUSH));
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn start(
     tasks.spawn("controller", |stop| gc.run(stop));
     let cache = Arc::clone(&parts.cache);
     tasks.spawn("memory", |stop| async move {
-        stop.run_until_cancelled(give_back(&cache)).await;
+        stop.run_until_cancelled(return_freed_memory(&cache)).await;
     });
 }
 
@@ -214,11 +214,11 @@ fn settings(args: &PodGcArguments) -> PodGcSettings {
 }
 
 /// Returns memory to the kernel: a list of all pods allocates much that is freed soon.
-async fn give_back(cache: &SharedCache) {
+async fn return_freed_memory(cache: &SharedCache) {
     cache.synced().await;
     sleep(TRIM_AFTER).await;
     loop {
-        hostfs::give_back();
+        hostfs::return_freed_memory();
         sleep(TRIM_PERIOD).await;
     }
 }

@@ -91,14 +91,14 @@ impl Events {
 
 /// The result of one deletion: done, failed, or skipped.
 #[derive(Debug)]
-struct Became {
+struct DeletionResult {
     /// What the response says about the server.
     sign: Sign,
     /// Whether to try again: the server throttled it.
     again: bool,
 }
 
-impl From<Sign> for Became {
+impl From<Sign> for DeletionResult {
     fn from(sign: Sign) -> Self {
         Self { sign, again: false }
     }
@@ -152,7 +152,7 @@ impl Deletions {
                 Some(ended) = under_way.next() => ended,
                 () = tokio::time::sleep(pause), if !pause.is_zero() => continue,
             };
-            let (attempt, Became { sign, again }) = ended;
+            let (attempt, DeletionResult { sign, again }) = ended;
             pace.saw(sign, start.elapsed());
             if again {
                 waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
@@ -169,7 +169,7 @@ impl Attempt {
 }
 
 impl Deletor {
-    async fn attempt(&self, mut attempt: Attempt) -> (Attempt, Became) {
+    async fn attempt(&self, mut attempt: Attempt) -> (Attempt, DeletionResult) {
         // Before the pod is checked again: this may take a while.
         let room = match &self.events {
             Some(events) if !self.dry_run => events.room().await,
@@ -191,13 +191,13 @@ impl Deletor {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
-                self.tell(room, &chosen, &attempt.removal, removed);
+                self.report_deletion(room, &chosen, &attempt.removal, removed);
                 Sign::Well
             }
             Err(error) => {
                 let sign = Sign::of(&error);
                 if matches!(sign, Sign::Throttled(_)) && attempt.number < TRIES {
-                    return (attempt, Became { sign, again: true });
+                    return (attempt, DeletionResult { sign, again: true });
                 }
                 self.metrics.tried(namespace, pass, false);
                 let error = Chain(&error);
@@ -243,7 +243,13 @@ impl Deletor {
         self.pods.remove_pod(&target, &chosen.verdict).await
     }
 
-    fn tell(&self, room: Room<'_>, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
+    fn report_deletion(
+        &self,
+        room: Room<'_>,
+        chosen: &Chosen,
+        removal: &Removal,
+        removed: PodRemoved,
+    ) {
         let permit = match room {
             Room::NotNeeded => return,
             Room::None => return self.metrics.events_dropped(1),

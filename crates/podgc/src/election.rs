@@ -128,7 +128,7 @@ impl Election {
         }
         info!(identity = self.settings.policy.identity, "This process is the leader");
         self.metrics.leads(&self.settings.lease.name, true);
-        self.tell("became leader").await;
+        self.record_event("became leader").await;
     }
 
     /// Renews the lease until that fails for too long, or another process holds it.
@@ -157,7 +157,7 @@ impl Election {
     }
 
     /// Releases the lease if this process holds it, so that the next leader need not wait.
-    pub async fn give_back(&self) {
+    pub async fn release_lease(&self) {
         let give = async {
             let Some(lease) = self.ours().await? else { return Ok(()) };
             let mut record = lease.record.clone();
@@ -176,7 +176,7 @@ impl Election {
     /// Records an event that this process no longer leads, if it ever did. None of its writes may be in
     /// progress.
     pub async fn record_end(&self) {
-        self.tell("stopped leading").await;
+        self.record_event("stopped leading").await;
     }
 
     /// The lease, if we hold it. After a write without an answer, it is read from the server.
@@ -227,7 +227,7 @@ impl Election {
         Ok(None)
     }
 
-    async fn tell(&self, what: &str) {
+    async fn record_event(&self, what: &str) {
         let Some(lease) = self.lease().clone() else { return };
         let name = &self.settings.lease;
         let about = About {

@@ -30,7 +30,7 @@ impl WorkerStates {
     }
 
     /// Whether any pod is terminating.
-    pub fn any_ends(&self) -> bool {
+    pub fn any_terminating(&self) -> bool {
         self.lock().ending > 0
     }
 
@@ -71,7 +71,7 @@ mod tests {
             let state =
                 lifecycle.map(|lifecycle| (WorkerState::default(), Working { lifecycle, config }));
             states.set(&uid.into(), state);
-            states.any_ends()
+            states.any_terminating()
         };
         assert!(!set("a", Some(Lifecycle::Sync)));
         assert!(set("a", Some(Lifecycle::Terminating)));

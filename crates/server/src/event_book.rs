@@ -111,7 +111,7 @@ impl EventBook {
 impl Events for EventBook {
     fn record(&self, event: PodEvent) {
         let now = self.clock.now();
-        self.pages().tell(event.clone(), now, self.limits);
+        self.pages().add(event.clone(), now, self.limits);
         self.changes.send_modify(|count| *count += 1);
         self.next.record(event);
     }
@@ -130,14 +130,14 @@ impl NodeEvents for EventBook {
             message: event.message.clone(),
         };
         let now = self.clock.now();
-        self.pages().tell(as_of_pod, now, self.limits);
+        self.pages().add(as_of_pod, now, self.limits);
         self.changes.send_modify(|count| *count += 1);
         next.record(event);
     }
 }
 
 impl Pages {
-    fn tell(&mut self, mut event: PodEvent, now: Timestamp, limits: EventLimits) {
+    fn add(&mut self, mut event: PodEvent, now: Timestamp, limits: EventLimits) {
         cut(&mut event.message);
         let uid = event.pod_uid.clone();
         let mut entry = Entry { event, count: 1, first: now, last: now };

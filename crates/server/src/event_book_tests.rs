@@ -124,7 +124,7 @@ proptest! {
         let mut pages = Pages::default();
         for (second, (pod, message)) in (0_i64..).zip(&recorded) {
             let now = Timestamp::from_second(second).unwrap();
-            pages.tell(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
+            pages.add(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
             prop_assert!(pages.entries.len() <= in_all);
             prop_assert!(pages.by_pod.values().all(|keys| keys.len() <= per_pod && !keys.is_empty()));
             let indexed: usize = pages.by_pod.values().map(Vec::len).sum();

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::access::{Access, Credentials, Verdict};
-use crate::serve::{answer_one, take_turns};
+use crate::serve::{answer_one, serve_connections};
 use crate::slots::{MOST_CONNECTIONS, Slot};
 use crate::tls::{self, Certificates};
 
@@ -133,7 +133,7 @@ pub async fn serve_https(
 ) {
     let answered =
         |stream, slot| connection(stream, slot, Arc::clone(&certificates), Arc::clone(&port));
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 async fn connection(

@@ -71,5 +71,5 @@ pub use parts::{
 };
 pub use respond::{Answer, BrokenOff};
 pub use reviews::{ReviewSettings, Tries};
-pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
+pub use serve::{Acceptor, answer_one, serve, serve_connections, serve_health, serve_health_on};
 pub use slots::{MOST_CONNECTIONS, Slot};

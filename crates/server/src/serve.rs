@@ -43,7 +43,7 @@ pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: Cancellation
             answer(Arc::clone(&parts), request, uid)
         })
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 /// Serves the health port (`/healthz` and `/healthz/ping`, nothing else). If the address is in use, retries.
@@ -71,25 +71,25 @@ pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
             answer_health(request)
         })
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 /// Accepts connections.
-pub trait Door: Sync {
+pub trait Acceptor: Sync {
     /// A connection.
     type Stream: Send + 'static;
     /// Waits for the next one.
     fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-impl Door for UnixListener {
+impl Acceptor for UnixListener {
     type Stream = UnixStream;
     async fn accept_one(&self) -> io::Result<UnixStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 }
 
-impl Door for TcpListener {
+impl Acceptor for TcpListener {
     type Stream = TcpStream;
     async fn accept_one(&self) -> io::Result<TcpStream> {
         self.accept().await.map(|(stream, _)| stream)
@@ -97,12 +97,12 @@ impl Door for TcpListener {
 }
 
 /// Accepts connections until the stop and answers each in its own task, up to a limit: see [`Slot`].
-pub async fn take_turns<D, F>(
+pub async fn serve_connections<D, F>(
     door: &D,
     answered: impl Fn(D::Stream, Slot) -> F,
     stop: CancellationToken,
 ) where
-    D: Door,
+    D: Acceptor,
     F: Future<Output = ()> + Send + 'static,
 {
     let (mut connections, mut slots) = (JoinSet::new(), Slots::new());

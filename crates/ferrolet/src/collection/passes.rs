@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use gc::containers::{ContainerGc, Pass, Stays, Step};
+use gc::containers::{ContainerGc, Pass, KeepReason, Step};
 use gc::images::ImageGc;
 use journal::{Inputs, Ledger, Progress};
 use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
@@ -156,7 +156,7 @@ fn count(counts: &mut BTreeMap<String, u64>, kind: &str, number: u64) {
 /// Reports the removal of an image; the other collectors report their own removals.
 async fn report_image(removal: &Progress, reader: &mut Reader) {
     if removal.verdict.subject.kind() == "image" {
-        let outcome = removal.error.clone().map_or(Ok(()), |error| Err(Stays::Failed(error)));
+        let outcome = removal.error.clone().map_or(Ok(()), |error| Err(KeepReason::Failed(error)));
         let verdict = removal.verdict.clone();
         reader.send(step_line(Step { verdict, outcome })).await;
     }
@@ -167,8 +167,8 @@ fn step_line(step: Step) -> GcLine {
     let item = removal_item(step.verdict);
     match step.outcome {
         Ok(()) => GcLine::Removed { item },
-        Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => GcLine::Failed { item, error },
-        Err(Stays::Kept(rule)) => {
+        Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => GcLine::Failed { item, error },
+        Err(KeepReason::Kept(rule)) => {
             let (verdict, rule, detail) = (GcVerdict::Keep, rule.to_owned(), Inputs::default());
             GcLine::Kept { item: GcItem { verdict, rule, detail, ..item } }
         }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use super::survey::Survey;
-use super::{ContainerGcParts, PassError, Report, Stays, Step};
+use super::{ContainerGcParts, KeepReason, PassError, Report, Step};
 use crate::decide::still_goes;
 use crate::plan::Item;
 
@@ -63,16 +63,16 @@ pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, 
     let mut report = Report::default();
     let outcome = act.guarded(verdict, act.container(container, verdict, false)).await;
     if outcome.is_ok() {
-        removal.went();
+        removal.mark_removed();
     }
     act.done(verdict.clone(), outcome, &mut report);
 }
 
 /// A pod with the same uid was created since, and needs the remaining objects.
-const POD_CAME_BACK: Stays = Stays::Kept("pod-came-back");
+const POD_CAME_BACK: KeepReason = KeepReason::Kept("pod-came-back");
 
 /// The container was started since it was listed.
-const RUNS: Stays = Stays::Kept("running");
+const RUNS: KeepReason = KeepReason::Kept("running");
 
 /// Detects an unavailable runtime from failed removals.
 #[derive(Debug, Default)]
@@ -83,10 +83,10 @@ struct UnavailableStreak {
 }
 
 impl UnavailableStreak {
-    fn saw(&mut self, outcome: &Result<(), Stays>) {
+    fn saw(&mut self, outcome: &Result<(), KeepReason>) {
         match outcome {
             _ if self.is_certain() => {}
-            Err(Stays::RuntimeAway(error)) => {
+            Err(KeepReason::RuntimeAway(error)) => {
                 self.in_a_row += 1;
                 self.error.clone_from(error);
             }
@@ -116,10 +116,14 @@ impl<'a> Act<'a> {
     }
 
     /// Stops a container in an unknown state. If that takes too long, a later pass removes it.
-    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), Stays> {
+    async fn stop(
+        &self,
+        container: &Container,
+        status: &ContainerStatus,
+    ) -> Result<(), KeepReason> {
         let stopped = timeout_at(self.stops_until, self.parts.stop.stop(container, status)).await;
         let stopped = stopped.unwrap_or_else(|_| Err("it is still being stopped".to_owned()));
-        stopped.map_err(Stays::Failed)
+        stopped.map_err(KeepReason::Failed)
     }
 }
 
@@ -129,7 +133,7 @@ impl Act<'_> {
     }
 
     /// Whether a verdict still holds: earlier removals may have taken long.
-    fn stands(&self, verdict: &Verdict) -> Result<(), Stays> {
+    fn stands(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         let owner = verdict.owner.as_ref();
         match owner.map(|owner| self.parts.pods.state(&owner.uid)) {
             Some(state) if !still_goes(verdict.rule, state) => Err(POD_CAME_BACK),
@@ -141,22 +145,24 @@ impl Act<'_> {
     async fn guarded(
         &self,
         verdict: &Verdict,
-        removal: impl Future<Output = Result<(), Stays>>,
-    ) -> Result<(), Stays> {
+        removal: impl Future<Output = Result<(), KeepReason>>,
+    ) -> Result<(), KeepReason> {
         let subject = verdict.subject.to_string();
         let of = match &verdict.owner {
             Some(owner) => PanicSubject::Pod(&owner.uid, owner.pod.as_ref()),
             None => PanicSubject::Object(&subject),
         };
         let done = self.parts.panics.catch_async(PanicStep::ContainerGc, of, removal).await;
-        done.unwrap_or_else(|panic| Err(Stays::Failed(panic.to_string())))
+        done.unwrap_or_else(|panic| Err(KeepReason::Failed(panic.to_string())))
     }
 
-    fn done(&self, verdict: Verdict, outcome: Result<(), Stays>, report: &mut Report) {
+    fn done(&self, verdict: Verdict, outcome: Result<(), KeepReason>, report: &mut Report) {
         match &outcome {
             Ok(()) => {}
-            Err(Stays::Kept(rule)) => info!(%verdict, rule, "Kept by a rule since the decision"),
-            Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => {
+            Err(KeepReason::Kept(rule)) => {
+                info!(%verdict, rule, "Kept by a rule since the decision")
+            }
+            Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => {
                 warn!(%verdict, %error, "Removal failed");
             }
         }
@@ -206,7 +212,7 @@ impl Act<'_> {
         verdict: Verdict,
         container: &'s Container,
         log_goes: bool,
-    ) -> (&'s Container, Verdict, Result<(), Stays>) {
+    ) -> (&'s Container, Verdict, Result<(), KeepReason>) {
         let outcome = match self.parts.removals.begin(&container.id).await {
             Some(_removal) => {
                 self.guarded(&verdict, self.container(container, &verdict, log_goes)).await
@@ -223,7 +229,7 @@ impl Act<'_> {
         container: &Container,
         verdict: &Verdict,
         log_goes: bool,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         let mut log = None;
         if !(log_goes && container.state == ContainerState::Exited) {
@@ -288,13 +294,13 @@ impl Act<'_> {
         &self,
         verdict: Verdict,
         id: &SandboxId,
-    ) -> (Verdict, Result<(), Stays>) {
+    ) -> (Verdict, Result<(), KeepReason>) {
         let outcome = self.guarded(&verdict, self.sandbox(id, &verdict)).await;
         (verdict, outcome)
     }
 
     /// It should be stopped already; this makes sure.
-    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), Stays> {
+    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         unless_gone(self.parts.runtime.sandboxes.stop_pod_sandbox(id).await)?;
         self.stands(verdict)?;
@@ -302,12 +308,12 @@ impl Act<'_> {
     }
 
     /// Removes the log directory of a pod, or a link.
-    async fn logs(&self, verdict: &Verdict) -> Result<(), Stays> {
+    async fn logs(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         self.file(verdict).await
     }
 
-    async fn file(&self, verdict: &Verdict) -> Result<(), Stays> {
+    async fn file(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         let logs = &self.parts.logs;
         let root = match (&verdict.subject, &verdict.owner) {
             (Subject::LogLink(_), _) => &logs.container_links,
@@ -317,7 +323,7 @@ impl Act<'_> {
             _ => &logs.pod_logs,
         };
         let removed = self.parts.files.remove(root, verdict).await;
-        removed.map(drop).map_err(|error| Stays::Failed(Chain(&error).to_string()))
+        removed.map(drop).map_err(|error| KeepReason::Failed(Chain(&error).to_string()))
     }
 
     fn logs_may_go(&self, uid: &PodUid) -> bool {
@@ -326,14 +332,14 @@ impl Act<'_> {
 }
 
 /// A missing object counts as removed.
-fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), Stays> {
+fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), KeepReason> {
     match result {
         Err(error) if !error.is_not_found() => Err(stays(&error)),
         _ => Ok(()),
     }
 }
 
-fn stays(error: &RuntimeError) -> Stays {
+fn stays(error: &RuntimeError) -> KeepReason {
     let text = error.to_string();
-    if error.is_unavailable() { Stays::RuntimeAway(text) } else { Stays::Failed(text) }
+    if error.is_unavailable() { KeepReason::RuntimeAway(text) } else { KeepReason::Failed(text) }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{ContainerGcParts, act};
-use crate::decide::deletor::{ObservedPod, Which, beyond, item, keep};
+use crate::decide::deletor::{DeletorScope, ObservedPod, beyond, item, keep};
 
 /// The length of the queue. Further removals are left to the next pass.
 const QUEUE: usize = 50;
@@ -65,7 +65,7 @@ impl Deletor {
         let known = status.instances().filter(|one| died.contains(one.id.as_str()));
         let one_each = known.filter(|one| names.insert(one.name));
         for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
-            let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
+            let which = if all.is_some() { DeletorScope::All } else { DeletorScope::SameAs(&id) };
             doomed
                 .extend(beyond(status, which, keep).into_iter().map(|one| (one.instance.id, one)));
         }

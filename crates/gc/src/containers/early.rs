@@ -43,7 +43,7 @@ impl Early {
 
 impl ContainerGc {
     /// Reports the runtime status of a pod, so that containers beyond a cap are removed before the next pass.
-    pub fn pod_is_like(&self, uid: &PodUid, status: &PodStatus) {
+    pub fn observe_pod(&self, uid: &PodUid, status: &PodStatus) {
         let ended = is_over(self.shared.parts.pods.state(uid));
         let dead = dead_of(status, ended);
         if self.shared.parts.policy.in_all.is_some() {

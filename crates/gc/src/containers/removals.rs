@@ -77,7 +77,7 @@ pub(super) struct Removal<'a> {
 
 impl Removal<'_> {
     /// The container is removed, even if an older list contains it.
-    pub(super) fn went(self) {
+    pub(super) fn mark_removed(self) {
         self.removals.state().gone.insert(self.id.clone());
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn removed_containers_are_remembered_until_the_pass_ends() {
         let (removals, id) = (Removals::default(), ContainerId::from("c1"));
-        removals.begin(&id).await.expect("no other removal is in progress").went();
+        removals.begin(&id).await.expect("no other removal is in progress").mark_removed();
         assert!(removals.begin(&id).await.is_none());
         removals.pass_is_over();
         drop(removals.begin(&id).await.expect("the end of the pass cleared the entry"));

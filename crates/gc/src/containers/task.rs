@@ -223,7 +223,7 @@ impl ContainerGcTask {
     /// Collects gone pods, unless others are terminating: the end of each is reported.
     async fn pods(&mut self) {
         let since = *self.held.get_or_insert_with(Instant::now);
-        if is_held(self.shared.parts.pods.any_ends(), since.elapsed()) {
+        if is_held(self.shared.parts.pods.any_terminating(), since.elapsed()) {
             return;
         }
         self.held = None;
@@ -246,9 +246,9 @@ impl ContainerGcTask {
         let parts = &self.shared.parts;
         let mut found = survey::pod(parts, uid).await;
         let report = act::carry_out(parts, &mut found, &|_| {}).await;
-        debug!(%uid, removed = report.removed(), failed = report.failed(), "Collected the remaining objects of a pod");
+        debug!(%uid, removed = report.removed(), failed = report.failed(), "Collected a removed pod");
         for problem in &report.problems {
-            warn!(%uid, error = %Chain(problem), "Cannot collect the remaining objects of a pod, leaving them to the next pass");
+            warn!(%uid, error = %Chain(problem), "Cannot collect a removed pod, leaving it to the next pass");
         }
         if !report.is_complete() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());

@@ -14,7 +14,7 @@ use crate::plan::{Fate, Item};
 
 /// The containers of a pod that are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which<'a> {
+pub enum DeletorScope<'a> {
     /// Those with the name of this exited container. An id that the pod does not have, such as that of a
     /// sandbox, selects none.
     SameAs(&'a str),
@@ -44,10 +44,10 @@ pub struct Surplus<'a> {
 
 /// The instances to remove beyond the newest `keep`, newest first: of one name in the order of the status, of
 /// all in order of creation. Only exited ones count; neither age nor the node's cap matters.
-pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Surplus<'a>> {
+pub fn beyond<'a>(status: &'a PodStatus, which: DeletorScope<'_>, keep: usize) -> Vec<Surplus<'a>> {
     let name = match which {
-        Which::All => None,
-        Which::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
+        DeletorScope::All => None,
+        DeletorScope::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
             Some(died) => Some(died.name),
             None => return Vec::new(),
         },

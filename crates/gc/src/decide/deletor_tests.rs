@@ -27,15 +27,15 @@ fn pod() -> PodStatus {
 // behaviour: GC-60, GC-61, GC-62
 #[test]
 fn surplus_instances_are_chosen_per_name_or_over_all_names() {
-    let rows: [(Which<'_>, usize, &[&str]); 8] = [
-        (Which::SameAs("4"), 0, &["4", "3", "2"]),
-        (Which::SameAs("4"), 1, &["3", "2"]),
-        (Which::SameAs("4"), 2, &["2"]),
-        (Which::All, 0, &["4", "3", "2", "1"]),
-        (Which::All, 1, &["3", "2", "1"]),
-        (Which::All, 2, &["2", "1"]),
-        (Which::SameAs("of a sandbox"), 0, &[]),
-        (Which::SameAs("4"), 9, &[]),
+    let rows: [(DeletorScope<'_>, usize, &[&str]); 8] = [
+        (DeletorScope::SameAs("4"), 0, &["4", "3", "2"]),
+        (DeletorScope::SameAs("4"), 1, &["3", "2"]),
+        (DeletorScope::SameAs("4"), 2, &["2"]),
+        (DeletorScope::All, 0, &["4", "3", "2", "1"]),
+        (DeletorScope::All, 1, &["3", "2", "1"]),
+        (DeletorScope::All, 2, &["2", "1"]),
+        (DeletorScope::SameAs("of a sandbox"), 0, &[]),
+        (DeletorScope::SameAs("4"), 9, &[]),
     ];
     let pod = pod();
     for (which, keep, expected) in rows {
@@ -57,13 +57,13 @@ fn verdict_has_the_position_among_exited_instances() {
         items.map(|item| item.detail.to_string()).collect()
     };
     assert_eq!(
-        details(Which::SameAs("4"), Some(1)),
+        details(DeletorScope::SameAs("4"), Some(1)),
         [
             "cap 1, position 2, instances 3, created 1970-01-01T00:00:03Z, age 6s",
             "cap 1, position 3, instances 3, created 1970-01-01T00:00:02Z, age 7s",
         ]
     );
-    assert_eq!(details(Which::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");
+    assert_eq!(details(DeletorScope::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");
 }
 
 // behaviour: GC-64

@@ -15,7 +15,7 @@ use proptest::sample::subsequence;
 use testkit::observed;
 
 use super::Facts;
-use super::deletor::{Which, beyond};
+use super::deletor::{DeletorScope, beyond};
 use super::links::{Found, dangling};
 use super::logs::logs;
 use super::sandboxes::sandboxes;
@@ -173,7 +173,7 @@ proptest! {
             beyond(&status, which, keep).iter().map(|one| one.instance.id.to_string()).collect()
         };
         let same = drawn.get(died).map(|(foo, _)| *foo);
-        for (which, meant) in [(Which::SameAs(&died_id), same.map(Some)), (Which::All, Some(None))] {
+        for (which, meant) in [(DeletorScope::SameAs(&died_id), same.map(Some)), (DeletorScope::All, Some(None))] {
             // The considered containers, newest first: those with the name of the exited one, or all.
             let in_question: Vec<String> = drawn
                 .iter()

@@ -36,7 +36,7 @@ pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> 
         Found::State(_) => (Fate::Keep, "alive"),
     };
     let (fate, rule) = match fate {
-        Fate::Remove if !pods.can_be_asked() => (Fate::Keep, "pod-state-unknown"),
+        Fate::Remove if !pods.is_available() => (Fate::Keep, "pod-state-unknown"),
         fate => (fate, "dangling-link"),
     };
     let mut detail = Detail::default().with("container", Input::Text(container.to_owned()));

@@ -16,8 +16,8 @@ pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 /// Whether the collection of gone pods, which has waited for `waited`, waits on: the runtime is busy with
 /// terminating pods, and users wait for those.
-pub fn is_held(any_ends: bool, waited: Duration) -> bool {
-    any_ends && waited < LONGEST_HOLD
+pub fn is_held(any_terminating: bool, waited: Duration) -> bool {
+    any_terminating && waited < LONGEST_HOLD
 }
 
 /// Who removes the exited containers of a pod.
@@ -32,10 +32,10 @@ pub enum RemovedBy {
 }
 
 /// Who removes the exited containers of a pod in this state.
-pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> RemovedBy {
+pub fn removed_by(state: PodState, sources_ready: bool, any_terminating: bool) -> RemovedBy {
     match state.content_removable().filter(|_| sources_ready) {
         _ if state == PodState::SourcesNotReady => RemovedBy::NotYet,
-        Some(_) if any_ends => RemovedBy::HeldPass,
+        Some(_) if any_terminating => RemovedBy::HeldPass,
         all => RemovedBy::Deletor(all),
     }
 }
@@ -156,9 +156,9 @@ mod tests {
             (PodState::SourcesNotReady, true, false, NotYet),
             (PodState::SourcesNotReady, false, true, NotYet),
         ];
-        for (state, sources_ready, any_ends, expected) in rows {
-            let by = removed_by(state, sources_ready, any_ends);
-            assert_eq!(by, expected, "{state:?} {sources_ready} {any_ends}");
+        for (state, sources_ready, any_terminating, expected) in rows {
+            let by = removed_by(state, sources_ready, any_terminating);
+            assert_eq!(by, expected, "{state:?} {sources_ready} {any_terminating}");
         }
     }
 
@@ -172,8 +172,8 @@ mod tests {
             (true, just_before, true),
             (true, LONGEST_HOLD, false),
         ];
-        for (any_ends, waited, expected) in rows {
-            assert_eq!(is_held(any_ends, waited), expected, "{any_ends} {waited:?}");
+        for (any_terminating, waited, expected) in rows {
+            assert_eq!(is_held(any_terminating, waited), expected, "{any_terminating} {waited:?}");
         }
     }
 

@@ -87,7 +87,7 @@ impl PodStates for Pods {
         self.first_sandboxes
     }
 
-    fn any_ends(&self) -> bool {
+    fn any_terminating(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 }

@@ -82,7 +82,7 @@ async fn election_takes_a_released_lease_without_waiting() {
     a.win().await;
     // Events of one object differ in their time.
     tokio::time::advance(SECOND).await;
-    a.give_back().await;
+    a.release_lease().await;
     assert_eq!(holder(&cluster), "");
     tokio::time::advance(SECOND).await;
     timeout(SECOND, b.win()).await.unwrap();
@@ -102,7 +102,7 @@ async fn lease_written_without_an_answer_is_released() {
         cluster.inject_fault(ApiCall::Lease, trouble, 1);
         timeout(SECOND, a.win()).await.unwrap_err();
         assert!(!a.leads());
-        a.give_back().await;
+        a.release_lease().await;
         assert_eq!(holder(&cluster), "");
         timeout(SECOND, b.win()).await.unwrap();
     }
@@ -114,6 +114,6 @@ async fn foreign_lease_is_not_released() {
     let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
     a.win().await;
     timeout(SECOND * 5, b.win()).await.unwrap_err();
-    b.give_back().await;
+    b.release_lease().await;
     assert_eq!(holder(&cluster), "a");
 }

@@ -22,7 +22,7 @@ use tracing::debug;
 
 use super::NodeApi;
 use crate::respond::Answer;
-use crate::serve::take_turns;
+use crate::serve::serve_connections;
 use crate::slots::Slot;
 use crate::tls::Certificates;
 
@@ -72,7 +72,7 @@ pub async fn serve_node_api(
     stop: CancellationToken,
 ) {
     let answered = |stream, slot| secure(stream, slot, Arc::clone(&certificates), Arc::clone(&api));
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 /// Serves the read-only API without TLS until it is stopped.
@@ -81,7 +81,7 @@ pub async fn serve_read_only(api: Arc<NodeApi>, listener: TcpListener, stop: Can
         let peer = Peer { address: address(&stream), chain: Vec::new(), certificates: None, slot };
         serve_connection(stream, Arc::clone(&api), peer)
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 fn address(stream: &TcpStream) -> Option<IpAddr> {

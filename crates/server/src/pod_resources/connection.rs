@@ -55,7 +55,7 @@ impl Lister {
         });
         let served = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(MOST_CALLS)
-            .serve_connection(TokioIo::new(Nameless::new(stream)), service);
+            .serve_connection(TokioIo::new(NeutralAuthority::new(stream)), service);
         let mut served = pin!(served);
         // Biased: a connection that has ended is not idle.
         let ended = tokio::select! {
@@ -91,7 +91,7 @@ impl Lister {
 }
 
 /// A stream whose requests have a neutral authority.
-struct Nameless<S> {
+struct NeutralAuthority<S> {
     stream: S,
     requests: Anonymous,
     /// Readable bytes, and how many of them were read.
@@ -99,13 +99,13 @@ struct Nameless<S> {
     read: usize,
 }
 
-impl<S> Nameless<S> {
+impl<S> NeutralAuthority<S> {
     fn new(stream: S) -> Self {
         Self { stream, requests: Anonymous::new(), ready: Vec::new(), read: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Nameless<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for NeutralAuthority<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Nameless<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Nameless<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for NeutralAuthority<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

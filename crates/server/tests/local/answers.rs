@@ -13,8 +13,8 @@ async fn pods_are_returned_with_status_and_last_event() {
     let harness = Harness::new();
     harness.pods.set("web", running("id"));
     harness.pods.set("job", running("other"));
-    harness.tell("web", "Pulled");
-    harness.tell("web", "Started");
+    harness.record_event("web", "Pulled");
+    harness.record_event("web", "Started");
     let (status, content) = harness.get("/pods").await;
     assert_eq!(status, StatusCode::OK);
     let pods: PodItems<Pod> = serde_json::from_str(&content).unwrap();
@@ -30,9 +30,9 @@ async fn pods_are_returned_with_status_and_last_event() {
 #[tokio::test]
 async fn events_are_filtered_by_pod() {
     let harness = Harness::new();
-    harness.tell("web", "Pulled");
-    harness.tell("job", "Failed");
-    harness.tell("web", "Pulled");
+    harness.record_event("web", "Pulled");
+    harness.record_event("job", "Failed");
+    harness.record_event("web", "Pulled");
     let reasons = |content: &str| -> Vec<(String, u64)> {
         let events: EventItems = serde_json::from_str(content).unwrap();
         events.items.into_iter().map(|item| (item.reason, item.count)).collect()

@@ -270,7 +270,7 @@ impl Harness {
         Self { pods, agent, events, socket, stop, tasks, _directory: directory }
     }
 
-    pub(crate) fn tell(&self, pod: &str, reason: &'static str) {
+    pub(crate) fn record_event(&self, pod: &str, reason: &'static str) {
         Events::record(
             &*self.events,
             PodEvent {

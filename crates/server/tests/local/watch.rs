@@ -30,7 +30,7 @@ async fn watch_starts_with_the_state_and_continues_with_changes() {
     assert_eq!(next(&mut lines).await, line(Synced, "", ""));
     harness.pods.set("a", ended("1"));
     assert_eq!(next(&mut lines).await, line(Modified, "a", ""));
-    harness.tell("b", "BackOff");
+    harness.record_event("b", "BackOff");
     assert_eq!(next(&mut lines).await, line(Modified, "b", "BackOff"));
     harness.pods.set("c", running("3"));
     assert_eq!(next(&mut lines).await, line(Added, "c", ""));

@@ -25,8 +25,8 @@ impl PodStates for Undecidable {
         self.0.needs_first_sandbox(uid)
     }
 
-    fn any_ends(&self) -> bool {
-        self.0.any_ends()
+    fn any_terminating(&self) -> bool {
+        self.0.any_terminating()
     }
 }
 

@@ -211,7 +211,7 @@ async fn container_started_after_the_list_stays() {
     let (sender, mut steps) = mpsc::channel(8);
     let tell = |step: Step| drop(sender.try_send(step));
     let report = act::carry_out(&bench.parts, &mut survey, &tell).await;
-    assert_eq!(steps.recv().await.unwrap().outcome, Err(Stays::Kept("running")));
+    assert_eq!(steps.recv().await.unwrap().outcome, Err(KeepReason::Kept("running")));
     let tally = Tally { kept: 1, ..Tally::default() };
     assert_eq!(report.kinds, [("container", tally)].into());
     assert_eq!(bench.containers(), [id]);

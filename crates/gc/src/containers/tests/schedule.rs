@@ -309,7 +309,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     for pod in ["a", "b"] {
         bench.dead_pod(pod, 1).await;
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "it is within the cap");
@@ -319,7 +319,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     let died = bench.clock.now();
     for pod in ["c", "d", "e"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     bench.until("the oldest are gone", |bench| bench.containers().len() == 2).await;
@@ -328,14 +328,14 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     assert_eq!(lists(&bench), 1, "all of them in one pass");
     for pod in ["a", "b", "c", "d", "e"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
     }
     // Its own container is not spare, as it may start again, but others are.
     bench.dead_pod("web", 1).await;
     let (_, web) = status(&bench, "web").await;
     assert_eq!(dead_of(&web, false).spare, 0);
     let died = bench.clock.now();
-    gc.pod_is_like(&"uid-web".into(), &web);
+    gc.observe_pod(&"uid-web".into(), &web);
     bench.until("one goes again", |bench| bench.containers().len() == 2).await;
     let waited = bench.clock.now().duration_since(died).as_secs();
     assert!((2..10).contains(&waited), "{waited} s: not so soon after the last");
@@ -354,7 +354,7 @@ async fn zero_cap_removes_containers_when_their_pod_has_ended() {
     bench.runtime.forget_calls();
     for pod in ["done", "web"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
         gc.pod_changed(&uid);
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
