@@ -44,10 +44,10 @@ pub fn without_the_api_server<T>(
             other => Err(format!("{other:?}")),
         })
     })?;
-    wait::until("the absence lasts", away + PATIENCE, || {
+    wait::until("the outage lasts", away + PATIENCE, || {
         Ok(if begun.elapsed() >= away { Ok(()) } else { Err("not long enough".to_owned()) })
     })?;
-    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
+    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted without a reason");
 
     cluster.start_api_server()?;
     let back = Instant::now();
@@ -61,10 +61,10 @@ pub fn without_the_api_server<T>(
     // The watch works again: a new pod arrives.
     cluster.make_pod("late", &["sleep", "forever"])?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path("late"))?;
-    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
-    ensure!(cluster.running("shaken")?.id == replaced.id, "a pod was restarted for nothing");
+    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted without a reason");
+    ensure!(cluster.running("shaken")?.id == replaced.id, "a pod was restarted without a reason");
     let pods = ["steady", "shaken", "ending", "late"];
-    cluster.remove_pods(&pods).context("what outlived the absence can be deleted")?;
+    cluster.remove_pods(&pods).context("pods that survived the outage can be deleted")?;
     let seen = look(&cluster)?;
     cluster.stop()?;
     Ok(seen)

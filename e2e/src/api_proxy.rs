@@ -152,7 +152,7 @@ async fn forward(
     };
     let then = take_before(traffic, &parts.method, parts.uri.path());
     if let Some(then) = then {
-        tokio::task::spawn_blocking(then).await.context("what is done before failed")?;
+        tokio::task::spawn_blocking(then).await.context("an earlier step failed")?;
     }
     // Headers about this connection or the proxy's address are not forwarded.
     for name in ["host", "connection", "content-length", "transfer-encoding"] {

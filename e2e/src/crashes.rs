@@ -66,8 +66,8 @@ struct Node {
 
 impl Node {
     fn new() -> Result<Self> {
-        let place = tempfile::tempdir().context("make a place")?;
-        fs::create_dir(place.path().join("manifests")).context("make a place for manifests")?;
+        let place = tempfile::tempdir().context("make a directory")?;
+        fs::create_dir(place.path().join("manifests")).context("make a directory for manifests")?;
         let options = ["--image", "ferrolet.test/workload:1", "--write-logs"];
         let hollow = Hollow::start(place.path(), &options)?;
         let client = hollow.client()?;

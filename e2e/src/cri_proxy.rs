@@ -99,12 +99,13 @@ impl CriProxy {
     }
 
     fn ask(&self, line: &str) -> Result<Value> {
-        let mut stream = UnixStream::connect(&self.control).context("reach the proxy")?;
+        let mut stream = UnixStream::connect(&self.control).context("connect to the proxy")?;
         stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "{line}")?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).context("hear the proxy")?;
-        let answer: Value = serde_json::from_str(&answer).context("understand the proxy")?;
+        BufReader::new(stream).read_line(&mut answer).context("read the response of the proxy")?;
+        let answer: Value =
+            serde_json::from_str(&answer).context("parse the response of the proxy")?;
         ensure!(answer.get("error").is_none(), "{line}: {answer}");
         Ok(answer)
     }

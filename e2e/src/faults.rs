@@ -189,11 +189,11 @@ impl FaultyNode {
 
         if has(Stage::Resize) {
             self.resize(pods, faults_at(Stage::Resize)).context("the pods are resized")?;
-            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods keep running")?;
         }
         if has(Stage::Images) {
-            self.collect_images(faults_at(Stage::Images)).context("an image goes")?;
-            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+            self.collect_images(faults_at(Stage::Images)).context("an image is removed")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods keep running")?;
         }
 
         self.add(faults_at(Stage::Stop))?;
@@ -231,7 +231,9 @@ impl FaultyNode {
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
         wait_tidy(&self.node, &[], STAGE).context("the orphaned sandbox is stopped")?;
-        self.node.wait_for_log(&["Stopping sandbox", pod]).context("there was such a sandbox")?;
+        self.node
+            .wait_for_log(&["Stopping sandbox", pod])
+            .context("the late sandbox was stopped")?;
         self.stop_agent()?;
         self.clean()?;
         self.names_are_free(&[pod])
@@ -244,9 +246,9 @@ impl FaultyNode {
         self.node.write_manifest("hangs.yaml", &self.manifest(pod, SMALL))?;
         self.start_agent(false)?;
         let given_up = ["Failed to pull image", "DeadlineExceeded"];
-        self.node.wait_for_log(&given_up).context("the agent gives it up")?;
+        self.node.wait_for_log(&given_up).context("the agent's call times out")?;
         let spoilt = || anyhow::Ok(self.proxy.spoilt()?.get("PullImage").copied().unwrap_or(0));
-        self.node.explained(wait::until("it is tried again", STAGE, || {
+        self.node.explained(wait::until("there is a retry", STAGE, || {
             let tries = spoilt()?;
             Ok(if tries >= 2 { Ok(()) } else { Err(format!("{tries} tries")) })
         }))?;
@@ -360,7 +362,7 @@ spec:
                 Ok(_) => {
                     let left = containerd::containers(self.node.instance())?;
                     ensure!(left.is_empty(), "still there after cleaning: {left:?}");
-                    return wait_tidy(&self.node, &[], STAGE).context("all is removed");
+                    return wait_tidy(&self.node, &[], STAGE).context("everything is removed");
                 }
                 Err(error) => writeln!(tries, "{error:#}")?,
             }

@@ -53,7 +53,7 @@ pub fn in_order(agent: Agent) -> Result<()> {
     let mirror = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
     cluster.wait_ready(&mirror)?;
     let first = |all: &[String], what: &str| all.iter().position(|one| one == what);
-    let all = wait::until("all is asked", PATIENCE, || {
+    let all = wait::until("all requests were sent", PATIENCE, || {
         let all: Vec<String> = proxy.asked().iter().filter_map(short).collect();
         let is_there = |what: &str| first(&all, what).is_some();
         let are_there = ORDER.iter().all(|(one, then, _)| is_there(one) && is_there(then));

@@ -173,7 +173,7 @@ pub fn end(node: &VmNode, names: &Names) -> Result<()> {
     })?;
     node.remove_manifest("limited.yaml")?;
     node.wait_for_no_pod_cgroup()?;
-    node.until("the class has no shares any more", || {
+    node.until("the CPU shares of the QoS class are at their minimum", || {
         let weight = node.cgroup_file(names.burstable, "cpu.weight")?;
         Ok(if weight == "1" { Ok(()) } else { Err(weight) })
     })

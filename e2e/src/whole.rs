@@ -27,7 +27,7 @@ impl Seen {
             }
             let has_files = pods.values().any(|parts| is_there(parts.get("files")));
             let is_looked_at = pods.values().any(|parts| parts.get("files").is_some());
-            ensure!(has_files || !is_looked_at, "{scenario}: there are no files of any pod");
+            ensure!(has_files || !is_looked_at, "{scenario}: no pod has files");
         }
         let agent = format!("node {NODE_NAME}");
         let parts = [(&*agent, "events"), ("directories", "files"), ("packet filter", "rules")];

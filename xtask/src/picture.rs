@@ -42,7 +42,7 @@ const SECOND_ARGS: &str = "logs --rate 3 --size 7";
 pub(crate) fn record(root: &Path) -> Result<()> {
     let manifest = root.join("examples/standalone/manifests/second.yaml");
     if manifest.exists() {
-        bail!("{} is in the way: remove it", manifest.display());
+        bail!("{} exists: remove it", manifest.display());
     }
     let recorded = perform(root, &manifest);
     // Also after a failure: the next run must not find it.
@@ -72,12 +72,13 @@ fn perform(root: &Path, manifest: &Path) -> Result<Session> {
     session.wait_for("a restart", |text| row(text, "second").contains("1 ("))?;
     session.look(LOOK);
     session.typed("sed -i s/image:/imagine:/ examples/standalone/manifests/second.yaml");
-    fs::write(manifest, SECOND.replace("image:", "imagine:")).context("break the manifest")?;
+    fs::write(manifest, SECOND.replace("image:", "imagine:"))
+        .context("make the manifest invalid")?;
     session.wait_for("a refusal", |text| text.contains("was refused"))?;
     session.look(LOOK * 2);
     session.typed("rm examples/standalone/manifests/second.yaml");
     fs::remove_file(manifest).context("remove the second manifest")?;
-    session.wait_for("the second pod to go", |text| row(text, "second").is_empty())?;
+    session.wait_for("the end of the second pod", |text| row(text, "second").is_empty())?;
     session.look(LOOK);
     session.interrupt()?;
     session.end()?;

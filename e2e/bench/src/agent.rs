@@ -180,7 +180,8 @@ impl Running {
 
     /// Adds the end of its log to an error.
     pub fn explained<T>(&self, result: Result<T>) -> Result<T> {
-        result.with_context(|| format!("the agent's last words:\n{}", tail(&self.process.log())))
+        result
+            .with_context(|| format!("the end of the agent's log:\n{}", tail(&self.process.log())))
     }
 }
 

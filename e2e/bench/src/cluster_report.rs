@@ -248,7 +248,7 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
         results.blocks.len(),
         results.rounds.len()
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     for row in &rows {
         let all = [row.floor, Some(row.ferrolet), Some(row.upstream), row.ratio].map(cells);
         let mut columns = vec![row.metric.name];
@@ -262,7 +262,7 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
         "\n## Requests per quiet minute, {} pods\n\n| request | ferrolet | upstream |\n|---|---:|---:|",
         plan.at_once
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     requests(&mut page, results, |run, _, kind| {
         number(count(&run.full.requests, kind)) / run.full.seconds * 60.0
     });

@@ -29,7 +29,8 @@ pub fn play(stage: &Stage<'_>, count: usize) -> Result<Vec<Death>> {
     let each = victims.iter().zip(0..shares);
     each.map(|(victim, number)| {
         thread::sleep(QUIET + QUIET * number / shares);
-        death(stage, &deaths, victim).with_context(|| format!("death of container {victim}"))
+        death(stage, &deaths, victim)
+            .with_context(|| format!("measure the restart of container {victim}"))
     })
     .collect()
 }

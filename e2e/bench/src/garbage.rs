@@ -107,7 +107,7 @@ pub fn play(plan: &GarbagePlan, programs: &Programs, session: &Session) -> Resul
             runs.push(run.with_context(|| format!("round {round}, garbage, {}", agent.name()))?);
         }
     }
-    place.stop().context("take an instance down")?;
+    place.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(GarbageResults { about, plan: plan.clone(), runs })
 }

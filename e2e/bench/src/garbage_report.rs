@@ -63,7 +63,7 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
         "\n{containers} dead containers of {} deleted pods, on the in-memory runtime; each agent has {} s.\n",
         plan.pods, plan.patience_seconds
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page.push_str("| | ferrolet | | upstream | |\n|---|---:|---|---:|---|\n");
     for (what, number) in ROWS {
         let cells = |agent| {
@@ -81,7 +81,7 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
         every(&measured),
         judgement.written()
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page
 }
 

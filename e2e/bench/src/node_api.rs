@@ -98,7 +98,7 @@ pub fn play(plan: &NodeApiPlan, programs: &Programs, session: &Session) -> Resul
             runs.push(run.with_context(|| format!("round {round}, node API, {}", agent.name()))?);
         }
     }
-    place.stop().context("take an instance down")?;
+    place.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(NodeApiResults { about, plan: plan.clone(), runs })
 }

@@ -98,7 +98,7 @@ pub fn markdown(results: &NodeApiResults, name: &str) -> String {
         plan.followers,
         plan.follow_seconds
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page.push_str("| | ferrolet | | upstream | |\n|---|---:|---|---:|---|\n");
     for row in ROWS {
         let cells = |agent| {

@@ -156,9 +156,9 @@ impl Place {
             done";
         let dir = self.instance.dir().display().to_string();
         let command = Command::new("sh").args(["-c", script, "sweep", &dir]);
-        let output = self.instance.run(&command).context("sweep up after an agent")?;
+        let output = self.instance.run(&command).context("remove leftovers of an agent")?;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "sweep up after an agent: {stderr}");
+        ensure!(output.status.success(), "remove leftovers of an agent: {stderr}");
         Ok(())
     }
 }
@@ -180,11 +180,11 @@ impl Stage<'_> {
     /// Kills a container of the hollow runtime.
     pub fn kill_hollow(&self, container: &str) -> Result<()> {
         let socket = self.place.file("counters.sock");
-        let mut stream = UnixStream::connect(&socket).context("reach hollow")?;
+        let mut stream = UnixStream::connect(&socket).context("connect to hollow")?;
         stream.set_read_timeout(Some(MOMENT))?;
-        writeln!(stream, "kill {container}").context("ask hollow")?;
+        writeln!(stream, "kill {container}").context("send a request to hollow")?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).context("hear hollow")?;
+        BufReader::new(stream).read_line(&mut answer).context("read the response of hollow")?;
         ensure!(answer.contains("done"), "hollow does not kill {container}: {answer}");
         Ok(())
     }

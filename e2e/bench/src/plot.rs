@@ -133,11 +133,11 @@ fn limit(row: &Row<'_>) -> Option<f64> {
 }
 
 fn shape(to: &mut String, shape: &str) {
-    writeln!(to, "<{shape}/>").expect("a string takes every text");
+    writeln!(to, "<{shape}/>").expect("writing to a string does not fail");
 }
 
 fn text(to: &mut String, x: f64, y: f64, class: &str, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     writeln!(to, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
-        .expect("a string takes every text");
+        .expect("writing to a string does not fail");
 }

@@ -147,7 +147,7 @@ pub fn play(plan: &PodGcPlan, programs: &Programs, session: &Session) -> Result<
         Controller::start(&instance, programs, agent, &kubeconfig, &AS_FAST_AS_IT_CAN)
     })?;
     drop(control_plane);
-    instance.stop().context("take an instance down")?;
+    instance.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(PodGcResults { about, plan: plan.clone(), quiet, deletions })
 }

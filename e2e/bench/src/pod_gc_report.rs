@@ -67,7 +67,7 @@ pub fn verdicts(results: &PodGcResults) -> Vec<MemoryVerdict> {
 pub fn markdown(results: &PodGcResults, name: &str) -> String {
     let rounds = results.quiet.iter().map(|quiet| quiet.round).max().unwrap_or(1);
     let mut page = head(&results.about, rounds, name);
-    write!(page, "\n## Targets\n\n{TARGETS_HEAD}").expect("a string takes every text");
+    write!(page, "\n## Targets\n\n{TARGETS_HEAD}").expect("writing to a string does not fail");
     for verdict in verdicts(results) {
         let what = format!("{} pods: resident memory, of upstream's", verdict.pods);
         let worst = worst(&verdict.measured).map_or("–".to_owned(), short);

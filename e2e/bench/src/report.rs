@@ -102,7 +102,7 @@ fn targets(verdicts: &[Verdict]) -> String {
         if let (Judgement::Missed, Some(least)) = (judgement, verdict.least) {
             let least = short(least.median);
             write!(met, "; {least} of it pass before the runtime reports the death")
-                .expect("a string takes every text");
+                .expect("writing to a string does not fail");
         }
         let what = described(&verdict.target);
         let worst = worst(&verdict.measured).map_or("–".to_owned(), short);
@@ -205,7 +205,7 @@ fn calls_per_minute(run: &Run, method: &str) -> f64 {
 
 /// Adds a row of a table.
 pub fn line(text: &mut String, cells: &[&str]) {
-    writeln!(text, "| {} |", cells.join(" | ")).expect("a string takes every text");
+    writeln!(text, "| {} |", cells.join(" | ")).expect("writing to a string does not fail");
 }
 
 /// Minimum and maximum.

@@ -39,7 +39,7 @@ pub fn play(plan: &Plan, programs: &Programs, session: &Session) -> Result<Resul
         }
     }
     for place in places {
-        place.stop().context("take an instance down")?;
+        place.stop().context("stop an instance")?;
     }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(Results { about, scenarios: plan.scenarios.clone(), runs })

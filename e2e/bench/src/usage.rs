@@ -31,7 +31,7 @@ pub fn host_pid(slot: u8, pid: i32) -> Result<i32> {
         match found() {
             Some(pid) => return Ok(pid),
             None if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
-            None => bail!("process {pid} of instance {slot} is not to be found"),
+            None => bail!("process {pid} of instance {slot} was not found"),
         }
     }
 }

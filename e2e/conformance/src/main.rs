@@ -161,8 +161,8 @@ fn play(settings: &Settings, results: &Path) -> Result<Report> {
         suite.run(&cluster, &on_step)
     });
     cluster.copy_logs(results)?;
-    println!("taking the cluster down");
-    cluster.stop().context("take the cluster down")?;
+    println!("stopping the cluster");
+    cluster.stop().context("stop the cluster")?;
     report
 }
 

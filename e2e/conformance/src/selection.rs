@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_selection_keeps_the_default_of_what_is_absent() {
+    fn chosen_selection_keeps_the_defaults_of_absent_expressions() {
         let chosen = Selection::Chosen { focus: None, skip: Some("x".to_owned()) };
         assert_eq!(chosen.flags(), [format!("--focus={FOCUS}"), "--skip=x".to_owned()]);
         let chosen = Selection::Chosen { focus: Some("x".to_owned()), skip: None };

@@ -38,7 +38,7 @@ impl Programs {
         if !ended_within(child, time)? {
             return Ok(Answer::Running);
         }
-        let status = child.wait().context("wait for it")?;
+        let status = child.wait().context("wait for its end")?;
         self.spawned.remove(&pid);
         Ok(ended(status, String::new(), String::new()))
     }
@@ -54,7 +54,7 @@ pub(crate) fn run(argv: &[String], time: Duration) -> Result<Answer> {
     if !in_time {
         kill_process_group(id(&child)?, Signal::KILL).context("kill it")?;
     }
-    let status = child.wait().context("wait for it")?;
+    let status = child.wait().context("wait for its end")?;
     let (stdout, stderr) = (content(stdout)?, content(stderr)?);
     if !in_time {
         bail!("{argv:?} was still running after {time:?}; it printed {stdout:?} and {stderr:?}");

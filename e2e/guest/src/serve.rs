@@ -23,8 +23,8 @@ pub(crate) fn run() -> Result<()> {
     say(&mut out, &Answer::Ready { milliseconds: uptime()? })?;
     let mut programs = Programs::default();
     for line in lines.lines() {
-        let request =
-            serde_json::from_str(&line.context("hear the test")?).context("understand the test")?;
+        let request = serde_json::from_str(&line.context("read the test's request")?)
+            .context("parse the test's request")?;
         let answer = answer(request, &mut programs)
             .unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
         say(&mut out, &answer)?;

@@ -121,7 +121,7 @@ pub(crate) fn json(document: &impl Serialize) -> Vec<u8> {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes any text");
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
         text
     })
 }

@@ -105,7 +105,7 @@ fn settings(root: &std::path::Path) -> Settings {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = args()?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let mut terminate = signal(SignalKind::terminate()).context("handle SIGTERM")?;
     println!("mortal: ready");
     let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
     let crash = Arc::new(CrashPoint::new(args.die, Kill));

@@ -99,7 +99,7 @@ impl FaultyNode {
             Ok(if over { Ok(()) } else { Err(format!("{left:?} are left, {said}")) })
         }))?;
         self.wait_until_done()?;
-        ensure!(self.has_image("ferrolet.test/workload:1")?, "an image went that is used");
+        ensure!(self.has_image("ferrolet.test/workload:1")?, "an image in use was removed");
         self.proxy.clear()
     }
 

@@ -37,7 +37,7 @@ impl HeldRunc {
         );
         fs::write(held.file("runc"), script).context("write the runtime")?;
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(held.file("runc"), mode).context("let it be run")?;
+        fs::set_permissions(held.file("runc"), mode).context("make it executable")?;
         Ok(held)
     }
 
@@ -63,7 +63,7 @@ impl HeldRunc {
 
     /// Ends the block.
     pub fn let_go(&self) -> Result<()> {
-        fs::write(self.file("go"), "").context("let it go on")
+        fs::write(self.file("go"), "").context("let it continue")
     }
 }
 
@@ -86,17 +86,17 @@ impl FaultyNode {
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
         self.node
             .wait_for_log(&["Sandbox name is taken", "is reserved for"])
-            .context("the agent meets the name")?;
+            .context("the agent finds the name reserved")?;
         self.wait_ready(pod).context("the pod does not wait for the runtime")?;
         let (_, late) = self.proxy.left()?;
-        ensure!(late == 1, "the first sandbox was not under way all the time");
+        ensure!(late == 1, "the first sandbox was completed too early");
         ensure!(self.attempts()? == [1], "it is not in the second sandbox: {:?}", self.attempts()?);
         let before = self.main(pod)?;
         held.let_go()?;
         self.wait_until_done()?;
         self.wait_for_attempts(&[1]).context("the late sandbox is removed")?;
-        wait_tidy(&self.node, &wanted, STAGE).context("the pod runs on")?;
-        ensure!(self.main(pod)? == before, "it was started anew");
+        wait_tidy(&self.node, &wanted, STAGE).context("the pod keeps running")?;
+        ensure!(self.main(pod)? == before, "it was restarted");
         self.end_held(pod)
     }
 
@@ -130,7 +130,7 @@ impl FaultyNode {
         self.node.explained(wait::until("it is begun", STAGE, || {
             Ok(if held.has_begun() { Ok(()) } else { Err("it is not".to_owned()) })
         }))?;
-        self.node.wait_for_log(&given_up).context("the agent gives it up").map(drop)
+        self.node.wait_for_log(&given_up).context("the agent's call times out").map(drop)
     }
 
     /// Waits until the containers of a pod run, whatever else there is.

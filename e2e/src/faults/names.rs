@@ -33,7 +33,7 @@ impl FaultyNode {
                 Ok(taken.map_err(|error| format!("{error:#}")))
             }))?;
         }
-        wait_tidy(&self.node, &[], STAGE).context("what was made to take names is gone")
+        wait_tidy(&self.node, &[], STAGE).context("the objects that reserved names are gone")
     }
 
     /// Fails unless every sandbox and container has attempt number 0: it has, unless a call failed or something of

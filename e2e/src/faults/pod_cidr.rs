@@ -27,7 +27,7 @@ pub fn pod_cidr_faults(kinds: &[&str]) -> Result<()> {
     }
     let spoilt = proxy.spoilt()?;
     let met = spoilt.get(METHOD).copied().unwrap_or_default();
-    ensure!(usize::try_from(met)? == kinds.len(), "{met} calls of {METHOD} were spoilt");
+    ensure!(usize::try_from(met)? == kinds.len(), "{met} calls of {METHOD} met a fault");
     check_methods(&proxy, Some(METHOD))?;
     cluster.stop()
 }

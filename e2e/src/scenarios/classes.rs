@@ -41,7 +41,7 @@ impl SecondRuntime {
         let program = second.file("runc");
         fs::write(&program, script).context("write the runtime")?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-            .context("let it be run")?;
+            .context("make it executable")?;
         Ok(second)
     }
 
@@ -160,7 +160,7 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     with_class["spec"]["containers"][0]["resources"] = json!({ "limits": limits });
     api.create(PODS, &with_class)?;
     let with_class = cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
-    ensure!(second.was_asked(), "the pod runs by another runtime");
+    ensure!(second.was_asked(), "the pod does not use the other runtime");
     has_overhead(cluster, &with_class)?;
     // The class does not exist until it is created below.
     make_without_class(cluster, "with-late")?;

@@ -77,7 +77,7 @@ fn forced(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_ready(&path)?;
     let before = cluster.running("forced")?;
     cluster.api().delete_with_grace(&path, 0)?;
-    ensure!(cluster.api().get(&path)?.is_none(), "it was to be gone at once");
+    ensure!(cluster.api().get(&path)?.is_none(), "it should be gone at once");
     cluster.make_pod("forced", &["sleep", "forever"])?;
     let second = cluster.wait_ready(&path)?;
     cluster.node().explained(wait::until("only the second runs", PATIENCE, || {

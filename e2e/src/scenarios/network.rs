@@ -37,12 +37,12 @@ pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
     })?;
     ensure!(waits["status"]["phase"] == "Pending", "{waits}");
     let made = containerd::containers(cluster.node().instance())?;
-    ensure!(made.iter().all(|one| one.pod != "with-own"), "not even a sandbox: {made:?}");
+    ensure!(made.iter().all(|one| one.pod != "with-own"), "there is no sandbox: {made:?}");
 
     cluster.node().instance().give_network()?;
     let ready = cluster.wait_ready(&path)?;
     ensure!(ready["status"]["podIP"].is_string(), "{ready}");
     cluster.wait_node_ready()?;
-    ensure!(cluster.running("with-hosts")? == host, "it was touched");
+    ensure!(cluster.running("with-hosts")? == host, "it was changed");
     cluster.remove_pods(&["with-own", "with-hosts"])
 }

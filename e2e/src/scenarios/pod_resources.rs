@@ -57,7 +57,7 @@ fn listed_pod(pod: PodResources) -> Result<(String, Vec<String>)> {
     for container in pod.containers {
         let name = container.name.clone();
         let nothing = ContainerResources { name: name.clone(), ..ContainerResources::default() };
-        ensure!(container == nothing, "it has something: {container:?}");
+        ensure!(container == nothing, "it has resources: {container:?}");
         names.push(name);
     }
     Ok((format!("{}/{}", pod.namespace, pod.name), names))
@@ -159,7 +159,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
         ("shop/with-sidecar".to_owned(), names(&["main"])),
     ]);
     let seen = old_list(cluster)?;
-    ensure!(seen == all, "by the old version: {seen:?}");
+    ensure!(seen == all, "from the old version of the API: {seen:?}");
     let seen = get(cluster, "with-sidecar")?;
     ensure!(seen == Ok(names(&["beside", "main"])), "one alone: {seen:?}");
     for name in ["over", "missing"] {
@@ -173,7 +173,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
         Ok(answer.into_inner())
     })?;
     ensure!(allocatable == AllocatableResourcesResponse::default(), "{allocatable:?}");
-    ensure!(hurry(cluster)? > 0, "so many questions were answered");
+    ensure!(hurry(cluster)? > 0, "no call was rejected");
 
     cluster.node().remove_manifest("lasting.yaml")?;
     cluster.remove_pods(&["with-sidecar", "over"])?;

@@ -48,6 +48,6 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let event = cluster.wait_for_event("lesser", "Preempting", "critical pod")?;
     ensure!(event["type"] == "Warning", "{event}");
     ensure!(cluster.containers("lesser")?.iter().all(|one| !one.is_alive()), "it still runs");
-    ensure!(cluster.running("beside")? == beside, "it was touched");
+    ensure!(cluster.running("beside")? == beside, "it was changed");
     cluster.remove_pods(&["critical", "beside", "lesser"])
 }

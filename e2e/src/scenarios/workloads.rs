@@ -122,7 +122,7 @@ pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
         json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
     cluster.api().patch(&path, Patch::Merge, &change)?;
     ready(2)?;
-    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not made anew");
+    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not recreated");
     delete(cluster, &path)?;
     cluster.wait_for_no_pods("app=collector")
 }
@@ -204,7 +204,7 @@ fn is_refused(cluster: &ClusterNode) -> Result<()> {
         ensure!(container["containerID"].is_null(), "it was started: {status}");
     }
     let made = containerd::containers(cluster.node().instance())?;
-    ensure!(made.iter().all(|one| one.pod != "too-late"), "not even a sandbox: {made:?}");
+    ensure!(made.iter().all(|one| one.pod != "too-late"), "there is no sandbox: {made:?}");
     cluster.wait_for_event("too-late", "TaintToleration", "Predicate TaintToleration failed")?;
     let_go(cluster, &path)
 }
@@ -220,7 +220,7 @@ fn made_after_taint(cluster: &ClusterNode, name: &str) -> Result<()> {
         }
         cluster.wait_gone(&path, PATIENCE)?;
     }
-    bail!("{name} was deleted again and again")
+    bail!("{name} was deleted several times")
 }
 
 /// Pods that do not tolerate a taint are deleted at once or after their toleration seconds; others stay.
@@ -253,7 +253,7 @@ pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_gone(&ClusterNode::pod_path("at-once"), PATIENCE)?;
     let seen = cluster.api().get(&ClusterNode::pod_path("later"))?;
     let goes_early = seen.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
-    ensure!(!goes_early || begun.elapsed() >= later, "it was to be tolerated for {later:?}");
+    ensure!(!goes_early || begun.elapsed() >= later, "it should be tolerated for {later:?}");
     cluster.wait_gone(&ClusterNode::pod_path("later"), PATIENCE)?;
     ensure!(begun.elapsed() >= later, "gone after {:?}", begun.elapsed());
     is_refused(cluster)?;

@@ -75,7 +75,7 @@ fn serve(listener: &UnixListener, slot: u8, children: &Arc<Children>) {
         let children = Arc::clone(children);
         thread::spawn(move || {
             if let Err(error) = converse(stream, slot, &children) {
-                eprintln!("testbed init: a conversation broke off: {error}");
+                eprintln!("testbed init: a connection failed: {error}");
             }
         });
     }

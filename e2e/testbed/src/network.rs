@@ -157,7 +157,7 @@ pub(crate) fn connect(slot: u8, pid: u32) -> Result<Addresses, NetworkError> {
          route add {} via {node} dev {link}",
         addresses.pods(),
     );
-    written.expect("a string takes any text");
+    written.expect("writing to a string does not fail");
     host::run("ip", &["-batch", "-"], &batch).map_err(NetworkError::Make)?;
     let batch = format!(
         "link set lo up\n\

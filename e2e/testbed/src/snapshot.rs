@@ -145,7 +145,7 @@ impl Snapshot {
     pub fn difference(&self, before: &Self, slots: &BTreeSet<u8>) -> String {
         let mut text = String::new();
         let mut list = |sign: &str, kind: Kind, name: &str| {
-            writeln!(text, "{sign} {kind:?} {name}").expect("a string takes any text");
+            writeln!(text, "{sign} {kind:?} {name}").expect("writing to a string does not fail");
         };
         for ((kind, name), owner) in &self.things {
             let counts = owner.is_none_or(|slot| slots.contains(&slot));

@@ -97,7 +97,7 @@ pub(crate) fn explained<T>(result: Result<T>, process: &Process) -> Result<T> {
     result.with_context(|| {
         let log = process.log();
         let lines: Vec<&str> = log.lines().collect();
-        format!("its last words:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
+        format!("the end of its log:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
     })
 }
 

@@ -158,7 +158,7 @@ fn wait_available(cluster: &ClusterNode) -> Result<Vec<Value>> {
 
 /// Waits until one of these pods is the leader.
 fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value> {
-    let leads = wait::until("one of them leads", PATIENCE, || {
+    let leads = wait::until("one of them is the leader", PATIENCE, || {
         let holder = holder(cluster.api())?.unwrap_or_default();
         let host = holder.split('_').next().unwrap_or_default();
         Ok(pods.iter().find(|pod| name(pod) == host).ok_or_else(|| holder.clone()))
@@ -167,7 +167,7 @@ fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value
 }
 
 /// An orphaned pod is deleted. An event and the leader's `why` command say so.
-fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
+fn orphan_is_deleted(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     let (api, path) = (cluster.api(), ClusterNode::pod_path("orphan"));
     api.create("/api/v1/nodes", &node("goes"))?;
     api.create(PODS, &pod("orphan", Some("goes")))?;
@@ -219,7 +219,7 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
 }
 
 /// Each pod's port serves health to all clients and metrics to authorized ones; the leader counts deleted pods.
-fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
+fn check_ports(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
     let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
@@ -299,8 +299,8 @@ fn deployed_pod_gc_works_with_its_roles_and_limits() -> Result<()> {
 
     let first = wait_available(&cluster)?;
     let leader = wait_leader(&cluster, &first)?;
-    an_orphan_goes(&cluster, leader)?;
-    ports_tell(&cluster, &first, leader, &service)?;
+    orphan_is_deleted(&cluster, leader)?;
+    check_ports(&cluster, &first, leader, &service)?;
     never_restarted(&cluster)?;
 
     // New pods replace them, and one of the new ones gets the lease.

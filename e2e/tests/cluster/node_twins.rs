@@ -119,7 +119,7 @@ fn configuration(socket: &str) -> String {
 /// The `UpdateRuntimeConfig` requests that the runtime received, in the CRI's encoding.
 fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
+    for entry in std::fs::read_dir(requests).context("list the runtime requests")? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         // A file with a leading dot is incomplete.

@@ -107,7 +107,7 @@ fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
 
     let made = std::mem::take(&mut *made.lock().expect("no thread panics with it"));
-    ensure!(made.len() == MOMENTS.len(), "made anew: {made:?}");
+    ensure!(made.len() == MOMENTS.len(), "recreated: {made:?}");
     for new in made {
         let new = new?;
         let name = new["metadata"]["name"].as_str().context("a name")?;

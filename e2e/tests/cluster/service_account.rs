@@ -87,7 +87,7 @@ fn renewed_token_is_used_after_a_refusal() -> Result<()> {
         .env("KUBERNETES_SERVICE_PORT", port);
     let process = cluster.instance().spawn("pod-gc", &command)?;
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
-    let leader = holder(cluster.api())?.context("somebody leads")?;
+    let leader = holder(cluster.api())?.context("there is a leader")?;
 
     account.put("2", &second, &authority)?;
     let (first, second) = (Who::Token(first), Who::Token(second));

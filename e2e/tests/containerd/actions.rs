@@ -290,7 +290,7 @@ fn restart_policies_rules_back_off_and_stop_signals_are_applied() -> Result<()> 
     }
     for container in ["once", "content"] {
         let again = node.exists(&log("ruled", container, 1))?;
-        ensure!(!again, "{container} ran again");
+        ensure!(!again, "{container} was restarted");
     }
     written(&node, &log("over", "other", 1).replace(UID, &other_uid), "trapping")?;
     written(&node, &log("ruled", "signalled", 0), "trapping")?;

@@ -73,7 +73,7 @@ pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
 
 /// Waits until the agent has exited.
 pub(crate) fn wait_for_end(node: &Node) -> Result<()> {
-    node.explained(wait::until("the agent ends", PATIENCE, || {
+    node.explained(wait::until("the agent exits", PATIENCE, || {
         Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
     }))
 }
@@ -127,7 +127,7 @@ fn pod_cgroup_has_limits_throttles_and_is_removed_with_the_pod() -> Result<()> {
     let reserved = machine.trim().parse::<u64>()? * 1024 - (100 << 20);
     // The kernel counts in pages.
     ensure!(all.parse::<u64>()?.abs_diff(reserved) < 4096, "{all} and not {reserved}");
-    node.explained(wait::until("the busy one is slowed down", PATIENCE, || {
+    node.explained(wait::until("the busy container is throttled", PATIENCE, || {
         let stat = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
         let mut lines = stat.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
         let is_slow = lines.next().is_some_and(|count| count != "0");
@@ -192,7 +192,7 @@ fn next_agent_removes_cgroups_that_a_killed_agent_left() -> Result<()> {
         Ok(if others { Err(format!("{left:?}")) } else { Ok(left) })
     }))?;
     ensure!(!left.is_empty() && goes != stays, "{left:?}");
-    ensure!(node.wait_running("stays")?.id == before.id, "it goes on as it was");
+    ensure!(node.wait_running("stays")?.id == before.id, "it keeps running");
     let state = format!("/proc/{}/stat", process.trim());
     let gone = format!("! grep -qv ') Z ' {state} 2> /dev/null");
     node.run("sh", &["-c", &gone]).context("the process in it is dead")?;
@@ -223,7 +223,7 @@ fn agent_stops_while_it_waits_for_the_cgroup_driver() -> Result<()> {
     node.configure("")?;
     proxy.fault("RuntimeConfig=hang")?;
     node.start_agent()?;
-    node.explained(wait::until("the runtime is asked", PATIENCE, || {
+    node.explained(wait::until("the runtime gets a request", PATIENCE, || {
         let asked = proxy.spoilt()?.get("RuntimeConfig").copied();
         Ok(asked.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
     }))?;

@@ -106,7 +106,7 @@ fn pod_has_the_hostname_user_and_limits_of_its_spec() -> Result<()> {
     image_users::import(&node)?;
     let [merged, strict] = image_users::pods();
     ended(&mut node, &[("asked", asking_pod()), merged, strict])?;
-    image_users::were_who_their_images_say(&node)?;
+    image_users::containers_have_the_users_of_their_images(&node)?;
     image_users::name_is_the_one_that_overrides(&node)?;
     let of = |container: &str| lines(&node, "asked", container);
     let found = of("status")?;
@@ -262,7 +262,7 @@ fn user_namespace_pod_has_no_host_ids_and_keeps_its_mapping() -> Result<()> {
 }
 
 /// A container that is not created has a hosts file and a termination message file, and no log. Returns its pod's UID.
-fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<String> {
+fn files_of_a_failed_container_equal_upstreams(node: &Node) -> Result<String> {
     let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_root-*"])?;
     let uid = logs.trim().rsplit('_').next().unwrap_or_default();
     ensure!(logs.lines().count() == 1 && !uid.is_empty(), "{logs}");
@@ -302,7 +302,7 @@ fn root_and_sysctl_refusals_are_reported_and_counters_survive_agent_restart() ->
         "container has runAsNonRoot and image will run as root",
     )?;
     ensure!(described.contains("CreateContainerConfigError"), "{described}");
-    let uid = files_of_what_is_refused_are_upstreams(&node)?;
+    let uid = files_of_a_failed_container_equal_upstreams(&node)?;
     let whole = format!(
         "container has runAsNonRoot and image will run as root (pod: \"{pod_name}_shop({uid})\", container: main)"
     );

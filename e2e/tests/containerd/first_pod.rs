@@ -89,7 +89,7 @@ fn container_has_masked_and_read_only_proc_paths() -> Result<()> {
     let places = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
     for place in places.into_iter().filter(|place| Path::new(place).exists()) {
         let read_only = options(place).is_some_and(|options| options.starts_with("ro,"));
-        ensure!(read_only, "{place} can be written: {log}");
+        ensure!(read_only, "{place} is writable: {log}");
     }
     let masked = |place: &str| options(place).is_some() || !Path::new(place).exists();
     ensure!(masked("/proc/kcore") && masked("/proc/keys"), "the kernel can be read: {log}");

@@ -217,7 +217,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     let (before, met) = (ids_besides(node, "web", false)?, spoilt()?);
     proxy.fault(&format!("RemoveContainer={fault} skip=2 times=all"))?;
     node.start_agent()?;
-    let known = node.explained(wait::until("the pass stops in the middle", PASSES, || {
+    let known = node.explained(wait::until("the pass is interrupted", PASSES, || {
         let gone = &before - &ids_besides(node, "web", false)?;
         let known = on_record(node, &gone);
         // At most two calls succeed: of more that are gone, the agent cannot know of one.
@@ -346,7 +346,7 @@ async fn container_in_unknown_state_is_stopped_before_removal() -> Result<()> {
         wait_until_met(&node, "Removal failed", "StopContainer")?;
         ensure!(is_there(&node)?, "it was not stopped");
         proxy.clear()?;
-        node.explained(wait::until("it goes once it can be stopped", PASSES, || {
+        node.explained(wait::until("it is removed once it can be stopped", PASSES, || {
             Ok(if is_there(&node)? { Err("it is there".to_owned()) } else { Ok(()) })
         }))?;
         ensure!(node.wait_running("web")?.id == web.id);

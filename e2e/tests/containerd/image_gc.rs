@@ -86,7 +86,7 @@ impl SmallNode {
     fn disk(&self) -> Result<(u64, u64)> {
         let args = ["-B1", "--output=size,avail", "/var/lib/containerd"];
         let table = self.node.run("df", &args)?;
-        let line = table.lines().nth(1).context("df tells nothing")?;
+        let line = table.lines().nth(1).context("df has no output")?;
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         Ok((*numbers.first().context("no size")?, *numbers.get(1).context("nothing available")?))
     }
@@ -138,7 +138,7 @@ impl SmallNode {
     fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
         let path = self.use_times();
-        let seen = self.node.explained(wait::until("all images are noted down", PASS, || {
+        let seen = self.node.explained(wait::until("all images are recorded", PASS, || {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let count = text.matches("firstDetected").count();
             Ok(if count == images + 3 { Ok(text) } else { Err(text) })
@@ -313,8 +313,8 @@ fn image_gc_frees_a_full_disk_down_to_the_low_threshold() -> Result<()> {
     small.node.configure("imageMinimumGCAge: 1ms")?;
     Family::new(&mut small)?.import(&small)?;
     let seen = small.let_an_agent_see(NAMES.len() + KEPT.len(), &["web", "user"])?;
-    ensure!(small.used()? < HIGH, "there should be room: {:?}", small.disk()?);
-    ensure!(small.left()? == NAMES, "nothing goes while there is room");
+    ensure!(small.used()? < HIGH, "there should be space: {:?}", small.disk()?);
+    ensure!(small.left()? == NAMES, "nothing is removed while there is space");
     let new = fill(&small)?;
     let (capacity, before) = small.disk()?;
     let wanted = capacity * (100 - LOW) / 100;

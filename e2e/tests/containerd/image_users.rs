@@ -74,7 +74,7 @@ pub(crate) fn pods() -> [(&'static str, String); 2] {
 
 /// The pods have ended, and each container had the user of its image: both images name the same user. The image's
 /// groups count only in the first pod.
-pub(crate) fn were_who_their_images_say(node: &Node) -> Result<()> {
+pub(crate) fn containers_have_the_users_of_their_images(node: &Node) -> Result<()> {
     for (pod, groups) in [("merged", "33 50 4000"), ("strict", "33 4000")] {
         for container in ["numbered", "named"] {
             let found = lines(node, pod, container)?;

@@ -100,14 +100,14 @@ impl Kernel {
         fs::write(&path, frozen).context("freeze a cgroup")?;
         let deadline = Instant::now() + Duration::from_secs(5);
         while fs::read_to_string(&path)?.trim() != frozen {
-            ensure!(Instant::now() < deadline, "{} does not freeze", path.display());
+            ensure!(Instant::now() < deadline, "{} was not frozen", path.display());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let removed = self.remove(&pod).await;
         // Nothing stays frozen, even after a failure. Mostly it is gone.
         fs::write(&path, thawed).ok();
         removed?;
-        ensure!(self.all_are_dead().await?, "what was frozen outlives its cgroup");
+        ensure!(self.all_are_dead().await?, "a frozen process outlives its cgroup");
         Ok(())
     }
 

@@ -84,7 +84,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
     }))?;
     node.remove_manifest("web.yaml")?;
     node.wait_for_log(&["pod has ended", "shop/web-"])?;
-    get(address).err().context("the port is open after the pod's end")?;
+    get(address).err().context("the port is open after the end of the pod")?;
     node.stop()
 }
 

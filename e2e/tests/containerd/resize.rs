@@ -98,7 +98,7 @@ fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<(
     })?;
     wait_sized(&node, &format!("{own}/{}", anew.id), 100, 64)?;
     wait_sized(&node, &own, 100, 64)?;
-    wait_for_status(&node, "it was started anew", |status| {
+    wait_for_status(&node, "it was restarted", |status| {
         status["containerStatuses"][0]["restartCount"] == 1
     })?;
     // Guaranteed is another QoS class.
@@ -109,7 +109,7 @@ fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<(
     let message = "Pod QOS Class may not change as a result of resizing".to_owned();
     let expected = Some(("Infeasible".to_owned(), message));
     ensure!(condition(&status, "PodResizePending") == expected, "{status}");
-    ensure!(node.wait_running("web")?.id == anew.id, "it goes on as it is");
+    ensure!(node.wait_running("web")?.id == anew.id, "it keeps running");
     // More than the node has: the resize is deferred.
     node.write_manifest("web.yaml", &pod(&sized(900_000, 64), policy))?;
     let status = wait_for_status(&node, "it waits", |status| {

@@ -100,7 +100,7 @@ fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
     })?;
     for name in ["retried", "ruled"] {
         wait_for_restarts(&node, &format!("shop_{name}-"), "prepare")?;
-        wait_for_status(&node, name, "it is tried again and again", |status| {
+        wait_for_status(&node, name, "there are several retries", |status| {
             let count = status["initContainerStatuses"][0]["restartCount"].as_i64();
             status["phase"] == "Pending" && count >= Some(i64::from(OFTEN))
         })?;

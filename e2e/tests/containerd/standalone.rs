@@ -244,11 +244,11 @@ fn rejected_manifest_and_failed_pull_are_shown_by_commands() -> Result<()> {
 fn systemd_is_notified_of_ready_watchdog_and_stopping() -> Result<()> {
     let mut node = Node::start()?;
     let path = node.instance().dir().join("notify.sock");
-    let socket = UnixDatagram::bind(&path).context("listen as systemd does")?;
+    let socket = UnixDatagram::bind(&path).context("open the notification socket")?;
     socket.set_read_timeout(Some(PATIENCE)).context("set a deadline")?;
     let next = || -> Result<String> {
         let mut buffer = [0; 4096];
-        let count = socket.recv(&mut buffer).context("hear from the agent")?;
+        let count = socket.recv(&mut buffer).context("read the agent's output")?;
         Ok(String::from_utf8_lossy(&buffer[..count]).into_owned())
     };
     node.start_agent_with(&[

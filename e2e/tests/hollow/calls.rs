@@ -41,9 +41,9 @@ fn quiet(hollow: &Hollow) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()> {
-    let place = tempfile::tempdir().context("make a place")?;
+    let place = tempfile::tempdir().context("make a directory")?;
     let (root, manifests) = (place.path(), place.path().join("manifests"));
-    fs::create_dir(&manifests).context("make a place for manifests")?;
+    fs::create_dir(&manifests).context("make a directory for manifests")?;
     for pod in 0..PODS {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: pod-{pod}}}\nspec:\n  containers:\n  \

@@ -18,7 +18,7 @@ const WITH_SWAP: &str = r#"mount --bind "$1" /proc/swaps && shift && exec timeou
 // behaviour: CGR-29
 #[test]
 fn swap_fails_the_start_with_upstreams_message() -> Result<()> {
-    let place = tempfile::tempdir().context("make a place")?;
+    let place = tempfile::tempdir().context("make a directory")?;
     let root = place.path();
     let swaps = "Filename\tType\tSize\tUsed\tPriority\n/swap.img\tfile\t4096\t0\t-2\n";
     fs::write(root.join("swaps"), swaps).context("write the kernel's list of swap")?;
@@ -44,20 +44,20 @@ fn swap_fails_the_start_with_upstreams_message() -> Result<()> {
 
 /// The agent's response with its metrics.
 pub(crate) fn metrics(socket: &Path) -> Result<String> {
-    let mut stream = UnixStream::connect(socket).context("ask the agent")?;
-    stream.set_read_timeout(Some(LONG)).context("ask the agent")?;
+    let mut stream = UnixStream::connect(socket).context("send a request to the agent")?;
+    stream.set_read_timeout(Some(LONG)).context("send a request to the agent")?;
     let question = "GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n";
-    stream.write_all(question.as_bytes()).context("ask the agent")?;
+    stream.write_all(question.as_bytes()).context("send a request to the agent")?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).context("hear the agent")?;
+    stream.read_to_string(&mut answer).context("read the response of the agent")?;
     Ok(answer)
 }
 
 /// The metrics of an agent whose runtime was started with these options.
 fn metrics_with(options: &[&str]) -> Result<String> {
-    let place = tempfile::tempdir().context("make a place")?;
+    let place = tempfile::tempdir().context("make a directory")?;
     let root = place.path();
-    fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
+    fs::create_dir(root.join("manifests")).context("make a directory for manifests")?;
     let hollow = Hollow::start(root, options)?;
     let config = format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\

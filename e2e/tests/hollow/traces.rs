@@ -84,8 +84,8 @@ struct Node {
 
 impl Node {
     fn start() -> Result<Self> {
-        let place = tempfile::tempdir().context("make a place")?;
-        fs::create_dir(place.path().join("manifests")).context("make a place for manifests")?;
+        let place = tempfile::tempdir().context("make a directory")?;
+        fs::create_dir(place.path().join("manifests")).context("make a directory for manifests")?;
         let hollow = Hollow::start(place.path(), &["--image", "ferrolet.test/workload:1"])?;
         Ok(Self { place, hollow })
     }
@@ -115,7 +115,7 @@ impl Node {
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", environment);
             command.stdout(Stdio::null()).stderr(log)
         })?;
-        wait::until("passes are made", LONG, || {
+        wait::until("passes run", LONG, || {
             let calls = self.hollow.ask("")?;
             let looked = ["ListImages", "ImageFsInfo", "ListPodSandbox"]
                 .iter()
@@ -129,7 +129,7 @@ impl Node {
     fn pass(&self) -> Result<()> {
         let mut command = Command::new(program("ferrolet")?);
         command.args(["gc", "run", "--root-dir"]).arg(self.path("root"));
-        let output = command.output().context("have a pass made")?;
+        let output = command.output().context("request a pass")?;
         ensure!(output.status.success(), "{output:?}");
         Ok(())
     }
@@ -232,7 +232,9 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
         format!("tracing: {{endpoint: 'unix://{socket}', samplingRatePerMillion: 1000000}}");
     let agent = node.agent(&tracing, "")?;
     let warned = || Ok(if node.said("cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
-    wait::until("it is said", LONG, || warned().map(|said| said.map_err(str::to_owned)))?;
+    wait::until("the message is logged", LONG, || {
+        warned().map(|said| said.map_err(str::to_owned))
+    })?;
     for _ in 0..3 {
         node.pass()?;
     }

@@ -33,7 +33,7 @@ fn version(object: &Value) -> Result<String> {
 fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()> {
     let then = format!("{PODS}?resourceVersion={version}&resourceVersionMatch=Exact");
     let mut number = 0;
-    wait::until("the store has forgotten", PATIENCE, || {
+    wait::until("the store was compacted", PATIENCE, || {
         number += 1;
         let change = json!({ "metadata": { "annotations": { "n": number.to_string() } } });
         cluster.api().patch(pod, Patch::Merge, &change)?;
@@ -68,12 +68,12 @@ fn watch_with_expired_resource_version_lists_again() -> Result<()> {
 
     cluster.wait_ready(&comes)?;
     cluster.node().wait_for_log(&[of_pods, "Resource version is expired, listing again"])?;
-    cluster.node().explained(wait::until("what was deleted has ended", PATIENCE, || {
+    cluster.node().explained(wait::until("the deleted pods have ended", PATIENCE, || {
         let left = cluster.containers("goes")?;
         let has_ended = left.iter().all(|one| !one.is_alive());
         Ok(if has_ended { Ok(()) } else { Err(format!("{left:?}")) })
     }))?;
-    ensure!(cluster.running("stays")? == running, "it was touched");
+    ensure!(cluster.running("stays")? == running, "it was changed");
     cluster.remove_pods(&["stays", "comes"])?;
     cluster.stop()
 }

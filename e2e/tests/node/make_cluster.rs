@@ -109,8 +109,9 @@ impl Sample {
     /// Stops it as ^C does.
     fn interrupt(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::INT)?;
-        let status =
-            wait::until("it ends", GONE, || Ok(self.child.try_wait()?.ok_or_else(|| self.said())))?;
+        let status = wait::until("it exits", GONE, || {
+            Ok(self.child.try_wait()?.ok_or_else(|| self.said()))
+        })?;
         self.over = true;
         Ok(status)
     }

@@ -106,7 +106,7 @@ impl Both {
     }
 
     pub(crate) fn stop(self) -> Result<()> {
-        ensure!(self.manifests.exists(), "the manifests went away meanwhile");
+        ensure!(self.manifests.exists(), "the manifests are missing");
         Ok(self.instance.stop()?)
     }
 }
@@ -135,7 +135,7 @@ fn copy_manifests(into: &Path) -> Result<()> {
         let text = text
             .replacen("namespace: shop}", &format!("namespace: shop, {uid}}}"), 1)
             .replacen("\n  namespace: shop\n", &format!("\n  namespace: shop\n  {uid}\n"), 1);
-        ensure!(text.contains(&uid), "{} has no place for a uid", path.display());
+        ensure!(text.contains(&uid), "{} has no line for a UID", path.display());
         fs::write(into.join(path.file_name().context("a file has a name")?), text)?;
     }
     Ok(())

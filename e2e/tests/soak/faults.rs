@@ -13,7 +13,7 @@ fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
         node.round(&["web"], &[fault]).with_context(|| fault.to_string())?;
         println!("{fault}: {:.0?}", begun.elapsed());
     }
-    node.round(&["web"], &[]).context("nothing goes wrong any more")?;
+    node.round(&["web"], &[]).context("no call fails any more")?;
     node.check_methods()?;
     node.stop()
 }
@@ -98,7 +98,7 @@ fn all_calls_fail_for_a_while() -> Result<()> {
         println!("all={kind}: {:.0?}", begun.elapsed());
     }
     // No names of the pods that were removed meanwhile are reserved, either.
-    node.round(&["before", "after"], &[]).context("nothing goes wrong any more")?;
+    node.round(&["before", "after"], &[]).context("no call fails any more")?;
     node.stop()
 }
 

@@ -21,7 +21,7 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
             .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
-        plays.map(|played| played.join().expect("a play does not panic"))
+        plays.map(|played| played.join().expect("a run does not panic"))
     });
     let (ours, upstream) = (ours?, upstream?);
     ours.ensure_whole().context("ours")?;

@@ -44,7 +44,7 @@ fn twenty_five_pods_have_the_same_files_and_mounts_with_both_agents() -> Result<
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
             .map(|agent| threads.spawn(move || layouts(agent).with_context(|| agent.name())));
-        plays.map(|played| played.join().expect("a play does not panic"))
+        plays.map(|played| played.join().expect("a run does not panic"))
     });
     let (ours, upstream) = (leaves(&ours?), leaves(&upstream?));
     println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());

@@ -76,11 +76,11 @@ impl Certificates {
         let mut answer = String::new();
         // The peer may close the connection without a TLS alert.
         let read = stream.take(MOST).read_to_string(&mut answer);
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end")?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("a response without an end")?;
         let status = head.lines().next().unwrap_or_default();
         ensure!(status.contains(" 200 "), "{path}: {status}: {body}");
         if read.is_err() {
-            serde_json::from_str::<serde_json::Value>(body).context("an answer cut short")?;
+            serde_json::from_str::<serde_json::Value>(body).context("an incomplete response")?;
         }
         Ok(body.to_owned())
     }

@@ -30,7 +30,8 @@ fn rejected_configurations_name_the_same_fields_as_the_kubelet() {
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
     let said = place.refusal(&case)?;
-    let theirs = blamed(&said).with_context(|| format!("upstream blames nothing:\n{said}"))?;
+    let theirs =
+        blamed(&said).with_context(|| format!("upstream's error names no field:\n{said}"))?;
     let output = place.check(&case, &["-o", "json"])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {stderr}");

@@ -93,7 +93,7 @@ impl Place {
             kubelet.wait(PATIENCE)?;
         }
         let answer =
-            answer.with_context(|| format!("its last words:\n{}", tail(&kubelet.log())))?;
+            answer.with_context(|| format!("the end of its log:\n{}", tail(&kubelet.log())))?;
         let mut answer: Value = serde_json::from_str(&answer).context("read /configz")?;
         Ok(answer["kubeletconfig"].take())
     }
@@ -108,8 +108,8 @@ impl Place {
     /// Runs a kubelet that rejects its configuration; returns its error.
     pub(crate) fn refusal(&self, case: &Case) -> Result<String> {
         let output = self.instance.run(&self.kubelet(case));
-        let output = output.with_context(|| format!("{}: the kubelet goes on", case.name))?;
-        ensure!(!output.status.success(), "{}: the kubelet ended well", case.name);
+        let output = output.with_context(|| format!("{}: the kubelet keeps running", case.name))?;
+        ensure!(!output.status.success(), "{}: the kubelet exited with 0", case.name);
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 

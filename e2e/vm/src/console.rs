@@ -61,7 +61,7 @@ mod tests {
         writer.write_all(&vec![b'x'; 3 * KEPT]).unwrap();
         writer.write_all(b"end\r\n").unwrap();
         drop(writer);
-        testbed::wait::until("all is read", Duration::from_secs(10), || {
+        testbed::wait::until("everything is read", Duration::from_secs(10), || {
             let text = console.text();
             Ok(if text.ends_with("xend\n") { Ok(()) } else { Err(text.len().to_string()) })
         })

@@ -156,7 +156,7 @@ impl Vm {
         wire.get_ref().shutdown(std::net::Shutdown::Both).context("leave the machine")?;
         let (qemu, console) = (&mut self.qemu, &self.console);
         let status = wait::until("the machine is off", OFF, || {
-            let ended = qemu.try_wait().context("look at the machine")?;
+            let ended = qemu.try_wait().context("inspect the machine")?;
             Ok(ended.ok_or_else(|| console.text()))
         })?;
         ensure!(status.success(), "the machine ended with {status}: {}", self.console.text());
@@ -225,12 +225,12 @@ fn end(qemu: &mut Child) {
 fn accept(listener: &UnixListener, qemu: &mut Child) -> Result<UnixStream> {
     listener.set_nonblocking(true).context("listen for the machine")?;
     let stream = wait::until("the machine is started", ANSWER, || {
-        if let Some(status) = qemu.try_wait().context("look at the machine")? {
+        if let Some(status) = qemu.try_wait().context("inspect the machine")? {
             bail!("qemu ended at once: {status}");
         }
         Ok(listener.accept().map(|(stream, _)| stream).map_err(|error| error.to_string()))
     })?;
-    stream.set_nonblocking(false).context("speak to the machine")?;
+    stream.set_nonblocking(false).context("open the connection to the machine")?;
     Ok(stream)
 }
 
@@ -243,7 +243,7 @@ fn hear(wire: &mut BufReader<UnixStream>, time: Duration) -> Result<String> {
             let left = end.saturating_duration_since(Instant::now());
             let mut watched = [PollFd::new(wire.get_ref(), PollFlags::IN)];
             let ready = poll(&mut watched, Some(&Timespec::try_from(left)?)).context("listen")?;
-            ensure!(ready > 0, "nothing was said for {time:?}");
+            ensure!(ready > 0, "no output for {time:?}");
         }
         let buffer = wire.fill_buf().context("listen")?;
         ensure!(!buffer.is_empty(), "the machine is off");
@@ -260,7 +260,7 @@ fn hear(wire: &mut BufReader<UnixStream>, time: Duration) -> Result<String> {
 }
 
 fn misfit<T>(answer: &Answer) -> Result<T> {
-    bail!("the machine gave an answer that does not fit the question: {answer:?}")
+    bail!("unexpected answer of the machine: {answer:?}")
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

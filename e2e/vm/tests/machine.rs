@@ -56,7 +56,7 @@ fn machine_has_cgroup_v2_serves_requests_and_ends_with_its_holder() -> Result<()
     let failed = vm.wait(pid, LONG)?;
     ensure!(failed.is_some_and(|ended| ended.code != Some(0)), "there is no such file");
     let pid = vm.spawn(&["/bin/sh", "-c", "echo waits; while :; do :; done"], "/run/log")?;
-    wait::until("it says so", LONG, || {
+    wait::until("the log says so", LONG, || {
         let log = vm.read("/run/log")?;
         Ok(if log == "waits\n" { Ok(()) } else { Err(log) })
     })?;

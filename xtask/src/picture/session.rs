@@ -71,7 +71,7 @@ impl Session {
         let end = Instant::now() + PATIENCE;
         while !wanted(&self.text()) {
             if Instant::now() > end || !self.take(TOGETHER) {
-                bail!("waited in vain for {what}; the screen shows:\n{}", self.text());
+                bail!("{what}: not in time; the screen shows:\n{}", self.text());
             }
         }
         Ok(())

@@ -67,14 +67,14 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
             lines.place(&mut strip, &format!("$ {text}"), "good", place);
         }
     }
-    writeln!(svg, "<defs>{}</defs>", lines.defined).expect("a string takes every text");
+    writeln!(svg, "<defs>{}</defs>", lines.defined).expect("writing to a string does not fail");
     let inner = width - 2.0;
     writeln!(
         svg,
         "<svg x=\"1\" y=\"0\" width=\"{inner:.0}\" height=\"{height:.0}\">\
          <g id=\"film\">\n{strip}</g></svg>\n</svg>"
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     svg
 }
 
@@ -107,7 +107,7 @@ fn film(frames: &[Frame], width: f64) -> String {
         let percent = past.as_secs_f64() * 100.0 / whole.as_secs_f64().max(f64::EPSILON);
         let left = index as f64 * width * APART;
         write!(steps, "{percent:.3}%{{transform:translateX(-{left:.1}px)}}")
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
         past += frame.time;
     }
     let filled = |frame: &Frame| {
@@ -134,7 +134,7 @@ fn pane(svg: &mut String, title: &str, width: f64, height: f64, top: f64) {
         height - 2.0,
         top + 22.0,
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     for (index, colour) in ["#ff5f57", "#febc2e", "#28c840"].iter().enumerate() {
         let x = 20.0 + index as f64 * 18.0;
         writeln!(
@@ -142,7 +142,7 @@ fn pane(svg: &mut String, title: &str, width: f64, height: f64, top: f64) {
             "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"5.5\" fill=\"{colour}\"/>",
             top + 18.0
         )
-        .expect("a string takes every text");
+        .expect("writing to a string does not fail");
     }
 }
 
@@ -192,12 +192,12 @@ impl Lines {
                  textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\">{}</text>",
                 escaped(text)
             )
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
             next
         });
         let Point { x, y } = at;
         writeln!(strip, "<use href=\"#t{number}\" x=\"{x:.1}\" y=\"{y:.1}\"/>")
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn one_by_one(
             singles.delete.push(begun.elapsed().as_secs_f64());
             thread::sleep(pause(plan.one_by_one - number, plan.one_by_one));
         }
-        Ok((singles, requests.context("no pod was alone")?))
+        Ok((singles, requests.context("no single pod was created")?))
     })
 }
 
@@ -68,10 +68,10 @@ fn play<T>(
     part: impl FnOnce(&Bare<'_>) -> Result<T>,
 ) -> Result<T> {
     place.clear().context("clear the place")?;
-    let machine = hostfs::machine().context("look at the machine")?;
+    let machine = hostfs::machine().context("inspect the machine")?;
     thread::sleep(Duration::from_secs(plan.settle_seconds));
     let played = part(&Bare { place, machine });
-    let cleared = place.clear().context("clear up after bare calls");
+    let cleared = place.clear().context("clean up after bare calls");
     let played = played?;
     cleared.map(|()| played)
 }

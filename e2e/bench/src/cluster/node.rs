@@ -93,7 +93,7 @@ fn play<T>(
     let stopped = running.stop().context("stop the agent");
     let played = played?;
     stopped?;
-    place.clear().context("clear up after an agent")?;
+    place.clear().context("clean up after an agent")?;
     Ok(played)
 }
 
@@ -165,7 +165,7 @@ impl Actor<'_> {
             singles.delete.push(self.delete(&name)?);
             thread::sleep(pause(all - number, all));
         }
-        Ok((singles, requests.context("no pod was alone")?))
+        Ok((singles, requests.context("no single pod was created")?))
     }
 
     /// Creates pods and waits until all are ready; returns the seconds.

@@ -67,6 +67,6 @@ impl ClusterPlace {
 
     /// Stops everything. Fails if anything is left behind.
     pub(super) fn stop(self) -> Result<()> {
-        self.place.stop().context("take an instance down")
+        self.place.stop().context("stop an instance")
     }
 }

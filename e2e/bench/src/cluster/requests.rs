@@ -119,7 +119,7 @@ impl AuditLog {
         match fs::metadata(&self.path) {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error).context("look at the audit log"),
+            Err(error) => Err(error).context("inspect the audit log"),
         }
     }
 

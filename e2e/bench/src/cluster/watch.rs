@@ -132,7 +132,7 @@ impl PodWatch {
     ) -> Result<Instant> {
         wait::until(&format!("{} pods are {what}", names.len()), time, || {
             let seen = lock(&self.seen);
-            ensure!(seen.broken.is_none(), "the watch broke: {:?}", seen.broken);
+            ensure!(seen.broken.is_none(), "the watch failed: {:?}", seen.broken);
             let times: Vec<Instant> =
                 names.iter().filter_map(|name| of(&seen).get(name).copied()).collect();
             let last = times.iter().max().copied().filter(|_| times.len() == names.len());

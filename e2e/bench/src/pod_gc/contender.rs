@@ -78,7 +78,7 @@ impl Controller {
 
     /// Ends it.
     pub(super) fn stop(self) -> Result<()> {
-        if !self.process.is_alive().context("look at a controller")? {
+        if !self.process.is_alive().context("measure a controller")? {
             bail!("a controller ended by itself:\n{}", self.process.log());
         }
         self.process.signal(Signal::Term).context("end a controller")?;

@@ -25,12 +25,12 @@ impl Direct {
             let mut client = self.client.clone();
             let request = cri::ContainerStatusRequest { container_id: id, verbose: true };
             let container =
-                client.container_status(request).await.context("look at a container")?;
+                client.container_status(request).await.context("inspect a container")?;
             let container = info(&container.into_inner().info)?;
             let id = container["sandboxID"].as_str().context("a container is in a sandbox")?;
             let request =
                 cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
-            let sandbox = client.pod_sandbox_status(request).await.context("look at a sandbox")?;
+            let sandbox = client.pod_sandbox_status(request).await.context("inspect a sandbox")?;
             PodRequests::read(&info(&sandbox.into_inner().info)?["config"], &container["config"])
         })
     }

@@ -85,7 +85,7 @@ fn instances_of_two_cache_directories_use_different_slots() {
     let slot = report["Ready"]["slot"].as_u64().unwrap();
     assert_ne!(slot, u64::from(instance.slot()));
     assert!(status.success());
-    assert!(instance.containerd().unwrap().is_alive().unwrap(), "it was swept");
+    assert!(instance.containerd().unwrap().is_alive().unwrap(), "it was removed");
     instance.stop().unwrap();
 }
 

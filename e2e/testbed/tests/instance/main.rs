@@ -41,7 +41,7 @@ fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ask() {
             return value;
         }
-        assert!(Instant::now() < end, "{what} did not come true in 30 s");
+        assert!(Instant::now() < end, "{what}: not within 30 s");
         thread::sleep(Duration::from_millis(20));
     }
 }

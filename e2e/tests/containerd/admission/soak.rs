@@ -25,7 +25,7 @@ fn critical_pod_preempts_a_pod_of_lower_priority() -> Result<()> {
     node.wait_for_containers("lesser", "it has ended", |containers| {
         containers.iter().all(|container| container.state != "RUNNING").then_some(())
     })?;
-    ensure!(node.wait_running("beside")? == beside, "it was touched");
+    ensure!(node.wait_running("beside")? == beside, "it was changed");
     let described = node.ask(&["describe", "lesser"])?;
     ensure!(described.contains("Preempting"), "{described}");
     node.stop()

@@ -29,7 +29,7 @@ async fn dead_containers_without_labels_are_removed_and_running_ones_stay() -> R
     }
     tokio::task::block_in_place(|| {
         node.start_agent()?;
-        node.explained(wait::until("the dead one goes", PASSES, || {
+        node.explained(wait::until("the dead container is removed", PASSES, || {
             let all = containerd::containers(node.instance())?;
             let found = all.iter().any(|one| one.id == bare[0]);
             Ok(if found { Err(format!("{all:?}")) } else { Ok(()) })
@@ -81,7 +81,7 @@ fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
-    node.explained(wait::until("all that went is on record", PASSES, || {
+    node.explained(wait::until("all removals are on record", PASSES, || {
         let recorded = on_record(&node, &all);
         Ok(if recorded == all { Ok(()) } else { Err(format!("{:?} are not", &all - &recorded)) })
     }))?;

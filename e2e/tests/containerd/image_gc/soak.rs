@@ -18,7 +18,7 @@ fn image_gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     small.node.explained(wait::until("the second removal hangs", PASS, met))?;
     small.node.kill_agent()?;
     let left = small.images()?;
-    ensure!(left.len() + 1 == before.len(), "one image went: {before:?} became {left:?}");
+    ensure!(left.len() + 1 == before.len(), "one image was removed: {before:?} became {left:?}");
     // It is on record although no agent runs.
     small.are_on_record(&before)?;
     small.proxy()?.clear()?;
@@ -42,7 +42,7 @@ fn failed_calls_remove_no_image_and_the_next_pass_frees_space() -> Result<()> {
         small.node.start_agent()?;
         let said = small.wait_for_pass()?;
         ensure!(said.contains("failed once"), "{fault}: {said}");
-        ensure!(small.left()? == NAMES, "{fault} costs an image");
+        ensure!(small.left()? == NAMES, "an image was removed despite {fault}");
         small.node.stop_agent()?;
     }
     // One removal fails; the others compensate it.
@@ -75,7 +75,7 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
         small.node.start_agent_with_flags(&[&own])?;
         let said = small.wait_for_pass()?;
         ensure!(said.contains(expected), "{method}: {said}");
-        ensure!(small.left()? == NAMES, "{method} costs an image");
+        ensure!(small.left()? == NAMES, "an image was removed although {method} failed");
         small.met(method)?;
         if method != "RemoveImage" {
             small.node.stop_agent()?;
@@ -85,7 +85,7 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     small.proxy()?.fault("ListContainers=unavailable times=all")?;
     let said = small.pass_now();
     ensure!(said.contains("list image uses of containers"), "{said}");
-    ensure!(small.left()? == NAMES, "a list of containers that fails costs an image");
+    ensure!(small.left()? == NAMES, "an image was removed although the list of containers failed");
     small.met("ListContainers")?;
     // The sandbox image is cached by now.
     small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;

@@ -36,7 +36,7 @@ fn pod_restart_reruns_init_containers_in_its_sandbox_and_keeps_logs() -> Result<
     ensure!(second[0] < second[1] && second[0] < second[2], "not in order: {second:?}");
     ensure!(first.iter().max() < second.iter().min(), "{first:?} {second:?}");
     ensure!(sandboxes(&node)? == before, "it has another sandbox");
-    ensure!(times(0)? == first, "a log was written anew");
+    ensure!(times(0)? == first, "a log was rewritten");
     let log_text = node.read(&log("over", "other", 0))?;
     ensure!(log_text.contains("received"), "it was not asked to end: {log_text}");
     node.wait_for_containers("over", "of each there is one", |containers| {

@@ -17,9 +17,9 @@ const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn node_with_oversized_lists_is_cleaned_up_and_runs_its_pods() -> Result<()> {
-    let place = tempfile::tempdir().context("make a place")?;
+    let place = tempfile::tempdir().context("make a directory")?;
     let root = place.path();
-    fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
+    fs::create_dir(root.join("manifests")).context("make a directory for manifests")?;
     fs::write(root.join("manifests/web.yaml"), MANIFEST).context("write a manifest")?;
     // The containers of one sandbox fit in a response, and so do all sandboxes, but not all containers.
     let options = ["--dead", "30", "--containers", "20", "--send-limit", "32768"];

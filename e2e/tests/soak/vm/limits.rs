@@ -38,7 +38,7 @@ fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
         has(&node, cgroup, &[("cpu.max", "20000 100000")])?;
     }
     // The pod's cgroup stays if the container has already ended.
-    node.until("it is slowed down", || {
+    node.until("it is throttled", || {
         let stat = node.cgroup_file(of_pod, "cpu.stat")?;
         let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
         Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(stat) })

@@ -88,7 +88,7 @@ fn thousand_config_map_volumes_follow_within_ten_seconds_and_30_mib() -> Result<
     }
     let changed = since.elapsed();
     let all = PODS_IN_ALL * VOLUMES;
-    cluster.node().explained(wait::until("all volumes are new", UPDATE, || {
+    cluster.node().explained(wait::until("all volumes have the new content", UPDATE, || {
         let updated = updated(&cluster)?;
         Ok(if updated == all { Ok(()) } else { Err(format!("{updated} of {all}")) })
     }))?;
