@@ -45,7 +45,7 @@ pub(crate) struct CheckpointFile {
 
 /// A write has ended, or is due.
 #[derive(Debug)]
-pub struct Written(pub(crate) Option<Result<(), FileError>>);
+pub struct CheckpointWrite(pub(crate) Option<Result<(), FileError>>);
 
 impl CheckpointFile {
     /// Creates the file in this directory.
@@ -121,7 +121,7 @@ impl CheckpointFile {
     }
 
     /// Waits until a write has ended, or is due; for ever while there is none.
-    pub(crate) async fn written(&mut self) -> Written {
+    pub(crate) async fn written(&mut self) -> CheckpointWrite {
         let Self { file, gathering, writing, .. } = self;
         let ended = async {
             match writing.join_next().await {
@@ -142,8 +142,8 @@ impl CheckpointFile {
         // Biased: both come at most once for a change.
         tokio::select! {
             biased;
-            ended = ended => Written(Some(ended)),
-            () = due => Written(None),
+            ended = ended => CheckpointWrite(Some(ended)),
+            () = due => CheckpointWrite(None),
         }
     }
 

@@ -24,7 +24,7 @@ mod resize_metrics;
 mod resizes;
 
 pub use admission_metrics::AdmissionMetrics;
-pub use checkpoint_file::Written;
+pub use checkpoint_file::CheckpointWrite;
 pub use manager::{AllocationEvent, AllocationManager, AllocationParts, DecidedResize, Grant};
 pub use resize_message::resize_message;
 pub use resize_metrics::{ResizeMetrics, Trigger};

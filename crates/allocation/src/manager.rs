@@ -16,10 +16,10 @@ use podspec::{Sizes, view};
 use tracing::debug;
 
 use crate::admission_metrics::AdmissionMetrics;
-use crate::checkpoint_file::{CheckpointFile, Record, Written};
+use crate::checkpoint_file::{CheckpointFile, CheckpointWrite, Record};
 use crate::decide::admission::Occupancy;
 use crate::decide::next_resize::{NextResize, RefusalEvent, next_resize};
-use crate::decide::pod_allocation::{Found, PodAllocation};
+use crate::decide::pod_allocation::{ObservedResize, PodAllocation};
 use crate::decide::resize::{Waiting, requested, resize, turn, undeclared_for_change};
 use crate::decide::{AdmissionChain, AdmissionDecision, Arrival, decide_arrival, restored};
 use crate::resize_message::resize_message;
@@ -65,7 +65,7 @@ pub enum AllocationEvent {
     /// Workers have completed resizes, which may have freed resources.
     ResizesCompleted,
     /// A write of the checkpoint has ended, or is due.
-    Checkpoint(Written),
+    Checkpoint(CheckpointWrite),
 }
 
 /// A granted resize that is saved.
@@ -164,7 +164,7 @@ impl AllocationManager {
         observed: Option<&PodStatus>,
         sizes: &Sizes,
     ) {
-        let found = Found { observed, sizes, now: self.clock.now() };
+        let found = ObservedResize { observed, sizes, now: self.clock.now() };
         let is_new = self.resizes.change(&view::uid(desired), |entry| {
             let is_new = entry.admit(Arc::clone(desired), Arc::clone(allocated));
             entry.resume(desired, allocated, &found);
@@ -359,7 +359,7 @@ impl AllocationManager {
 
     /// Handles the end of a write, or one that is due. Returns the granted resizes that are saved. Those that could not
     /// be saved are decided again.
-    pub fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+    pub fn finish(&mut self, CheckpointWrite(written): CheckpointWrite) -> Vec<Grant> {
         let Some(written) = written else {
             self.file.hurry();
             self.save();
@@ -387,7 +387,7 @@ impl AllocationManager {
         self.tidy();
         while self.file.is_writing() {
             let written = self.file.written().await;
-            let failed = matches!(written, Written(Some(Err(_))));
+            let failed = matches!(written, CheckpointWrite(Some(Err(_))));
             self.finish(written);
             if failed {
                 return;

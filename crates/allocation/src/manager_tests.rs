@@ -169,7 +169,7 @@ async fn admitted_pods_are_saved_and_share_one_write() {
     }
     // More pods during the write, one of which is urgent.
     let due = allocations.file.written().await;
-    assert!(matches!(due, Written(None)), "{due:?}");
+    assert!(matches!(due, CheckpointWrite(None)), "{due:?}");
     allocations.finish(due);
     for name in ["late", "later"] {
         allocations.admit_allocated(&asking(name, "1"), &asking(name, "1"));
@@ -179,7 +179,7 @@ async fn admitted_pods_are_saved_and_share_one_write() {
     files.release_writes();
     let mut writes = 0;
     while let Ok(written) = timeout(Duration::from_mins(1), allocations.file.written()).await {
-        writes += usize::from(matches!(written, Written(Some(_))));
+        writes += usize::from(matches!(written, CheckpointWrite(Some(_))));
         allocations.finish(written);
     }
     assert_eq!(writes, 2, "one for the pods of a moment, and one for those that arrived during it");

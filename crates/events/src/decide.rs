@@ -8,4 +8,4 @@ mod outcome;
 
 pub use correlator::Correlator;
 use latest::Latest;
-pub use outcome::{Dropped, Next, next};
+pub use outcome::{DropReason, Next, next};

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::decide::Dropped;
+use crate::decide::DropReason;
 use crate::metrics::Metrics;
 use crate::task::{EventWriter, QueuedEvent};
 
@@ -58,7 +58,7 @@ impl ApiEvents {
         if let Err(refused) = self.queue.try_send(queued) {
             let QueuedEvent { event, .. } = refused.into_inner();
             debug!(about = event.about.name, reason = %event.reason, "Event queue is full, dropping event");
-            self.metrics.dropped(Dropped::QueueFull);
+            self.metrics.dropped(DropReason::QueueFull);
         }
     }
 }

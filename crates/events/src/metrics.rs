@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
-use crate::decide::Dropped;
+use crate::decide::DropReason;
 
 /// The metrics of events.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Metrics {
         self.written.inc();
     }
 
-    pub(crate) fn dropped(&self, why: Dropped) {
+    pub(crate) fn dropped(&self, why: DropReason) {
         self.dropped.with_label_values(&[why.label()]).inc();
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::decide::{Correlator, Dropped, Next, next};
+use crate::decide::{Correlator, DropReason, Next, next};
 use crate::metrics::Metrics;
 
 /// The delay of an event before it is written. Users do not read faster, and at the time of an event its pod is usually
@@ -82,7 +82,7 @@ impl EventWriter {
     async fn write_one(&mut self, server: &dyn ClusterEvents, event: ClusterEvent) {
         match self.correlator.correlate(event) {
             Some(event) => self.send(server, &event).await,
-            None => self.metrics.dropped(Dropped::TooMany),
+            None => self.metrics.dropped(DropReason::TooMany),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  runtime ──RuntimeCheck──┐                          ┌──> node object: created, reconciled, status patched
-//!  addresses, images ─Look─┼─> Facts ──decide──> StatusTask
+//!  addresses, images ─Observer─┼─> Facts ──decide──> StatusTask
 //!  NodeHandle (images…) ───┘                          └──> events
 //!  API server ──OwnNodeFeed──> the current object ───> StatusTask, LeaseTask, PodCidrs, NodeHandle
 //! ```
@@ -26,7 +26,7 @@
 //!     external_cloud: false, cgroup_v1 };
 //! let (node, handle) = node::node(Settings::new(&config, own), ports);
 //! tasks.spawn("own node", |stop| node.feed.run(stop));
-//! tasks.spawn("look at the node", |stop| node.look.run(stop));
+//! tasks.spawn("node observer", |stop| node.observer.run(stop));
 //! tasks.spawn("runtime check", |stop| node.check.run(stop));
 //! tasks.spawn("node status", |stop| node.status.run(stop));
 //! tasks.spawn("node lease", |stop| node.lease.run(stop));
@@ -38,8 +38,8 @@ mod csi_node;
 pub mod decide;
 mod handle;
 mod lease;
-mod look;
 mod metrics;
+mod observer;
 mod own_node;
 mod pod_cidrs;
 mod ports;
@@ -57,8 +57,8 @@ pub use decide::health::{Pressure, Unwell};
 pub use decide::settings::{Particulars, Settings};
 pub use handle::{NodeHandle, ReportedRuntime};
 pub use lease::LeaseTask;
-pub use look::Look;
 pub use metrics::Metrics;
+pub use observer::Observer;
 pub use own_node::OwnNodeFeed;
 pub use pod_cidrs::PodCidrs;
 pub use ports::{NodePorts, SelfCheck};
@@ -74,7 +74,7 @@ pub struct NodeTasks {
     /// Follows the node's own object.
     pub feed: OwnNodeFeed,
     /// Observes addresses and images.
-    pub look: Look,
+    pub observer: Observer,
     /// Checks the state of the runtime.
     pub check: RuntimeCheck,
     /// Creates the node object and maintains its status.
@@ -92,19 +92,19 @@ pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
     let (settings, start) = (Arc::new(settings), Instant::now());
     let facts = watch::Sender::new(Facts::default());
     let own = OwnNode::default();
-    let (look_again, check_again) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (observe_again, check_again) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handle = NodeHandle {
         facts: facts.clone(),
         own: own.clone(),
         api: Arc::clone(&ports.api),
         name: settings.own.name.as_str().into(),
-        look_again: Arc::clone(&look_again),
+        observe_again: Arc::clone(&observe_again),
         check_again: Arc::clone(&check_again),
     };
     let name = settings.own.name.clone();
     let tasks = NodeTasks {
         feed: OwnNodeFeed { api: Arc::clone(&ports.api), own: own.clone(), name },
-        look: Look::new(Arc::clone(&settings), &ports, facts.clone(), look_again),
+        observer: Observer::new(Arc::clone(&settings), &ports, facts.clone(), observe_again),
         check: RuntimeCheck::new(
             Arc::clone(&ports.runtime.info),
             facts.clone(),

@@ -27,7 +27,7 @@ use crate::decide::resources::set_to_zero;
 use crate::decide::settings::Settings;
 use crate::decide::startup::Startup;
 use crate::decide::status::{
-    Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
+    REBOOTED, StatusFacts, is_unschedulable, schedulable_event, set_status, starting_events,
 };
 use crate::own_node::OwnNode;
 use crate::ports::{NodePorts, all_well, in_time, unwell};
@@ -264,8 +264,8 @@ impl StatusTask {
         }
     }
 
-    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> Known<'a> {
-        Known { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
+    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> StatusFacts<'a> {
+        StatusFacts { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
     }
 
     pub(crate) fn unwell(&self) -> Vec<Unwell> {

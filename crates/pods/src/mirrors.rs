@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::decide::backoff::Backoff;
 use crate::decide::mirror::{MirrorStep, OwnerNode, StaticPods, mirror_of, mirror_steps};
-use crate::decide::tries::Tries;
 use crate::source::api::ApiCopies;
 
 /// How long to wait for the watch to show a step before the step is repeated.
@@ -57,7 +57,7 @@ pub struct Mirrors {
     /// Steps that the watch has not shown yet: the mirror pod before the step, and until when to wait.
     done: BTreeMap<PodName, (Option<PodUid>, Instant)>,
     /// Failed steps and their back-off: for one mirror pod, or for all of them.
-    tries: Tries<Option<PodName>>,
+    backoff: Backoff<Option<PodName>>,
     /// The origin of the time of retries.
     begun: Instant,
     throttle: LogThrottle,
@@ -67,8 +67,8 @@ impl Mirrors {
     /// Creates an idle task.
     pub fn new(parts: MirrorParts) -> Self {
         let (seen, done) = (BTreeMap::new(), BTreeMap::new());
-        let (tries, throttle) = (Tries::default(), LogThrottle::default());
-        Self { parts, seen, done, tries, begun: Instant::now(), throttle }
+        let (backoff, throttle) = (Backoff::default(), LogThrottle::default());
+        Self { parts, seen, done, backoff, begun: Instant::now(), throttle }
     }
 
     /// Maintains mirror pods until `stop` is cancelled.
@@ -112,30 +112,30 @@ impl Mirrors {
             .retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
         let steps = mirror_steps(&pods, &mirrors);
         let concerned: BTreeSet<PodName> = steps.iter().map(MirrorStep::name).collect();
-        self.tries.retain(|key| key.as_ref().is_none_or(|name| concerned.contains(name)));
+        self.backoff.retain(|key| key.as_ref().is_none_or(|name| concerned.contains(name)));
         for step in steps {
             let (name, now) = (step.name(), Instant::now());
             let keys = [None, Some(name.clone())];
-            let waits = keys.iter().any(|key| self.tries.waits(key, now - self.begun));
+            let waits = keys.iter().any(|key| self.backoff.waits(key, now - self.begun));
             if waits || self.done.contains_key(&name) {
                 continue;
             }
             match self.act_guarded(&step).await {
                 Ok(()) => {
                     for key in &keys {
-                        self.tries.succeeded(key);
+                        self.backoff.succeeded(key);
                     }
                     self.done.insert(name.clone(), (there.get(&name).cloned(), now + ECHO));
                 }
                 Err(error) => self.failed(name, &error),
             }
         }
-        if self.tries.is_empty()
+        if self.backoff.is_empty()
             && let Some(after) = self.throttle.recovered(Instant::now().into_std())
         {
             info!(?after, "Mirror pods are up to date again");
         }
-        let again = self.tries.next().map(|at| self.begun + at);
+        let again = self.backoff.next().map(|at| self.begun + at);
         self.done.values().map(|(_, until)| *until).chain(again).min()
     }
 
@@ -144,7 +144,7 @@ impl Mirrors {
         if self.throttle.failed(now.into_std()) {
             warn!(pod = %name, error = %Chain(error), "Cannot update mirror pod, retrying");
         }
-        self.tries.failed((!error.concerns_all()).then_some(name), now - self.begun);
+        self.backoff.failed((!error.concerns_all()).then_some(name), now - self.begun);
     }
 
     /// Records when a static pod is first seen; its mirror pod shows this time.

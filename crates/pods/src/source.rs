@@ -8,11 +8,11 @@ pub mod api;
 mod copies;
 pub mod file;
 pub mod http;
-mod kept;
 mod last_good;
 mod problem;
 mod refusal;
 mod sources;
+mod stored_manifest;
 mod support;
 
 use std::collections::BTreeSet;

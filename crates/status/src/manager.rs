@@ -26,7 +26,7 @@ use crate::decide::{
     saved_base, terminated, with_probes,
 };
 use crate::pod_metrics::PodMetrics;
-use crate::store::{LockedStore, Published, StatusReader, StatusStore, Stored};
+use crate::store::{LockedStore, Published, StatusReader, StatusStore, StoredStatus};
 
 /// Dependencies of the manager.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl PodStatusManager {
         }
         self.measure_start(&mut store, &observed.uid, previous, &status);
         self.parts.metrics.observe_status(pod, previous, &status);
-        let Stored { published, is_new } = store.set_status(pod, status);
+        let StoredStatus { published, is_new } = store.set_status(pod, status);
         drop(store);
         if is_new {
             self.changed();
@@ -201,7 +201,7 @@ impl PodStatusManager {
         let entry = store.entry(uid)?;
         let status = entry.status.as_ref().filter(|_| !entry.finished)?;
         let (pod, status) = (Arc::clone(&entry.pod), with_probes(&entry.pod, status, probes, now));
-        let Stored { published, is_new } = store.set_status(&pod, status);
+        let StoredStatus { published, is_new } = store.set_status(&pod, status);
         drop(store);
         if is_new {
             self.changed();

@@ -28,8 +28,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    Deleted, Queue, Response, Write, WriteInput, Written, Wrote, changes_readiness,
-    deletion_detail, is_deleted, is_written, needs_reconcile, newest, outcome, write,
+    LastWrite, Queue, RequestedDeletion, Response, Write, WriteInput, WriteOutcome,
+    changes_readiness, deletion_detail, is_deleted, is_written, needs_reconcile, newest, outcome,
+    write,
 };
 use crate::metrics::Metrics;
 use crate::start_times::StartTimes;
@@ -78,14 +79,14 @@ pub struct WriterParts {
 
 /// The result of writing a pod.
 #[derive(Debug)]
-struct Ended {
+struct WriteJob {
     uid: PodUid,
-    wrote: Wrote,
-    written: Option<Written>,
+    wrote: WriteOutcome,
+    written: Option<LastWrite>,
     /// Whether a status was written.
     patched: bool,
     /// Set if its deletion was requested.
-    deleted: Option<Deleted>,
+    deleted: Option<RequestedDeletion>,
     /// Since when its status has differed from the API server's.
     since: Option<Instant>,
 }
@@ -95,10 +96,10 @@ struct Ended {
 pub struct Writer {
     parts: WriterParts,
     queue: Queue,
-    jobs: JoinSet<Ended>,
-    written: BTreeMap<PodUid, Written>,
+    jobs: JoinSet<WriteJob>,
+    written: BTreeMap<PodUid, LastWrite>,
     /// Pods whose deletion was requested.
-    deleted: BTreeMap<PodUid, Deleted>,
+    deleted: BTreeMap<PodUid, RequestedDeletion>,
     /// Since when each pod's status has differed from the API server's.
     since: BTreeMap<PodUid, Instant>,
     /// The last processed changes of statuses and of copies.
@@ -245,13 +246,20 @@ impl Writer {
             let written = self.written.get(&uid).cloned();
             let deleted = self.deleted.get(&uid).cloned();
             let since = self.since.get(&uid).copied();
-            let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted, since };
+            let begun = WriteJob {
+                uid,
+                wrote: WriteOutcome::Well,
+                written,
+                patched: false,
+                deleted,
+                since,
+            };
             self.jobs.spawn(async move { parts.write_guarded(begun).await });
         }
     }
 
-    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        let Ended { uid, wrote, written, patched, deleted, .. } = match ended {
+    fn ended(&mut self, ended: Result<WriteJob, tokio::task::JoinError>) {
+        let WriteJob { uid, wrote, written, patched, deleted, .. } = match ended {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -260,14 +268,14 @@ impl Writer {
         let change = published.as_ref().map_or(0, |published| published.version);
         self.queue.done(&uid, wrote, change, self.begun.elapsed());
         match wrote {
-            Wrote::Away(_) => {
+            WriteOutcome::Away(_) => {
                 if self.throttle.failed(now) {
                     warn!("Failed to update pod statuses, retrying");
                 }
             }
             // Whether the API server is reachable is unknown.
-            Wrote::Later(_) | Wrote::Panicked => {}
-            Wrote::Well | Wrote::Refused | Wrote::Failed => {
+            WriteOutcome::Later(_) | WriteOutcome::Panicked => {}
+            WriteOutcome::Well | WriteOutcome::Refused | WriteOutcome::Failed => {
                 if let Some(after) = self.throttle.recovered(now) {
                     info!(?after, "Pod status updates succeed again");
                 }
@@ -280,7 +288,7 @@ impl Writer {
             self.since.remove(&uid);
             return;
         }
-        if patched || wrote == Wrote::Well {
+        if patched || wrote == WriteOutcome::Well {
             let since = self.since.remove(&uid);
             if let Some(since) = since.filter(|_| patched) {
                 self.parts.metrics.written(since.elapsed());
@@ -306,19 +314,19 @@ impl Writer {
 impl WriterParts {
     /// Writes a pod. After a panic the outcome of the write is unknown: the next copy
     /// shows it.
-    async fn write_guarded(&self, begun: Ended) -> Ended {
+    async fn write_guarded(&self, begun: WriteJob) -> WriteJob {
         let (uid, since) = (begun.uid.clone(), begun.since);
         let name = self.copies.copy(&uid).map(|pod| view::pod_name(&pod));
         let of = PanicSubject::Pod(&uid, name.as_ref());
         let ended = self.panics.catch_async(PanicStep::StatusWrite, of, self.write(begun)).await;
         ended.unwrap_or_else(|_| {
-            let (wrote, patched) = (Wrote::Panicked, false);
-            Ended { uid, wrote, written: None, patched, deleted: None, since }
+            let (wrote, patched) = (WriteOutcome::Panicked, false);
+            WriteJob { uid, wrote, written: None, patched, deleted: None, since }
         })
     }
 
     /// Writes a pod.
-    async fn write(&self, mut ended: Ended) -> Ended {
+    async fn write(&self, mut ended: WriteJob) -> WriteJob {
         // A status and then the deletion, or a status that changed meanwhile.
         for _ in 0..3 {
             match self.step(&mut ended).await {
@@ -335,7 +343,7 @@ impl WriterParts {
     }
 
     /// Makes one write. Returns whether more may follow.
-    async fn step(&self, ended: &mut Ended) -> Result<bool, ApiError> {
+    async fn step(&self, ended: &mut WriteJob) -> Result<bool, ApiError> {
         let Some(published) = self.statuses.get(&ended.uid) else { return Ok(false) };
         let may_run = self.copies.may_run(&ended.uid);
         // Before the copy: a list between the two is processed again.
@@ -363,7 +371,7 @@ impl WriterParts {
         match write(&input) {
             Write::Nothing => Ok(false),
             Write::Later(time) => {
-                ended.wrote = Wrote::Later(time);
+                ended.wrote = WriteOutcome::Later(time);
                 Ok(false)
             }
             Write::Patch(patch) => {
@@ -371,7 +379,7 @@ impl WriterParts {
                 let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;
                 ended.patched = true;
                 let listings = self.copies.listings();
-                ended.written = Some(Written {
+                ended.written = Some(LastWrite {
                     status: published.version,
                     may_run,
                     version: view::version(&answer).to_owned(),
@@ -385,7 +393,7 @@ impl WriterParts {
                 if !deleted.is_some_and(|deleted| is_deleted(deleted, listings, &api)) {
                     self.delete(&api).await?;
                     let version = view::version(&api).to_owned();
-                    ended.deleted = Some(Deleted { version, listings });
+                    ended.deleted = Some(RequestedDeletion { version, listings });
                 }
                 Ok(false)
             }
@@ -410,8 +418,8 @@ impl WriterParts {
 
 /// Logs an error. An unreachable server is logged once for all pods; a conflict
 /// is resolved by the next event of the watch.
-fn log_failure(ended: &Ended, error: &ApiError) {
-    if matches!(ended.wrote, Wrote::Refused | Wrote::Failed)
+fn log_failure(ended: &WriteJob, error: &ApiError) {
+    if matches!(ended.wrote, WriteOutcome::Refused | WriteOutcome::Failed)
         && !matches!(error, ApiError::Conflict(_))
     {
         let (uid, error) = (&ended.uid, Chain(error));

@@ -93,7 +93,7 @@ pub struct Actuation {
 
 /// The observed state of a pod that an earlier agent may have been resizing.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct ObservedResize<'a> {
     /// The pod in the runtime.
     pub observed: Option<&'a PodStatus>,
     /// Resources applied to containers since their creation.
@@ -203,8 +203,8 @@ impl PodAllocation {
 
     /// Resumes a resize of an earlier agent: the resources that the pod may still have count until it has fewer, and
     /// the published state is not reported again.
-    pub fn resume(&mut self, desired: &Arc<Pod>, allocated: &Pod, found: &Found<'_>) {
-        let Found { observed, sizes, now } = *found;
+    pub fn resume(&mut self, desired: &Arc<Pod>, allocated: &Pod, found: &ObservedResize<'_>) {
+        let ObservedResize { observed, sizes, now } = *found;
         let reported = reported_resize(desired.status.as_ref());
         let allocation = Allocation::of(allocated);
         let had = still_has(&allocation, self.before(), observed, sizes);

@@ -35,7 +35,7 @@ struct Similar {
 
 /// State of a written event.
 #[derive(Debug, Clone, Copy)]
-struct Written {
+struct WrittenEvent {
     first: Timestamp,
     count: u32,
 }
@@ -44,7 +44,7 @@ struct Written {
 #[derive(Debug)]
 pub struct Correlator {
     similar: Latest<Similar>,
-    written: Latest<Option<Written>>,
+    written: Latest<Option<WrittenEvent>>,
     allowed: Latest<Tokens>,
 }
 
@@ -70,7 +70,7 @@ impl Correlator {
             event.first = before.first;
         }
         event.count = count;
-        *written = Some(Written { first: event.first, count });
+        *written = Some(WrittenEvent { first: event.first, count });
         let of_object = hash(&object(&event));
         let allowed = self.allowed.get_or(of_object, || Tokens::new(BURST, ONE_IN, now));
         allowed.take(now).then_some(event)

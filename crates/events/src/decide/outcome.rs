@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Why an event was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DropReason {
     /// The queue was full.
     QueueFull,
     /// Its object exceeded the rate limit.
@@ -22,7 +22,7 @@ pub enum Dropped {
     GivenUp,
 }
 
-impl Dropped {
+impl DropReason {
     /// The label value for metrics.
     pub fn label(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ pub enum Next {
     /// Retry after this time.
     Wait(Duration),
     /// Drop the event.
-    Drop(Dropped),
+    Drop(DropReason),
 }
 
 /// The step after the response to attempt `tries` for an event. `fraction`, from 0 to 1, spreads the first
@@ -60,13 +60,13 @@ pub fn next(answer: Result<(), &ApiError>, counted: bool, tries: u32, fraction: 
         // An earlier attempt wrote it, and the response was lost.
         ApiError::Conflict(_) => return Next::Done,
         // The namespace is terminating, or the event is invalid: a retry would not help.
-        ApiError::NotFound | ApiError::Refused { .. } => return Next::Drop(Dropped::Refused),
+        ApiError::NotFound | ApiError::Refused { .. } => return Next::Drop(DropReason::Refused),
         ApiError::Throttled { retry_after } => {
             pause.max(retry_after.unwrap_or_default().min(PAUSE))
         }
         ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Unreadable(_) => pause,
     };
-    if tries >= MOST_TRIES { Next::Drop(Dropped::GivenUp) } else { Next::Wait(wait) }
+    if tries >= MOST_TRIES { Next::Drop(DropReason::GivenUp) } else { Next::Wait(wait) }
 }
 
 #[cfg(test)]
@@ -81,7 +81,8 @@ mod tests {
         let busy =
             |seconds| ApiError::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
         let seconds = |seconds| Next::Wait(Duration::from_secs(seconds));
-        let (unwanted, given_up) = (Next::Drop(Dropped::Refused), Next::Drop(Dropped::GivenUp));
+        let (unwanted, given_up) =
+            (Next::Drop(DropReason::Refused), Next::Drop(DropReason::GivenUp));
         let rows = [
             (ApiError::NotFound, true, 1, Next::Write),
             (ApiError::NotFound, false, 1, unwanted),

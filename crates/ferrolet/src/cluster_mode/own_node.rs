@@ -92,7 +92,7 @@ pub(crate) fn start_node(
     };
     let (node, handle) = node::node(own, ports);
     tasks.spawn("own node", |stop| node.feed.run(stop));
-    tasks.spawn("look at the node", |stop| node.look.run(stop));
+    tasks.spawn("node observer", |stop| node.observer.run(stop));
     tasks.spawn("runtime check", |stop| node.check.run(stop));
     tasks.spawn("node status", |stop| node.status.run(stop));
     tasks.spawn("node lease", |stop| node.lease.run(stop));

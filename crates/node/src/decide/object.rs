@@ -10,7 +10,7 @@ use model::ports::events::NodeEvent;
 use super::configured::{labels, required_labels};
 use super::resources::set_to_zero;
 use super::settings::Settings;
-use super::status::{Known, set_status};
+use super::status::{StatusFacts, set_status};
 
 /// The annotation that lets a controller attach volumes.
 pub const ATTACH_DETACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
@@ -25,7 +25,7 @@ pub const OS: &str = "linux";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// A new node object, and the events to record.
-pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
+pub fn node_object(known: StatusFacts<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
     let (settings, own) = (known.settings, &known.settings.own);
     let annotation = (ATTACH_DETACH.to_owned(), "true".to_owned());
     let attached = settings.controller_attach_detach.then(|| BTreeMap::from([annotation]));

@@ -31,7 +31,7 @@ fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut Particulars)) ->
 }
 
 fn made(settings: &Settings, facts: &Facts) -> (Node, Vec<NodeEvent>) {
-    let known = Known { settings, facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts { settings, facts, unwell: &[], since_start: Duration::ZERO };
     node_object(known, Timestamp::UNIX_EPOCH)
 }
 
@@ -96,8 +96,12 @@ fn cloud_node_has_the_uninitialized_taint() {
     assert_eq!(annotations["alpha.kubernetes.io/provided-node-ip"], "10.0.0.1");
     let theirs = crate::decide::addresses::hostname_only("theirs");
     node.status.as_mut().unwrap().addresses = Some(theirs.clone());
-    let known =
-        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts {
+        settings: &settings,
+        facts: &facts,
+        unwell: &[],
+        since_start: Duration::ZERO,
+    };
     set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     assert_eq!(node.status.unwrap().addresses, Some(theirs));
 }
@@ -127,8 +131,12 @@ fn node_info_is_set_and_reboot_is_an_event() {
     let port = node.status.as_ref().unwrap().daemon_endpoints.clone().unwrap();
     assert_eq!(port.kubelet_endpoint.unwrap().port, 10_250);
     node.status.as_mut().unwrap().node_info.as_mut().unwrap().boot_id = "a".to_owned();
-    let known =
-        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts {
+        settings: &settings,
+        facts: &facts,
+        unwell: &[],
+        since_start: Duration::ZERO,
+    };
     let events = set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     let reboot = events.iter().find(|event| event.reason == REBOOTED).unwrap();
     assert_eq!(reboot.message, "Node n has been rebooted, boot id: b");

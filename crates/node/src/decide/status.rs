@@ -33,7 +33,7 @@ const OF_RUNTIME: &str = "UserNamespacesHostNetworkSupport";
 
 /// The inputs of the status.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct StatusFacts<'a> {
     /// The fixed settings.
     pub settings: &'a Settings,
     /// The observed state.
@@ -45,8 +45,8 @@ pub struct Known<'a> {
 }
 
 /// Sets the status of a node; returns the events to record.
-pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<NodeEvent> {
-    let Known { settings, facts, .. } = known;
+pub fn set_status(node: &mut Node, known: StatusFacts<'_>, now: Timestamp) -> Vec<NodeEvent> {
+    let StatusFacts { settings, facts, .. } = known;
     set_provided_ip(node, settings);
     let mut status = node.status.take().unwrap_or_default();
     set_addresses(&mut status, settings, facts);
@@ -158,8 +158,12 @@ fn set_abilities(
     }
 }
 
-fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> Vec<NodeEvent> {
-    let Known { settings, facts, unwell, since_start } = known;
+fn set_conditions(
+    status: &mut NodeStatus,
+    known: StatusFacts<'_>,
+    now: Timestamp,
+) -> Vec<NodeEvent> {
+    let StatusFacts { settings, facts, unwell, since_start } = known;
     let capacity = status.capacity.clone().unwrap_or_default();
     let missing = resources::missing(&capacity, settings.local_storage);
     let health = Health {

@@ -128,11 +128,11 @@ impl Harness {
             checks: vec![self.part.clone()],
         };
         let (tasks, handle) = node::node(settings, ports);
-        let NodeTasks { feed, look, check, status, lease, pod_cidrs, csi_node } = tasks;
+        let NodeTasks { feed, observer, check, status, lease, pod_cidrs, csi_node } = tasks;
         let stop = CancellationToken::new();
         let mut set = JoinSet::new();
         set.spawn(feed.run(stop.clone()));
-        set.spawn(look.run(stop.clone()));
+        set.spawn(observer.run(stop.clone()));
         set.spawn(check.run(stop.clone()));
         set.spawn(status.run(stop.clone()));
         set.spawn(lease.run(stop.clone()));

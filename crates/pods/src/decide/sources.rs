@@ -178,8 +178,8 @@ impl Merged {
         }
     }
 
-    fn taken_by_others(&self, source: SourceName) -> Taken {
-        let mut taken = Taken::default();
+    fn taken_by_others(&self, source: SourceName) -> HeldNames {
+        let mut taken = HeldNames::default();
         for (other, state) in self.sources.iter().filter(|(other, _)| **other != source) {
             for (uid, pod) in &state.set {
                 taken.uids.insert(uid.clone(), *other);
@@ -195,12 +195,12 @@ impl Merged {
 
 /// Names and uids of the pods of other sources.
 #[derive(Debug, Default)]
-struct Taken {
+struct HeldNames {
     names: BTreeMap<PodName, SourceName>,
     uids: BTreeMap<PodUid, SourceName>,
 }
 
-impl Taken {
+impl HeldNames {
     /// The source that holds the name or uid of this pod.
     fn holder(&self, pod: &Pod) -> Option<SourceName> {
         let by_name = || self.names.get(&view::pod_name(pod));

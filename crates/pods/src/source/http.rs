@@ -18,10 +18,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::kept::Kept;
 use super::last_good::{Digest, LastGood, digest};
 use super::problem::Problem;
 use super::refusal::{self, Refusal, RefusalList};
+use super::stored_manifest::StoredManifest;
 use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::support::set_held_back;
 
@@ -63,7 +63,7 @@ pub struct HttpSource {
     last_good: LastGood,
     clock: Arc<dyn WallClock>,
     support: Arc<dyn SupportCheck>,
-    kept: Kept,
+    kept: StoredManifest,
     /// The digest of the last response body, valid or not.
     seen: Option<Digest>,
     problem: Problem,
@@ -100,7 +100,7 @@ pub fn http_source(
         http,
         shown: without_secrets(&url),
         request: Get { url, headers, limit: podspec::MAX_MANIFEST_BYTES as u64, timeout: TIMEOUT },
-        kept: Kept::new(origin.clone()),
+        kept: StoredManifest::new(origin.clone()),
         origin,
         period: period.max(SHORTEST_PERIOD),
         node_name,

@@ -7,7 +7,7 @@ use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
 
 use super::{LastJob, Statuses, WorkerParts};
-use crate::decide::first_look;
+use crate::decide::first_status;
 
 /// The status that a job acts on. The first job of a pod uses a known status, if that is reliable.
 pub(super) async fn status(
@@ -19,7 +19,7 @@ pub(super) async fn status(
         return status_after(&*parts.statuses, uid, last).await;
     }
     let known = status_after(&*parts.statuses, uid, LastJob::default()).await?;
-    if first_look::holds(&known) {
+    if first_status::is_reliable(&known) {
         return Ok(known);
     }
     let now = LastJob { ended: parts.seq.next(), ..LastJob::default() };

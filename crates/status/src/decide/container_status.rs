@@ -12,7 +12,7 @@ use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
 use crate::decide::readiness::{self, ReadinessInput};
-use crate::decide::{mounts, reported, starting_over};
+use crate::decide::{mounts, reported, restart_all};
 
 /// The reason if the end of a container was not observed.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
@@ -52,9 +52,8 @@ pub(crate) fn container_status(
 ) -> ContainerStatus {
     let newest = input.observed.latest(&container.name);
     let may_go = newest.is_none() && kind != Kind::Ephemeral;
-    let went = old.filter(|old| {
-        may_go && !is_guess(old) && starting_over::is_removed_for_restart(input, old)
-    });
+    let went = old
+        .filter(|old| may_go && !is_guess(old) && restart_all::is_removed_for_restart(input, old));
     let has_worked = kind == Kind::Init && went.is_none() && has_worked(input, newest);
     let failure = input
         .start_failures
@@ -78,7 +77,7 @@ pub(crate) fn container_status(
             }
         }
         (None, _) if let Some(old) = went => {
-            starting_over::gone(of_none(input, container, Some(old)), old)
+            restart_all::gone(of_none(input, container, Some(old)), old)
         }
         // The last termination is shown until the container is started again, long after its removal.
         (None, Some(ended)) if failure.is_none() => ended.clone(),

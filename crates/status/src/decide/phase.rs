@@ -5,7 +5,7 @@ use podspec::{restart, view};
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::input::StatusInput;
-use crate::decide::starting_over;
+use crate::decide::restart_all;
 
 /// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub fn phase(pod: &Pod, containers: &Containers, context: PhaseContext) -> Phase
 }
 
 /// The state of a container for the phase.
-enum Seen {
+enum ContainerPhase {
     /// It has no status, or one without a state.
     Unknown,
     /// It waits and never ran.
@@ -98,7 +98,7 @@ enum Seen {
     EndedBefore(i32),
 }
 
-impl Seen {
+impl ContainerPhase {
     fn of(status: Option<&ContainerStatus>) -> Self {
         let Some(status) = status else { return Self::Unknown };
         let Some(state) = &status.state else { return Self::Unknown };
@@ -129,7 +129,7 @@ fn last_reason(status: Option<&ContainerStatus>) -> &str {
 /// containers does, and so does one that was created again.
 fn restarts(pod: &Pod, container: &Container, status: Option<&ContainerStatus>, code: i32) -> bool {
     restart::restarts_after(pod, container, code)
-        || last_reason(status) == starting_over::REASON
+        || last_reason(status) == restart_all::REASON
         || status.is_some_and(is_made_again)
 }
 
@@ -179,9 +179,11 @@ impl Count {
     }
 
     fn add_init(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
-        match Seen::of(status) {
-            Seen::Unknown | Seen::NeverRan | Seen::Running => self.pending_inits += 1,
-            Seen::Ended(code) | Seen::EndedBefore(code) => {
+        match ContainerPhase::of(status) {
+            ContainerPhase::Unknown | ContainerPhase::NeverRan | ContainerPhase::Running => {
+                self.pending_inits += 1
+            }
+            ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 let failure = restart::init_failure(code, last_reason(status));
                 let fatal = failure.is_some_and(|code| !restarts(pod, container, status, code));
                 self.fatal_inits += usize::from(fatal);
@@ -190,40 +192,40 @@ impl Count {
     }
 
     fn add_sidecar(&mut self, status: Option<&ContainerStatus>) {
-        match Seen::of(status) {
-            Seen::Unknown => self.idle_sidecars += 1,
-            Seen::NeverRan => {
+        match ContainerPhase::of(status) {
+            ContainerPhase::Unknown => self.idle_sidecars += 1,
+            ContainerPhase::NeverRan => {
                 self.pending_sidecars += 1;
                 self.idle_sidecars += 1;
             }
-            Seen::Running => {
+            ContainerPhase::Running => {
                 let started = status.and_then(|status| status.started).unwrap_or(false);
                 self.pending_sidecars += usize::from(!started);
                 self.running += 1;
             }
             // They start and stop with the regular ones and do not affect the phase.
-            Seen::Ended(_) | Seen::EndedBefore(_) => {}
+            ContainerPhase::Ended(_) | ContainerPhase::EndedBefore(_) => {}
         }
     }
 
     fn add_regular(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
-        let seen = Seen::of(status);
+        let seen = ContainerPhase::of(status);
         match seen {
-            Seen::Unknown => self.unknown += 1,
-            Seen::NeverRan => self.waiting += 1,
-            Seen::Running => self.running += 1,
-            Seen::Ended(code) | Seen::EndedBefore(code) => {
+            ContainerPhase::Unknown => self.unknown += 1,
+            ContainerPhase::NeverRan => self.waiting += 1,
+            ContainerPhase::Running => self.running += 1,
+            ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 self.stopped += 1;
                 self.restartable += usize::from(restarts(pod, container, status, code));
             }
         }
-        self.succeeded += usize::from(matches!(seen, Seen::Ended(0)));
+        self.succeeded += usize::from(matches!(seen, ContainerPhase::Ended(0)));
     }
 }
 
 /// A phase with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SettledPhase {
     pub(crate) phase: Phase,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
@@ -231,12 +233,12 @@ pub(crate) struct Settled {
 
 /// The phase to publish: a terminal phase of the API or of the previous status is never left; then
 /// a failure of the whole pod counts, then the containers.
-pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> Settled {
+pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> SettledPhase {
     let known = [input.pod.status.as_ref(), input.previous];
     let terminal =
         known.into_iter().flatten().filter_map(Phase::of).find(|phase| phase.is_terminal());
     if let (None, Some(failure)) = (terminal, input.failure) {
-        return Settled {
+        return SettledPhase {
             phase: Phase::Failed,
             reason: Some(failure.reason.to_owned()),
             message: Some(failure.message.clone()),
@@ -249,7 +251,7 @@ pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> Settled {
         let mut texts = same.filter(|status| Phase::of(status) == Some(phase)).filter_map(field);
         texts.find(|text| !text.is_empty()).cloned()
     };
-    Settled {
+    SettledPhase {
         phase,
         reason: keep(|status| status.reason.as_ref()),
         message: keep(|status| status.message.as_ref()),

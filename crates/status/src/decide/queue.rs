@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrote {
+pub enum WriteOutcome {
     /// The write succeeded.
     Well,
     /// Nothing was written yet: the write may wait this long.
@@ -135,10 +135,10 @@ impl Queue {
     }
 
     /// Records the end of a write.
-    pub fn done(&mut self, uid: &PodUid, wrote: Wrote, change: u64, now: Duration) {
+    pub fn done(&mut self, uid: &PodUid, wrote: WriteOutcome, change: u64, now: Duration) {
         let meanwhile = self.busy.remove(uid).flatten();
         match wrote {
-            Wrote::Well => {
+            WriteOutcome::Well => {
                 self.pause = None;
                 self.waits.remove(uid);
                 self.wells += 1;
@@ -150,19 +150,19 @@ impl Queue {
                     None => self.prioritize(uid, false),
                 }
             }
-            Wrote::Later(time) => {
+            WriteOutcome::Later(time) => {
                 let not_before = meanwhile.is_none().then_some(now + time);
                 let change = meanwhile.unwrap_or(change);
                 let waiting = Waiting { change, not_before, for_server: false };
                 self.waiting.insert(uid.clone(), waiting);
             }
-            Wrote::Refused | Wrote::Failed => {
+            WriteOutcome::Refused | WriteOutcome::Failed => {
                 self.pause = None;
                 let change = meanwhile.unwrap_or(change);
-                self.wait(uid, change, wrote == Wrote::Failed, now);
+                self.wait(uid, change, wrote == WriteOutcome::Failed, now);
             }
-            Wrote::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
-            Wrote::Away(least) => {
+            WriteOutcome::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
+            WriteOutcome::Away(least) => {
                 let (until, next) = match &self.pause {
                     // It was in progress when another one failed: that counts once.
                     Some(pause) if pause.until > now => (pause.until, pause.next),
@@ -230,9 +230,9 @@ mod tests {
         assert_eq!(order, [uid("a"), uid("c"), uid("b")]);
         queue.mark(&uid("a"), 5);
         assert_eq!(queue.take(now), None, "one at a time for each");
-        queue.done(&uid("a"), Wrote::Well, 4, now);
+        queue.done(&uid("a"), WriteOutcome::Well, 4, now);
         assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
-        queue.done(&uid("a"), Wrote::Well, 5, now);
+        queue.done(&uid("a"), WriteOutcome::Well, 5, now);
         assert_eq!(queue.take(now), None);
     }
 
@@ -248,8 +248,8 @@ mod tests {
         let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         assert_eq!(order, [uid("unready"), uid("ready"), uid("b"), uid("a")]);
         // A pod that could not be written stays before others, one that was written does not.
-        queue.done(&uid("unready"), Wrote::Well, 3, now);
-        queue.done(&uid("ready"), Wrote::Refused, 1, now);
+        queue.done(&uid("unready"), WriteOutcome::Well, 3, now);
+        queue.done(&uid("ready"), WriteOutcome::Refused, 1, now);
         for (name, change) in [("unready", 5), ("c", 6)] {
             queue.mark(&uid(name), change);
         }
@@ -287,14 +287,14 @@ mod tests {
         let (mut queue, now) = (Queue::default(), START);
         queue.mark(&uid("a"), 1);
         queue.take(now).unwrap();
-        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Panicked, 1, now);
         queue.mark(&uid("b"), 2);
         assert_eq!(queue.take(now), Some(uid("b")));
-        queue.done(&uid("b"), Wrote::Well, 2, now);
+        queue.done(&uid("b"), WriteOutcome::Well, 2, now);
         assert_eq!(queue.take(now), None, "that another one is written does not help it");
         assert_eq!(queue.next_at(), Some(now + FIRST_WAIT));
         assert_eq!(queue.take(now + FIRST_WAIT), Some(uid("a")));
-        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Panicked, 1, now);
         assert_eq!(queue.next_at(), Some(now + 2 * FIRST_WAIT));
     }
 
@@ -318,10 +318,10 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..8 {
             assert_eq!(queue.take(now), Some(uid("bad")));
-            queue.done(&uid("bad"), Wrote::Refused, 1, now);
+            queue.done(&uid("bad"), WriteOutcome::Refused, 1, now);
             queue.mark(&uid("good"), 2);
             assert_eq!(queue.take(now), Some(uid("good")));
-            queue.done(&uid("good"), Wrote::Well, 2, now);
+            queue.done(&uid("good"), WriteOutcome::Well, 2, now);
             let next = queue.next_at().unwrap();
             waits.push(next.saturating_sub(now).as_secs());
             now = next;
@@ -336,7 +336,7 @@ mod tests {
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);
         assert_eq!(queue.take(now), Some(uid("a")));
-        queue.done(&uid("a"), Wrote::Refused, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Refused, 1, now);
         queue.mark(&uid("a"), 1);
         assert_eq!(queue.take(now), None, "the same is refused again");
         queue.mark(&uid("a"), 2);
@@ -354,7 +354,7 @@ mod tests {
             if newer == Some(2) {
                 queue.mark(&uid("a"), 2);
             }
-            queue.done(&uid("a"), Wrote::Later(time), 1, now);
+            queue.done(&uid("a"), WriteOutcome::Later(time), 1, now);
             queue.mark(&uid("a"), 1);
             if newer == Some(3) {
                 queue.mark(&uid("a"), 3);
@@ -364,7 +364,7 @@ mod tests {
             }
             let at = if newer.is_none() { now + time } else { now };
             assert_eq!(queue.take(at), Some(uid("a")), "{newer:?}");
-            queue.done(&uid("a"), Wrote::Well, 3, at);
+            queue.done(&uid("a"), WriteOutcome::Well, 3, at);
         }
     }
 
@@ -380,16 +380,16 @@ mod tests {
                 queue.mark(one, change);
             }
             while let Some(one) = queue.take(now) {
-                queue.done(&one, Wrote::Failed, 1, now);
+                queue.done(&one, WriteOutcome::Failed, 1, now);
             }
             now += LONGEST_WAIT;
         }
         let first = queue.take(now).unwrap();
         for other in std::iter::from_fn(|| queue.take(now)).collect::<Vec<_>>() {
-            queue.done(&other, Wrote::Failed, 1, now);
+            queue.done(&other, WriteOutcome::Failed, 1, now);
         }
         assert_eq!(queue.take(now), None, "they wait for 10 s");
-        queue.done(&first, Wrote::Well, 1, now);
+        queue.done(&first, WriteOutcome::Well, 1, now);
         assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server is well");
     }
 
@@ -403,11 +403,11 @@ mod tests {
         for change in 2..102 {
             if queue.take(now) == Some(uid("bad")) {
                 tries += 1;
-                queue.done(&uid("bad"), Wrote::Failed, 1, now);
+                queue.done(&uid("bad"), WriteOutcome::Failed, 1, now);
             }
             queue.mark(&uid("good"), change);
             assert_eq!(queue.take(now), Some(uid("good")));
-            queue.done(&uid("good"), Wrote::Well, change, now);
+            queue.done(&uid("good"), WriteOutcome::Well, change, now);
             now += Duration::from_millis(100);
         }
         // At once, once more as one got through, and then after 2, 4 and so on.
@@ -424,7 +424,7 @@ mod tests {
         }
         let all: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         for one in &all {
-            queue.done(one, Wrote::Away(Duration::ZERO), 0, now);
+            queue.done(one, WriteOutcome::Away(Duration::ZERO), 0, now);
         }
         assert_eq!(
             queue.next_at(),
@@ -440,12 +440,12 @@ mod tests {
             assert_eq!(queue.take(now), Some(uid(name)), "the newest");
             assert_eq!(queue.take(now), None, "and no other");
             assert_eq!(queue.next_at(), None);
-            queue.done(&uid(name), Wrote::Away(Duration::ZERO), newest, now);
+            queue.done(&uid(name), WriteOutcome::Away(Duration::ZERO), newest, now);
         }
         assert!(queue.next_at().unwrap().saturating_sub(now) <= LONGEST_PAUSE);
         now = queue.next_at().unwrap();
         let first = queue.take(now).unwrap();
-        queue.done(&first, Wrote::Well, newest, now);
+        queue.done(&first, WriteOutcome::Well, newest, now);
         assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 4, "all others follow");
     }
 
@@ -456,11 +456,11 @@ mod tests {
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 9);
         assert_eq!(queue.take(now), Some(uid("bad")));
-        queue.done(&uid("bad"), Wrote::Away(Duration::ZERO), 9, now);
+        queue.done(&uid("bad"), WriteOutcome::Away(Duration::ZERO), 9, now);
         queue.mark(&uid("good"), 1);
         now = queue.next_at().unwrap();
         assert_eq!(queue.take(now), Some(uid("good")), "although the other one is newer");
-        queue.done(&uid("good"), Wrote::Away(Duration::ZERO), 1, now);
+        queue.done(&uid("good"), WriteOutcome::Away(Duration::ZERO), 1, now);
         now = queue.next_at().unwrap();
         assert_eq!(queue.take(now), Some(uid("bad")), "each has its turn");
     }
@@ -472,7 +472,7 @@ mod tests {
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);
         queue.take(now);
-        queue.done(&uid("a"), Wrote::Away(Duration::from_secs(30)), 1, now);
+        queue.done(&uid("a"), WriteOutcome::Away(Duration::from_secs(30)), 1, now);
         assert_eq!(queue.next_at(), Some(now + Duration::from_secs(30)));
     }
 }

@@ -8,7 +8,7 @@ use podspec::view;
 
 /// The last write for a pod.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct LastWrite {
     /// The number of the status.
     pub status: u64,
     /// Whether the pod may have been running.
@@ -32,7 +32,7 @@ pub struct Response {
 
 /// A pod whose deletion was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deleted {
+pub struct RequestedDeletion {
     /// Its version.
     pub version: String,
     /// As in [`Response`].
@@ -57,14 +57,20 @@ pub fn newest<'a>(
 
 /// Whether exactly this status was written to exactly this copy. After another list the same resource version
 /// may be another copy.
-pub fn is_written(written: &Written, listings: u64, status: u64, may_run: bool, api: &Pod) -> bool {
+pub fn is_written(
+    written: &LastWrite,
+    listings: u64,
+    status: u64,
+    may_run: bool,
+    api: &Pod,
+) -> bool {
     let is_same = written.status == status && written.may_run == may_run;
     is_same && written.listings == listings && written.version == view::version(api)
 }
 
 /// Whether the deletion of exactly this pod was requested, so that only its event is outstanding. A pod in
 /// a later list exists again.
-pub fn is_deleted(deleted: &Deleted, listings: u64, api: &Pod) -> bool {
+pub fn is_deleted(deleted: &RequestedDeletion, listings: u64, api: &Pod) -> bool {
     deleted.listings == listings && deleted.version == view::version(api)
 }
 
@@ -107,7 +113,7 @@ mod tests {
     // behaviour: STW-36
     #[test]
     fn deletion_is_requested_once_per_listed_pod() {
-        let deleted = Deleted { version: "9".to_owned(), listings: 3 };
+        let deleted = RequestedDeletion { version: "9".to_owned(), listings: 3 };
         let rows = [("9", 3, true), ("9", 4, false), ("8", 3, false), ("10", 3, false)];
         for (version, listings, expected) in rows {
             let found = is_deleted(&deleted, listings, &of("u1", version));
@@ -119,7 +125,7 @@ mod tests {
     #[test]
     fn write_is_current_until_anything_changes() {
         let version = "9".to_owned();
-        let written = Written { status: 4, may_run: true, version, listings: 3, answer: None };
+        let written = LastWrite { status: 4, may_run: true, version, listings: 3, answer: None };
         let rows = [
             ("no change", 3, 4, true, "9", true),
             ("another status", 3, 5, true, "9", false),

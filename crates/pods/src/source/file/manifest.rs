@@ -15,9 +15,9 @@ use tracing::{info, warn};
 
 use crate::decide::claims::Claim;
 use crate::decide::support::held_back;
-use crate::source::kept::Kept;
 use crate::source::last_good::{Digest, LastGood, digest};
 use crate::source::problem::Problem;
+use crate::source::stored_manifest::StoredManifest;
 use crate::source::{Refusal, SupportCheck};
 
 /// After this time, a further change of a file certainly changes its version. Within this time, the clock of the
@@ -45,7 +45,7 @@ pub(super) struct Manifest {
     /// When the stored copy that the pod was read from was written; none if the pod was read from the file itself.
     copy: Option<Timestamp>,
     /// The stored copy of the last good version.
-    kept: Kept,
+    kept: StoredManifest,
     /// The text, until the pod has its name and the text is stored.
     unkept: Option<String>,
     /// The name of its pod, and how similar the stored copy of an earlier agent is.
@@ -65,7 +65,7 @@ const HOLDS: u8 = 3;
 /// A name that the pod of another manifest has.
 #[derive(Debug, thiserror::Error)]
 #[error("{pod} is already the pod of {}", holder.display())]
-struct Taken {
+struct NameTaken {
     pod: PodName,
     holder: PathBuf,
 }
@@ -83,7 +83,7 @@ struct Seen {
 impl Manifest {
     pub(super) fn new(path: PathBuf) -> Self {
         let origin = Origin::File(path.clone());
-        let kept = Kept::new(origin.clone());
+        let kept = StoredManifest::new(origin.clone());
         Self {
             origin,
             path,
@@ -141,7 +141,7 @@ impl Manifest {
     pub(super) fn contested_by(&mut self, holder: &Path) {
         self.holds = None;
         let Some(pod) = self.pod.as_deref().map(view::pod_name) else { return };
-        let taken = Taken { pod, holder: holder.to_owned() };
+        let taken = NameTaken { pod, holder: holder.to_owned() };
         if self.contested.is_new(&taken) {
             warn!(file = %self.path.display(), error = %taken, "Manifest rejected");
         }

@@ -5,7 +5,7 @@ use podspec::{restart, view};
 use super::ConditionState;
 use crate::decide::input::StatusInput;
 use crate::decide::phase::Phase;
-use crate::decide::starting_over::starts_over;
+use crate::decide::restart_all::starts_over;
 
 /// True from the matching exit until the last instance is gone; `None` for a pod without such a
 /// rule. Upstream's `GenerateAllContainersRestartingCondition`.

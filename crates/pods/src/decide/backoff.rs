@@ -9,15 +9,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Failed keys, each with the length and the end of its wait.
 #[derive(Debug)]
-pub(crate) struct Tries<K>(BTreeMap<K, (Duration, Duration)>);
+pub(crate) struct Backoff<K>(BTreeMap<K, (Duration, Duration)>);
 
-impl<K> Default for Tries<K> {
+impl<K> Default for Backoff<K> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: Ord> Tries<K> {
+impl<K: Ord> Backoff<K> {
     /// Whether a key still waits.
     pub(crate) fn waits(&self, key: &K, now: Duration) -> bool {
         self.0.get(key).is_some_and(|(_, until)| *until > now)
@@ -56,22 +56,22 @@ mod tests {
 
     #[test]
     fn each_key_backs_off_until_it_succeeds() {
-        let (start, mut tries) = (Duration::from_hours(1), Tries::default());
-        assert!(!tries.waits(&"a", start));
+        let (start, mut backoff) = (Duration::from_hours(1), Backoff::default());
+        assert!(!backoff.waits(&"a", start));
         let (mut now, mut waits) = (start, Vec::new());
         for _ in 0..7 {
-            tries.failed("a", now);
-            assert!(tries.waits(&"a", now) && !tries.waits(&"b", now));
-            let next = tries.next().unwrap();
-            assert!(!tries.waits(&"a", next));
+            backoff.failed("a", now);
+            assert!(backoff.waits(&"a", now) && !backoff.waits(&"b", now));
+            let next = backoff.next().unwrap();
+            assert!(!backoff.waits(&"a", next));
             waits.push(next.saturating_sub(now).as_secs());
             now = next;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
-        tries.failed("b", now);
-        tries.succeeded(&"a");
-        assert_eq!(tries.next(), Some(now + FIRST_WAIT));
-        tries.retain(|key| *key == "a");
-        assert!(tries.is_empty() && tries.next().is_none());
+        backoff.failed("b", now);
+        backoff.succeeded(&"a");
+        assert_eq!(backoff.next(), Some(now + FIRST_WAIT));
+        backoff.retain(|key| *key == "a");
+        assert!(backoff.is_empty() && backoff.next().is_none());
     }
 }

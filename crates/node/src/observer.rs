@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Observes periodically, and on request.
 #[derive(Debug)]
-pub struct Look {
+pub struct Observer {
     settings: Arc<Settings>,
     addresses: Arc<dyn Addresses>,
     runtime: Runtime,
@@ -34,7 +34,7 @@ pub struct Look {
     again: Arc<Notify>,
 }
 
-impl Look {
+impl Observer {
     pub(crate) fn new(
         settings: Arc<Settings>,
         ports: &NodePorts,

@@ -5,7 +5,7 @@ use model::observed::PodStatus;
 /// Whether a status from before the pod had a worker is reliable. It is if something of the pod runs, or if there
 /// is nothing. Remains alone may belong to an earlier pod of the same uid, and may have been removed since: they
 /// would make the pod look finished before it started.
-pub fn holds(status: &PodStatus) -> bool {
+pub fn is_reliable(status: &PodStatus) -> bool {
     let is_empty = status.sandboxes.is_empty() && status.containers.is_empty();
     is_empty || status.may_be_alive()
 }
@@ -43,7 +43,7 @@ mod tests {
         for (row, sandboxes, expected) in rows {
             let sandboxes = sandboxes.into_iter().map(sandbox).collect();
             let status = PodStatus { sandboxes, ..PodStatus::empty("a".into()) };
-            assert_eq!(holds(&status), expected, "{row}");
+            assert_eq!(is_reliable(&status), expected, "{row}");
         }
     }
 }

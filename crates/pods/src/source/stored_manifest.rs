@@ -9,7 +9,7 @@ use super::problem::Problem;
 
 /// Keeps the last good version of one manifest on disk.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredManifest {
     origin: Origin,
     on_disk: OnDisk,
     problem: Problem,
@@ -25,7 +25,7 @@ enum OnDisk {
     Lacks(String),
 }
 
-impl Kept {
+impl StoredManifest {
     pub(super) fn new(origin: Origin) -> Self {
         Self { origin, on_disk: OnDisk::Unknown, problem: Problem::default() }
     }
