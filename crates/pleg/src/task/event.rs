@@ -5,7 +5,7 @@ use model::ports::runtime::{ContainerEvent, ContainerEventKind};
 use tracing::debug;
 
 use super::{Done, Relist};
-use crate::decide::{Look, ObjectState, event_urgency, shows};
+use crate::decide::{ObjectState, Urgency, event_urgency, reflects};
 
 impl Relist {
     /// Handles a container event.

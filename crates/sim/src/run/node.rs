@@ -354,9 +354,9 @@ impl Node {
     /// Ends all faults: planned ones are dropped, and the runtime comes back.
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
-        let doomed = self.agent.as_ref().is_some_and(|(_, life)| life.fate().is_some());
+        let is_planned = self.agent.as_ref().is_some_and(|(_, life)| life.death().is_some());
         let killed = self.outside.all_that_happened().contains_key(AGENT_KILLED);
-        if doomed || !killed {
+        if is_planned || !killed {
             self.kill_agent();
             self.later_actions.push((Instant::now(), LaterAction::StartAgent));
         }
