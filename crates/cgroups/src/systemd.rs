@@ -146,6 +146,6 @@ impl Cgroups for SystemdCgroups {
     clippy::unused_self,
     clippy::used_underscore_binding,
     clippy::too_many_arguments,
-    reason = "methods of a bus have the arguments that the bus says"
+    reason = "D-Bus methods have the arguments of the interface"
 )]
 mod tests;

@@ -73,7 +73,7 @@ mod tests {
         for _ in 0..10 {
             bucket.take().await;
         }
-        assert!(begun.elapsed() <= Duration::from_millis(60), "what came meanwhile is there");
+        assert!(begun.elapsed() <= Duration::from_millis(60), "tokens have accumulated");
     }
 
     #[tokio::test(start_paused = true)]

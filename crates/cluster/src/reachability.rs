@@ -76,7 +76,7 @@ mod tests {
             ("it was never away", &[true, true], false),
             ("it is still away", &[false, false], false),
             ("it is back", &[false, true], true),
-            ("it is back, and goes again", &[true, false, true, false], true),
+            ("it is back, and away again", &[true, false, true, false], true),
         ];
         for (what, calls, expected) in rows {
             let (back, begun) = (reach.follow(), Instant::now());

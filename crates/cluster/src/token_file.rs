@@ -83,7 +83,7 @@ async fn read(
     read.unwrap_or_else(|| Err(late())).map_err(|error| Error::new(error.kind(), error))
 }
 
-#[expect(clippy::disallowed_methods, reason = "on a thread of its own, which hangs alone")]
+#[expect(clippy::disallowed_methods, reason = "runs on its own thread, which may hang")]
 fn read_now(path: &Path) -> Result<HeaderValue, Error> {
     let mut text = String::new();
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;

@@ -29,7 +29,7 @@ pub(crate) fn message_length(kept: &mut Vec<u8>) -> Result<Option<usize>, Status
     };
     kept.clear();
     if flag != 0 {
-        return Err(Status::internal("a compressed answer, which was not asked for"));
+        return Err(Status::internal("unexpected compressed answer"));
     }
     let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_LIMIT {
@@ -89,8 +89,8 @@ impl<R: Rewriter> Body for Rewritten<R> {
 
 /// Appends a message with its gRPC header.
 pub(crate) fn put_message(message: &[u8], messages: &mut BytesMut) {
-    let length =
-        u32::try_from(message.len()).expect("no longer than what came, whose length is one");
+    let length = u32::try_from(message.len())
+        .expect("no longer than the received message, whose length fits");
     messages.reserve(HEADER + message.len());
     messages.put_u8(0);
     messages.put_u32(length);

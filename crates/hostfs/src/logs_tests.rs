@@ -76,7 +76,7 @@ impl Follower {
     async fn expect_text(&mut self, expected: &str) {
         let reading = async {
             while self.received != expected {
-                let piece = self.text.next().await.expect("the log goes on").unwrap();
+                let piece = self.text.next().await.expect("the log is open").unwrap();
                 self.received.push_str(&String::from_utf8(piece).unwrap());
             }
         };

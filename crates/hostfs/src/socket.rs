@@ -32,7 +32,7 @@ pub enum SocketError {
         length: usize,
     },
     /// The path is not a socket, and stays unchanged.
-    #[error("{} is in the way of the socket", .0.display())]
+    #[error("{} exists and is not a socket", .0.display())]
     InTheWay(PathBuf),
     /// Another process accepts connections there.
     #[error("another process listens on {}", .0.display())]

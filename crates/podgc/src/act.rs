@@ -64,7 +64,7 @@ impl Events {
         Self { sender, found_room: AtomicU64::new(0), are_stuck: AtomicBool::new(false) }
     }
 
-    /// Waits for room for an event, up to a limit. If no deletion found any meanwhile, later ones go on without
+    /// Waits for room for an event, up to a limit. If no deletion found any in this time, later ones go on without
     /// an event.
     async fn room(&self) -> Room<'_> {
         if let Ok(permit) = self.sender.try_reserve() {

@@ -55,19 +55,19 @@ impl Metrics {
             registered(registry, GaugeVec::new(Opts::new(name, help), labels))
         };
         let last = "ferrolet_pod_gc_last_cycle_timestamp_seconds";
-        let last_cycle = Gauge::new(last, "When the last cycle ended.");
-        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
+        let last_cycle = Gauge::new(last, "The end of the last cycle.");
+        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "Duration of cycles.")
             .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
         let slow = "leader_election_slowpath_total";
-        let slow = Opts::new(slow, "Renewals of a lease that was not as it was left.");
+        let slow = Opts::new(slow, "Renewals of a lease that another process had changed.");
         Ok(Self {
             deletions: by_pod(
                 "pod_gc_collector_force_delete_pods_total",
-                "Pods that the Pod GC tried to delete by force, whatever came of it.",
+                "Number of attempted forced deletions of pods since the Pod GC controller started.",
             )?,
             errors: by_pod(
                 "pod_gc_collector_force_delete_pod_errors_total",
-                "Pods that the Pod GC tried to delete by force and could not.",
+                "Number of failed forced deletions of pods since the Pod GC controller started.",
             )?,
             planned: by_pod(
                 "ferrolet_pod_gc_dry_run_deletions_total",
@@ -75,11 +75,11 @@ impl Metrics {
             )?,
             put_off: count(
                 "ferrolet_pod_gc_put_off_total",
-                "Deletions left to a later cycle by --max-deletion-percent.",
+                "Deletions deferred to a later cycle by --max-deletion-percent.",
             )?,
             events_dropped: count(
                 "ferrolet_pod_gc_events_dropped_total",
-                "Deletions without an event: it could not be written, or in time.",
+                "Deletions whose event could not be written, or not in time.",
             )?,
             queue: QueueMetrics::new(registry)?,
             cycle: registered(registry, Histogram::with_opts(cycle))?,
@@ -88,18 +88,21 @@ impl Metrics {
             terminated: level("ferrolet_pod_gc_terminated_pods", "Terminated pods.")?,
             missing_nodes: level(
                 "ferrolet_pod_gc_missing_nodes",
-                "Names of nodes that pods have and that do not exist.",
+                "Node names of pods without an existing node.",
             )?,
-            concurrency: level("ferrolet_pod_gc_concurrency", "How many deletions go on at most.")?,
+            concurrency: level(
+                "ferrolet_pod_gc_concurrency",
+                "Current limit of concurrent deletions.",
+            )?,
             leads: state(
                 "leader_election_master_status",
-                "Whether this process leads: 1 for yes, 0 for no.",
+                "Whether this process is the leader: 1 for yes, 0 for no.",
                 &["name"],
             )?,
             slow_paths: registered(registry, IntCounterVec::new(slow, &["name"]))?,
             running: state(
                 "running_managed_controllers",
-                "Controllers that run: 1 for yes, 0 for no.",
+                "Whether a controller is running: 1 for yes, 0 for no.",
                 &["name", "manager"],
             )?,
         })

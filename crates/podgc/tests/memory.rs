@@ -1,5 +1,9 @@
 //! The memory usage of the cache, in its own process so that nothing else counts.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that asks the kernel")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that reads kernel files"
+)]
 
 use model::cluster::{PodPhase, PodRecord, Version};
 use podgc::cache::Cache;

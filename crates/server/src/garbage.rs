@@ -43,7 +43,7 @@ where
     F: Future<Output = Result<Found, String>>,
 {
     let Some(what) = query.get("what").filter(|what| !what.trim().is_empty()) else {
-        return problem(StatusCode::BAD_REQUEST, "what is asked about? say so with what=");
+        return problem(StatusCode::BAD_REQUEST, "query parameter \"what\" is required");
     };
     let limit = match query.get("limit").map(str::parse::<usize>) {
         None => USUAL_ENTRIES,

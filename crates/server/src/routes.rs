@@ -46,7 +46,7 @@ pub(crate) async fn answer(
         _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
     };
     if request.method() != wanted {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {wanted} alone"));
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} only supports {wanted}"));
     }
     match segments[..] {
         ["pods"] if query.is_on("watch") => pods::watch(parts),
@@ -117,7 +117,7 @@ pub(crate) async fn answer_health(request: Request<Incoming>) -> Answer {
         return problem(StatusCode::NOT_FOUND, format!("there is no {path}"));
     }
     if request.method() != Method::GET {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes GET alone"));
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} only supports GET"));
     }
     let verbose = Query::parse(request.uri().query()).get("verbose").is_some();
     health(vec![Check { name: "ping", result: Ok(()) }], verbose)

@@ -175,7 +175,7 @@ async fn ended(
             return Ok(Some(result));
         }
     }
-    Err(zbus::Error::Failure("the bus went before the job ended".to_owned()))
+    Err(zbus::Error::Failure("the bus connection closed before the job ended".to_owned()))
 }
 
 fn dbus_properties(properties: &[Property]) -> DbusProperties<'_> {

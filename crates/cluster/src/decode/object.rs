@@ -27,7 +27,7 @@ pub(crate) struct Object<'a> {
 }
 
 impl Object<'_> {
-    /// What is kept. The server checks what it stores: what is not in its own encoding is not there.
+    /// The stored fields. The server validates objects, so values with an invalid encoding are treated as absent.
     pub(crate) fn record(self, kind: ObjectKind) -> DataObject {
         let data = match kind {
             ObjectKind::Secret => decoded(self.data),

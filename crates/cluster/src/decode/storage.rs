@@ -111,7 +111,7 @@ struct VolumeSpec {
     local: Option<Local>,
     nfs: Option<Nfs>,
     #[serde(flatten)]
-    #[allow(clippy::zero_sized_map_values, reason = "serde flattens into maps alone")]
+    #[allow(clippy::zero_sized_map_values, reason = "serde only flattens into maps")]
     rest: BTreeMap<String, IgnoredAny>,
 }
 

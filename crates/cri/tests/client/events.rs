@@ -63,7 +63,7 @@ async fn open(client: &CriRuntime) -> ContainerEvents {
 
 /// The next item of an open stream.
 async fn next(events: &mut ContainerEvents) -> Result<ContainerEvent, RuntimeError> {
-    timeout(LONG, events.next()).await.unwrap().expect("the stream goes on")
+    timeout(LONG, events.next()).await.unwrap().expect("the stream is open")
 }
 
 async fn is_over(events: &mut ContainerEvents) -> bool {

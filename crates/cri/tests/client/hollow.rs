@@ -28,7 +28,7 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 const REMOTE: &str = "ferrolet.test/remote:1";
 const DISPOSABLE: &str = "ferrolet.test/disposable:1";
 
-/// A hollow runtime on a socket of its own, and a client of it.
+/// A hollow runtime with its own socket, and a client.
 struct Served {
     hollow: Hollow,
     client: Arc<CriRuntime>,

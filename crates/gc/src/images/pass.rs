@@ -295,7 +295,7 @@ impl Collector {
             return Removal::Claimed(name);
         }
         let Some(verdict) = item.verdict(self.parts.clock.now()) else {
-            unreachable!("only what goes is removed");
+            unreachable!("only items with a removal verdict get here");
         };
         match self.parts.runtime.images.remove_image(&verdict).await {
             Err(error)

@@ -179,7 +179,8 @@ impl Reader {
             })
         })
         .await?;
-        // After a rotation whose rotated file was removed, a new log may appear soon; a second check tells.
+        // After a rotation whose rotated file was removed, a new log may appear soon. So the removal counts only
+        // after a second check.
         let is_over = matches!(next, Next::Removed) && self.was_removed;
         self.was_removed = matches!(next, Next::Removed);
         match next {

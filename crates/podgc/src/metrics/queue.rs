@@ -63,13 +63,16 @@ impl QueueMetrics {
             adds: count("workqueue_adds_total", "Names that became due in a queue.")?,
             retries: count(
                 "workqueue_retries_total",
-                "How often a name was to be put into a queue later.",
+                "Number of delayed additions of a name to a queue.",
             )?,
             waited: time(
                 "workqueue_queue_duration_seconds",
-                "How long names were due before they were looked at.",
+                "How long names were due before they were processed.",
             )?,
-            worked: time("workqueue_work_duration_seconds", "How long it took to look at a name.")?,
+            worked: time(
+                "workqueue_work_duration_seconds",
+                "How long the processing of a name took.",
+            )?,
             under_way: registered(registry, UnderWay::new())?,
         })
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn name() -> LeaseName {
-    settings("anybody").lease
+    settings("any").lease
 }
 
 /// The default settings: a lease of 15 s, a renewal deadline of 10 s, attempts every 2 s.

@@ -62,7 +62,7 @@ mod tests {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = work => unreachable!("it goes on"),
+            () = work => unreachable!("it never ends"),
             () = calls.idle(SECOND * 90) => {}
         }
         assert_eq!(begun.elapsed(), SECOND * (60 + 200 + 50 + 90));

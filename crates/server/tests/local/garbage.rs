@@ -64,7 +64,7 @@ async fn gc_pass_is_streamed_line_by_line() {
     assert_eq!(line, done);
     assert_eq!(lines.next().await, None);
     let problem = harness.problem("GET", "/gc/run").await;
-    assert_eq!(problem, (405, "/gc/run takes POST alone".to_owned()));
+    assert_eq!(problem, (405, "/gc/run only supports POST".to_owned()));
 }
 
 #[tokio::test]

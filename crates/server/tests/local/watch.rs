@@ -7,7 +7,7 @@ use crate::harness::{Harness, Lines, ended, running};
 
 /// The content of a line: its kind, the pod's name, the reason of the last event.
 async fn next(lines: &mut Lines) -> (WatchKind, String, String) {
-    let line = lines.next().await.expect("the watch goes on");
+    let line = lines.next().await.expect("the watch is open");
     let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
     let Some(object) = line.object else { return (line.kind, String::new(), String::new()) };
     let reason = object.last_event.map(|event| event.reason).unwrap_or_default();
@@ -63,7 +63,7 @@ async fn slow_watch_receives_the_latest_state() {
     }
     let mut read = 0;
     loop {
-        let line = lines.next().await.expect("the watch goes on");
+        let line = lines.next().await.expect("the watch is open");
         read += 1;
         if line.contains("\"1000 x") {
             break;
@@ -87,7 +87,7 @@ async fn refused_manifests_are_watched_with_the_pods() {
     harness.pods.refuse(&["/m/a.yaml"]);
     let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     let mut refused = async || {
-        let line = lines.next().await.expect("the watch goes on");
+        let line = lines.next().await.expect("the watch is open");
         let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
         let names: Vec<String> = line.refused.into_iter().map(|one| one.manifest).collect();
         (line.kind, names)

@@ -521,7 +521,9 @@ async fn exit_time_age_keeps_containers_with_an_unreadable_status() {
     let _gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.containers().len(), 1, "it exited a moment ago");
-    bench.until("it is asked again, and old enough", |bench| bench.containers().is_empty()).await;
+    bench
+        .until("it is requested again, and old enough", |bench| bench.containers().is_empty())
+        .await;
     // Everything of a gone pod is removed at any age.
     let gone = Bench::new(Pods::ready(), ContainerPolicy { age_by, ..keep(1) });
     gone.dead_pod("web", 1).await;

@@ -57,7 +57,7 @@ async fn pod_is_collected_as_soon_as_it_is_removable() {
     bench.dead_pod("other", 1).await;
     bench.runtime.forget_calls();
     gc.pod_is_removable(&"uid-web".into());
-    bench.until("its remains are gone", |bench| bench.containers().len() == 1).await;
+    bench.until("its objects are removed", |bench| bench.containers().len() == 1).await;
     bench.until("its sandbox too", |bench| bench.sandboxes() == 1).await;
     bench
         .until("its logs too", |bench| {
@@ -86,7 +86,7 @@ async fn collection_of_gone_pods_waits_for_terminating_pods_up_to_a_limit() {
             ending.store(false, Ordering::Relaxed);
             gc.pod_is_removable(&"uid-of-the-last".into());
         }
-        bench.until("its remains are gone", |bench| bench.sandboxes() == 0).await;
+        bench.until("its objects are removed", |bench| bench.sandboxes() == 0).await;
         let waited = bench.clock.now().duration_since(begun).as_secs();
         assert_eq!(waited, if others_end { 3 } else { 10 }, "{pod}");
         ending.store(true, Ordering::Relaxed);
@@ -322,7 +322,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
         gc.observe_pod(&uid, &status);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bench.until("the oldest are gone", |bench| bench.containers().len() == 2).await;
+    bench.until("the oldest are removed", |bench| bench.containers().len() == 2).await;
     assert!(bench.clock.now().duration_since(died).as_secs() < 2);
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(lists(&bench), 1, "all of them in one pass");
@@ -336,7 +336,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     assert_eq!(dead_of(&web, false).spare, 0);
     let died = bench.clock.now();
     gc.observe_pod(&"uid-web".into(), &web);
-    bench.until("one goes again", |bench| bench.containers().len() == 2).await;
+    bench.until("another one is removed", |bench| bench.containers().len() == 2).await;
     let waited = bench.clock.now().duration_since(died).as_secs();
     assert!((2..10).contains(&waited), "{waited} s: not so soon after the last");
 }
@@ -379,7 +379,7 @@ async fn young_container_is_removed_when_it_reaches_the_minimum_age() {
     let _gc = bench.collector();
     let made = bench.clock.now();
     bench.dead_pod("gone", 1).await;
-    bench.until("it goes", |bench| bench.containers().len() == 1).await;
+    bench.until("it is removed", |bench| bench.containers().len() == 1).await;
     let age = bench.clock.now().duration_since(made).as_secs();
     assert!((90..93).contains(&age), "{age} s");
 }
@@ -395,7 +395,7 @@ async fn passes_for_the_minimum_age_are_ten_seconds_apart() {
     tokio::time::sleep(Duration::from_secs(45)).await;
     assert_eq!(bench.containers().len(), 40);
     bench.runtime.forget_calls();
-    bench.until("all are gone", |bench| bench.containers().is_empty()).await;
+    bench.until("all are removed", |bench| bench.containers().is_empty()).await;
     let passes = bench.runtime.count(Method::ListContainers);
     assert!((4..=7).contains(&passes), "{passes} passes in 45 s");
 }
