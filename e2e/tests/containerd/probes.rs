@@ -1,4 +1,4 @@
-//! A static pod whose containers are probed by command, HTTP and TCP.
+//! A static pod whose containers are probed by command, HTTP, TCP and gRPC.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE, program};
@@ -24,6 +24,11 @@ spec:
     readinessProbe: {httpGet: {port: http, path: '/ready?now'}, periodSeconds: 1}
     livenessProbe: {exec: {command: [/workload, cat, /health/ok]}, periodSeconds: 1}
     volumeMounts: [{name: health, mountPath: /health}]
+  - name: rpc
+    image: ferrolet.test/workload:1
+    args: [grpc, '9090']
+    readinessProbe: {grpc: {port: 9090}, periodSeconds: 1}
+    livenessProbe: {grpc: {port: 9090, service: shop}, periodSeconds: 1}
   - name: stuck
     image: ferrolet.test/workload:1
     args: [sleep, forever]
@@ -57,12 +62,18 @@ fn probe_handlers_work_and_a_failed_liveness_probe_restarts_the_container() -> R
     let mut node = Node::start()?;
     node.write_manifest("probed.yaml", POD)?;
     node.start_agent()?;
-    until(&node, "the container is ready", |node| Ok(container(node, "web")?["ready"] == true))?;
+    for name in ["web", "rpc"] {
+        until(&node, "the container is ready", |node| Ok(container(node, name)?["ready"] == true))?;
+    }
     let pod = format!("probed-{NODE_NAME}");
     let description = node.wait_for_answer(&["describe", &pod], "timed out after 1s")?;
-    for line in
-        ["Last Result:", "exec [/workload cat /health/ok]", "http-get http://:http/ready?now"]
-    {
+    let lines = [
+        "Last Result:",
+        "exec [/workload cat /health/ok]",
+        "http-get http://:http/ready?now",
+        "grpc <pod>:9090",
+    ];
+    for line in lines {
         ensure!(description.contains(line), "{line} is not in {description}");
     }
     // A command has a second. One more may have just begun.

@@ -1,5 +1,7 @@
 //! Many probes with the shortest period restart no healthy container: upstream's stress test, 50 containers in 10 pods.
 
+mod restart;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,13 +19,13 @@ const STABLE: Duration = Duration::from_mins(2);
 /// The pause between two checks.
 const CHECK: Duration = Duration::from_secs(5);
 
-/// A pod whose containers serve different ports; `PORT` in the probe stands for them.
-fn manifest(number: usize, probe: &str) -> String {
+/// A pod whose containers run this server on different ports; `PORT` in the probe stands for them.
+fn manifest(number: usize, server: &str, probe: &str) -> String {
     let containers = (0..CONTAINERS).map(|container| {
         let port = (FIRST_PORT + container).to_string();
         let probe = probe.replace("PORT", &port);
         format!(
-            "  - name: c{container}\n    image: ferrolet.test/workload:1\n    args: [serve, '{port}']\n    \
+            "  - name: c{container}\n    image: ferrolet.test/workload:1\n    args: [{server}, '{port}']\n    \
              livenessProbe: {{{probe}, periodSeconds: 1}}\n"
         )
     });
@@ -53,10 +55,10 @@ fn passing(node: &Node) -> Result<usize> {
     Ok(results.filter(|result| result.trim().starts_with("passed")).count())
 }
 
-fn no_restarts(probe: &str) -> Result<()> {
+fn no_restarts(server: &str, probe: &str) -> Result<()> {
     let mut node = Node::start()?;
     for number in 0..PODS {
-        node.write_manifest(&format!("stress-{number}.yaml"), &manifest(number, probe))?;
+        node.write_manifest(&format!("stress-{number}.yaml"), &manifest(number, server, probe))?;
     }
     node.start_agent()?;
     let all = PODS * CONTAINERS;
@@ -85,15 +87,20 @@ fn no_restarts(probe: &str) -> Result<()> {
 
 #[test]
 fn http_probes_of_50_containers_cause_no_restart() -> Result<()> {
-    no_restarts("httpGet: {port: PORT, path: /}")
+    no_restarts("serve", "httpGet: {port: PORT, path: /}")
 }
 
 #[test]
 fn tcp_probes_of_50_containers_cause_no_restart() -> Result<()> {
-    no_restarts("tcpSocket: {port: PORT}")
+    no_restarts("serve", "tcpSocket: {port: PORT}")
+}
+
+#[test]
+fn grpc_probes_of_50_containers_cause_no_restart() -> Result<()> {
+    no_restarts("grpc", "grpc: {port: PORT}")
 }
 
 #[test]
 fn exec_probes_of_50_containers_cause_no_restart() -> Result<()> {
-    no_restarts("exec: {command: [/workload, cat, /etc/hosts]}")
+    no_restarts("serve", "exec: {command: [/workload, cat, /etc/hosts]}")
 }

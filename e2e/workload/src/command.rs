@@ -49,6 +49,9 @@ pub(crate) enum Command {
     Serve {
         port: u16,
     },
+    Grpc {
+        port: u16,
+    },
     /// Prints the size of its terminal, now and after every change, until standard input ends.
     Terminal,
     /// Copies its standard input to its standard output.
@@ -84,6 +87,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("remove") => Command::Remove { file: parser.value()? },
         Some("write") => write(&mut parser)?,
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },
+        Some("grpc") => Command::Grpc { port: parser.value()?.parse()? },
         Some("terminal") => Command::Terminal,
         Some("copy") => Command::Copy,
         Some("tar") => Command::Tar(tar::parse(parser.raw_args()?)?),

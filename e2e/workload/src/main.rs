@@ -13,6 +13,7 @@
 )]
 
 mod command;
+mod grpc;
 mod logs;
 mod pause;
 mod serve;
@@ -52,6 +53,7 @@ usage: workload COMMAND
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
   serve PORT                                 answer every HTTP request, and print its first line
+  grpc PORT                                  answer every gRPC call as a healthy server
   copy                                       print what is read
   terminal                                   print the terminal's rows and columns, now and after every
                                              change, until the end of what is read
@@ -102,6 +104,7 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),
         Command::Serve { port } => serve::run(port),
+        Command::Grpc { port } => grpc::run(port),
         Command::Terminal => terminal::run(),
         Command::Copy => show::input(),
         Command::Tar(task) => tar::run(&task),
