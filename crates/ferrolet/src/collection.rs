@@ -19,6 +19,7 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, RuntimeInfo, SandboxFilter};
 use model::verdict::{Detail, Input, Owner, Verdict};
 use process::tasks::Tasks;
+use runtime::PodDirectories;
 use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict, GcWarning};
 use tokio::sync::mpsc;
@@ -89,6 +90,7 @@ pub(crate) struct Collection {
     containers: ContainerGc,
     images: ImageGc,
     volumes: VolumeManager,
+    directories: PodDirectories,
     runtime: Runtime,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
@@ -110,7 +112,9 @@ impl server::Collector for Collection {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 let (mut items, warnings, problems) = planned(&plans.0, &plans.1);
                 // These requests do not wait for a pass.
-                items.splice(0..0, self.volumes.removals().into_iter().map(removal_item));
+                let volumes = self.volumes.removals().into_iter();
+                let removals = volumes.chain(self.directories.failed_removals());
+                items.splice(0..0, removals.map(removal_item));
                 (items, warnings, problems)
             }
         };
@@ -131,6 +135,7 @@ pub(crate) struct GcHandles {
     pub(crate) containers: ContainerGc,
     pub(crate) images: ImageGc,
     pub(crate) volumes: VolumeManager,
+    pub(crate) directories: PodDirectories,
 }
 
 impl Collection {
@@ -142,7 +147,7 @@ impl Collection {
         gc: &GcHandles,
         tasks: &mut Tasks,
     ) -> Self {
-        let GcHandles { containers, images, volumes } = gc.clone();
+        let GcHandles { containers, images, volumes, directories } = gc.clone();
         let (sender, asked) = mpsc::channel(WAITING);
         let passes = Passes {
             containers: containers.clone(),
@@ -155,6 +160,7 @@ impl Collection {
             containers,
             images,
             volumes,
+            directories,
             runtime: ports.runtime.clone(),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),

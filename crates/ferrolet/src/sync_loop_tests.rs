@@ -243,11 +243,11 @@ impl Bench {
             lifecycle: pleg::DirtySet::default(),
             cache: pleg.cache,
             worker_events,
-            directories: PodDirectories {
-                files: Arc::new(testkit::files::MemoryFiles::new()),
-                clock: Arc::clone(&clock) as _,
-                pods: "/pods".into(),
-            },
+            directories: PodDirectories::new(
+                Arc::new(testkit::files::MemoryFiles::new()),
+                Arc::clone(&clock) as _,
+                "/pods".into(),
+            ),
             volumes: volumes.clone(),
             workers,
             events: Arc::new(KeptEvents::default()),

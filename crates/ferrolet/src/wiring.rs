@@ -185,7 +185,13 @@ impl Agent {
         let notifier = start_container_gc(settings, &ports, inputs, &mut tasks);
         let containers = notifier.containers.clone();
         let images = images.start(&mut tasks);
-        let gc = GcHandles { containers, images, volumes: volumes.manager.clone() };
+        let directories = directories(settings, &ports);
+        let gc = GcHandles {
+            containers,
+            images,
+            volumes: volumes.manager.clone(),
+            directories: directories.clone(),
+        };
         let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -194,7 +200,7 @@ impl Agent {
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             worker_events,
-            directories: directories(settings, &ports),
+            directories,
             volumes: volumes.manager.clone(),
             probes,
             workers: workers_handle,
@@ -404,11 +410,7 @@ fn resizes(ports: &Ports) -> Arc<Resizes> {
 
 /// The pods' own directories.
 fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
-    PodDirectories {
-        files: Arc::clone(&ports.files),
-        clock: Arc::clone(&ports.clock),
-        pods: settings.pods(),
-    }
+    PodDirectories::new(Arc::clone(&ports.files), Arc::clone(&ports.clock), settings.pods())
 }
 
 /// Starts the PLEG.

@@ -105,6 +105,8 @@ impl SyncLoop {
     /// Retries failed removals.
     pub(super) fn retry_removals(&mut self) {
         self.removals.queue.retry();
+        let intake = &self.intake;
+        self.parts.directories.retain_failed(|uid| intake.pod(uid).is_none());
         self.remove_directories();
     }
 

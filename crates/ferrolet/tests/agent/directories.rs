@@ -150,3 +150,26 @@ async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
     let gone = |harness: &Harness| outcomes(harness).contains(&Became::Gone).then_some(());
     harness.until("the journal says that it is gone", gone).await;
 }
+
+// behaviour: ACT-313
+#[tokio::test(start_paused = true)]
+async fn failed_removal_of_a_directory_is_planned_with_its_error() {
+    let harness = Harness::new();
+    let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
+    harness.files.write(left.join("etc-hosts"), "text");
+    harness.files.fail(&left, ErrorKind::DirectoryNotEmpty);
+    let agent = harness.start();
+    let planned = async || {
+        let plan = agent.collector().plan().await;
+        plan.items.into_iter().find(|item| item.kind == "pod-directory")
+    };
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let item = planned().await.expect("the directory is in the plan");
+    assert_eq!((item.id.as_str(), item.rule.as_str()), (left.to_str().unwrap(), "pod-is-gone"));
+    let detail = format!("{:?}", item.detail);
+    assert!(detail.contains("error"), "{detail}");
+    harness.files.repair(&left);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(!exists(&harness, &left));
+    assert_eq!(planned().await, None);
+}

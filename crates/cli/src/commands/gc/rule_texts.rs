@@ -26,6 +26,7 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("pod-has-ended", "its pod has ended, but it cannot be removed yet: {error}"),
     ("pod-has-ended", "its pod has ended"),
+    ("pod-is-gone", "its pod is gone, but it cannot be removed yet: {error}"),
     ("pod-is-gone", "its pod is gone"),
     ("pod-was-refused", "its pod was rejected, and nothing of it runs"),
     ("pod-deleted", "its pod was deleted and has ended"),
