@@ -1,5 +1,7 @@
 //! A client of the API server for tests: objects are JSON, named by their paths.
 
+mod recording;
+
 use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -13,6 +15,8 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
+
+pub use recording::Recording;
 
 /// The timeout of one request.
 const ANSWER: Duration = Duration::from_secs(30);
