@@ -1,7 +1,9 @@
 //! Volumes with both agents: the same on disk, also after one agent has replaced the other.
 
+mod kills;
 mod kinds;
 mod many;
+mod orphans;
 
 use std::thread;
 use std::time::Duration;
