@@ -24,8 +24,9 @@ parts=(
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
     "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load"
-    "probes|7|50 containers with a probe each second, by HTTP, TCP and exec: none restarts"
-    "volumes|15|volumes with ferrolet and with the upstream kubelet, compared and taken over; a thousand volumes that change"
+    "probes|12|50 containers with a probe each second, by HTTP, TCP, gRPC and exec: none restarts; the agent is killed under 50 probed pods"
+    "volumes|25|volumes with ferrolet and with the upstream kubelet, compared and taken over; a thousand volumes that change; kills while mounting; orphaned directories"
+    "images|5|50 pods with 20 images at once, from a registry on loopback; the agent is killed during a pull"
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
     "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
@@ -176,6 +177,12 @@ part_vm() {
     testbed
     stage systemd e2e/parts/build.sh systemd
     soak_tests vm 1
+}
+
+# It counts transfers of images, which other tests delay: one test at a time.
+part_images() {
+    testbed
+    soak_tests images 1
 }
 
 part_crashes() {

@@ -1,6 +1,7 @@
 //! A registry inside an instance, from which its containerd pulls over HTTP.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use testbed::wait;
@@ -18,10 +19,15 @@ pub struct Registry {
 impl Registry {
     /// Starts a registry and waits until it is ready.
     pub fn start(instance: &Instance) -> Result<Self> {
-        let images = Cache::from_env()?.parts().images_dir();
+        Self::start_with(instance, &Cache::from_env()?.parts().images_dir(), &[])
+    }
+
+    /// As `start`, with the images of another directory, and further arguments.
+    pub fn start_with(instance: &Instance, images: &Path, more: &[&str]) -> Result<Self> {
         let command = Command::new(program("test-images")?.display().to_string())
             .args(["serve", "--from"])
-            .arg(images.display().to_string());
+            .arg(images.display().to_string())
+            .args(more.iter().copied());
         let process = instance.spawn("registry", &command).context("start the registry")?;
         let address = wait::until("address of the registry", PATIENCE, || {
             let log = process.log();

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -17,7 +18,7 @@ use test_images::registry::{Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
-       test-images serve --from DIRECTORY [--port PORT]";
+       test-images serve --from DIRECTORY [--port PORT] [--pace BYTES]";
 
 /// What to do.
 enum Task {
@@ -26,7 +27,8 @@ enum Task {
     /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
-    Serve { from: PathBuf, port: u16 },
+    /// Of bodies, so many bytes are sent in a tenth of a second.
+    Serve { from: PathBuf, port: u16, pace: Option<NonZeroUsize> },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -36,7 +38,7 @@ fn main() -> anyhow::Result<()> {
             let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
             write_all(&conformance::images(&inputs), &into)
         }
-        Task::Serve { from, port } => serve_images(&from, port),
+        Task::Serve { from, port, pace } => serve_images(&from, port, pace),
     }
 }
 
@@ -59,8 +61,8 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
 }
 
 /// Prints the address once it is ready, then a line for every request.
-fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
-    let registry = Registry::open(from)?;
+fn serve_images(from: &Path, port: u16, pace: Option<NonZeroUsize>) -> anyhow::Result<()> {
+    let registry = Registry::open(from)?.paced(pace);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
@@ -74,6 +76,7 @@ fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
 fn arguments() -> Result<Task, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut workload, mut into, mut from, mut testbed) = (None, None, None, None);
+    let mut pace = None;
     let (mut serving, mut for_conformance, mut port) = (false, false, 0);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -82,13 +85,14 @@ fn arguments() -> Result<Task, lexopt::Error> {
             Arg::Long("testbed") if for_conformance => testbed = Some(parser.value()?.into()),
             Arg::Long("from") if serving => from = Some(parser.value()?.into()),
             Arg::Long("port") if serving => port = parser.value()?.parse()?,
+            Arg::Long("pace") if serving => pace = Some(parser.value()?.parse()?),
             Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
             Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),
         }
     }
     if serving {
-        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port });
+        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port, pace });
     }
     let workload = workload.ok_or("--workload is needed")?;
     let into = into.ok_or("--into is needed")?;

@@ -14,6 +14,7 @@ mod layout;
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -22,7 +23,7 @@ use layout::Layout;
 
 pub use answer::{Answer, Status};
 pub use http::{Method, Request};
-pub use layout::LayoutError;
+pub use layout::{LayoutError, file_in};
 pub use serve::serve;
 
 /// The first part of the name of every repository.
@@ -35,6 +36,8 @@ pub struct Registry {
     repositories: BTreeMap<String, Repository>,
     /// Manifests are blobs too. Images share layers, so blobs are stored once, by digest.
     blobs: BTreeMap<String, Vec<u8>>,
+    /// How many bytes of a body are sent in a tenth of a second; without it, all at once.
+    pace: Option<NonZeroUsize>,
 }
 
 /// The images of one name.
@@ -58,6 +61,12 @@ impl Registry {
             registry.add(&archive).map_err(|source| Error::Layout { path, source })?;
         }
         Ok(registry)
+    }
+
+    /// The same, with bodies that are sent slowly: so many bytes in a tenth of a second.
+    #[must_use]
+    pub fn paced(self, pace: Option<NonZeroUsize>) -> Self {
+        Self { pace, ..self }
     }
 
     /// Adds an image, from its archive. An existing tag moves to it.

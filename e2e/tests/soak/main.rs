@@ -3,6 +3,7 @@
 
 mod crashes;
 mod faults;
+mod images;
 mod known;
 mod node;
 mod node_api;

@@ -2,12 +2,18 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::num::NonZeroUsize;
+use std::thread;
+use std::time::Duration;
 
 use super::Registry;
 use super::answer::{Answer, Status};
 
 /// The longest request line with all its headers.
 pub(super) const HEAD_LIMIT: u64 = 16 << 10;
+
+/// The pause between two parts of a slow body.
+const TENTH: Duration = Duration::from_millis(100);
 
 /// The first byte of a client that wants to speak TLS.
 const TLS_HANDSHAKE: u8 = 22;
@@ -113,9 +119,20 @@ pub(super) fn exchange(
     log(&format!("{asked} {}", answer.status.code()));
     stream.write_all(head(&answer).as_bytes())?;
     if with_body {
-        stream.write_all(&answer.body)?;
+        send(&mut stream, &answer.body, registry.pace)?;
     }
     stream.flush()
+}
+
+/// Sends a body, at the registry's pace.
+fn send(stream: &mut impl Write, body: &[u8], pace: Option<NonZeroUsize>) -> io::Result<()> {
+    let Some(pace) = pace else { return stream.write_all(body) };
+    for part in body.chunks(pace.get()) {
+        stream.write_all(part)?;
+        stream.flush()?;
+        thread::sleep(TENTH);
+    }
+    Ok(())
 }
 
 fn head(answer: &Answer<'_>) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -66,6 +67,22 @@ struct Descriptor {
     annotations: BTreeMap<String, String>,
 }
 
+/// The content of a file in a layer of an archive's images, such as `workload`.
+pub fn file_in(archive: &[u8], path: &str) -> Result<Option<Vec<u8>>, LayoutError> {
+    let layout = Layout::read(archive)?;
+    Ok(layout.blobs.values().find_map(|blob| in_layer(blob, Path::new(path))))
+}
+
+/// The content of a file, if the blob is a layer that has it.
+fn in_layer(blob: &[u8], path: &Path) -> Option<Vec<u8>> {
+    let mut layer = tar::Archive::new(blob);
+    let is_meant = |entry: &tar::Entry<'_, &[u8]>| entry.path().is_ok_and(|found| found == path);
+    let mut found = layer.entries().ok()?.map_while(Result::ok).find(is_meant)?;
+    let mut content = Vec::new();
+    found.read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
 impl Layout {
     pub(super) fn read(archive: &[u8]) -> Result<Self, LayoutError> {
         let (index, blobs) = unpack(archive).map_err(LayoutError::Unpack)?;
@@ -122,7 +139,7 @@ fn document<T: DeserializeOwned>(entry: &str, content: &[u8]) -> Result<T, Layou
 
 #[cfg(test)]
 mod tests {
-    use super::LayoutError;
+    use super::{LayoutError, file_in};
     use crate::registry::Registry;
     use crate::{Error, workload};
 
@@ -136,6 +153,14 @@ mod tests {
         assert!(matches!(error, Error::Layout { source: LayoutError::Unpack(_), .. }), "{error:?}");
         let error = Registry::open(&directory.path().join("missing")).unwrap_err();
         assert!(matches!(error, Error::List { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn file_is_found_in_its_layer() {
+        let archive = workload(b"an executable".to_vec()).padded(10).archive().unwrap();
+        assert_eq!(file_in(&archive, "workload").unwrap().unwrap(), b"an executable");
+        assert_eq!(file_in(&archive, "padding").unwrap().unwrap().len(), 10);
+        assert_eq!(file_in(&archive, "none").unwrap(), None);
     }
 
     #[test]
