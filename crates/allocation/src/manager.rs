@@ -151,7 +151,7 @@ impl AllocationManager {
         taken.unwrap_or(allocated)
     }
 
-    /// Decides whether a pod is admitted beside the pods of the node.
+    /// Decides whether a pod is admitted in addition to the pods of the node.
     pub fn decide(&self, arrival: &Arrival, there: &Occupancy) -> AdmissionDecision {
         decide_arrival(&self.chain, arrival, there)
     }
@@ -218,7 +218,7 @@ impl AllocationManager {
         found.into_iter().map(|(_, uid, pod)| (uid, pod)).collect()
     }
 
-    /// Decides about a request beside the pods of the node.
+    /// Decides about a resize request, given the pods of the node.
     pub fn decide_resize(
         &mut self,
         uid: &PodUid,
@@ -227,7 +227,7 @@ impl AllocationManager {
         trigger: Trigger,
     ) -> DecidedResize {
         let allocated = self.allocated(desired);
-        // Beside the others, and without its own reservation.
+        // With the other pods, and without its own reservation.
         let counted = there.remove(uid).is_some();
         let decision =
             resize(desired, &allocated, &self.chain.node, || self.chain.decide(desired, there));

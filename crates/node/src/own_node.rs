@@ -85,8 +85,8 @@ impl OwnNode {
 }
 
 impl Sink<Node, ()> for OwnNode {
-    fn hear(&self, change: Change<Node, ()>) {
-        self.known.send_if_modified(|known| known.hear(change));
+    fn receive(&self, change: Change<Node, ()>) {
+        self.known.send_if_modified(|known| known.receive(change));
     }
 }
 

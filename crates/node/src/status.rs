@@ -112,7 +112,7 @@ impl StatusTask {
                         let error = Chain(&error);
                         warn!(%error, "update node status exceeds retry count");
                     }
-                    // Wait before the next attempt, whatever changes.
+                    // Wait before the next attempt, regardless of changes.
                     sleep(not_before(self.period(), &error)).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
+//! Runs the workers' jobs: one task owns the state of all pods, each job is a separate task.
 
 mod fresh;
 mod guarded;
@@ -116,7 +116,7 @@ pub struct WorkersTask {
     requests: mpsc::Receiver<Request>,
     /// The states of pods, published for others.
     states: WorkerStates,
-    /// Who waits for the termination of each pod.
+    /// The callers that wait for the termination of each pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
     worker_events: mpsc::UnboundedSender<WorkerEvent>,
@@ -306,7 +306,7 @@ impl WorkersTask {
     fn has_remains(&self, uid: &PodUid) -> bool {
         let ended = self.last.get(uid).map(|last| last.ended);
         let seen = ended.and_then(|ended| self.parts.statuses.known_since(uid, ended));
-        seen.is_some_and(|seen| seen.is_ok_and(|status| status.lives()))
+        seen.is_some_and(|seen| seen.is_ok_and(|status| status.is_running()))
     }
 
     fn send_event(&self, event: WorkerEvent) {

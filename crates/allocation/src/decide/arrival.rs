@@ -63,7 +63,7 @@ pub enum AdmissionDecision {
     Preempt(Preemption),
 }
 
-/// Decides whether a pod is admitted beside the pods of the node.
+/// Decides whether a pod is admitted in addition to the pods of the node.
 pub fn decide_arrival(
     chain: &AdmissionChain,
     arrival: &Arrival,

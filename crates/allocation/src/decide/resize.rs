@@ -3,7 +3,7 @@
 //! ```text
 //!  desired ─┬─ equal to the allocation ──> nothing to do
 //!           ├─ impossible ───────────────> infeasible, until it requests something else
-//!           └─ the chain of admission, beside the other pods ──> allocated, or deferred
+//!           └─ the admission chain, with the other pods ──> allocated, or deferred
 //! ```
 
 use std::cmp::Reverse;
@@ -40,7 +40,7 @@ pub struct Impossible {
     pub detail: &'static str,
 }
 
-/// Decides about a resize; `chain` is the admission decision for the desired pod beside the others.
+/// Decides about a resize; `chain` is the admission decision for the desired pod with the other pods unchanged.
 pub fn resize(
     desired: &Pod,
     allocated: &Pod,

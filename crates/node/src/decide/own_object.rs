@@ -34,7 +34,7 @@ impl OwnObject {
     }
 
     /// Processes a change of the watch; returns whether it is new.
-    pub fn hear(&mut self, change: Change<Node, ()>) -> bool {
+    pub fn receive(&mut self, change: Change<Node, ()>) -> bool {
         let is_end = matches!(change, Change::Complete);
         let is_first = is_end && !std::mem::replace(&mut self.was_listed, true);
         let is_new = match self.watched.apply(change) {

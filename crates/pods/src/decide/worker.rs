@@ -412,8 +412,8 @@ impl Workers {
             (Stage::Syncing, Outcome::Done) if !moved_on => {
                 commands.push(Command::Requeue(uid.clone(), Retry::Resync));
             }
-            // The job that ended may have been the sync before. Whatever was updated during a
-            // termination, such as to look at the death of its containers, is settled by its end.
+            // The job that ended may have been the sync before. Updates that arrive during a
+            // termination, such as for the exit of its containers, need no further job.
             (Stage::Terminating { .. }, Outcome::Done) if ran == Some(Work::Terminate) => {
                 worker.stage = Stage::Terminated;
                 commands.push(Command::Terminated(uid.clone()));

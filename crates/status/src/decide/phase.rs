@@ -44,7 +44,7 @@ impl Phase {
     }
 }
 
-/// Inputs of the phase besides the containers.
+/// Inputs of the phase other than the containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PhaseContext {
     /// Whether everything was stopped and nothing will run again.

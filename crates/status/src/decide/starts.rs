@@ -35,7 +35,7 @@ enum Start {
 }
 
 impl Starts {
-    /// Processes the API server's copy of a pod. A pod is measured if it was seen before anything was done for it.
+    /// Processes the API server's copy of a pod. A pod is measured if it was seen before its start.
     pub fn observe(&mut self, pod: &Pod, now: Timestamp) -> Option<Started> {
         let uid = view::uid(pod);
         if view::is_mirror(pod) {

@@ -101,7 +101,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A status with everything made in one second.
+    /// A status with everything created in one second.
     fn made(second: i64, sandbox: SandboxState, container: ContainerState) -> PodStatus {
         let mut status = pod_status(&[sandbox], &[container]);
         status.sandboxes[0].created_at = at(second);
@@ -127,8 +127,8 @@ mod tests {
             ("earlier", NEW, "web", Some(made(5, Ready, Running)), false),
             ("its containers ended", NEW, "web", Some(made(20, Ready, Exited)), false),
             ("its sandbox ended", NEW, "web", Some(made(20, NotReady, Running)), false),
-            ("its status is not known", NEW, "web", None, true),
-            ("not looked at", NEW, "web", Some(PodStatus::empty(NEW.into())), true),
+            ("its status is unknown", NEW, "web", None, true),
+            ("not observed", NEW, "web", Some(PodStatus::empty(NEW.into())), true),
         ];
         let pod = copy(OLD);
         let copies = [StoredCopy { pod: &pod, written: at(10) }];
@@ -154,9 +154,9 @@ mod tests {
         let rows = [
             ("as the copy has it", 20, Running, Some(&same), false),
             ("another image", 20, Running, Some(&other), true),
-            ("made before the copy", 5, Running, Some(&other), false),
+            ("created before the copy", 5, Running, Some(&other), false),
             ("ended", 20, Exited, Some(&other), false),
-            ("made by another agent", 20, Running, None, false),
+            ("created by another agent", 20, Running, None, false),
         ];
         let (uid, name) = (PodUid::from(OF_API), view::pod_name(&pod));
         let copies = [StoredCopy { pod: &pod, written: at(10) }];

@@ -1,4 +1,4 @@
-//! Laws of the intake over sequences of events, beside a model of the loop and the workers.
+//! Invariants of the intake over sequences of events, with a model of the sync loop and the workers.
 
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn pod(number: u8, version: u64) -> Arc<Pod> {
     Arc::new(pod.build())
 }
 
-/// The worker of a pod, as far as the laws need it.
+/// The worker of a pod, as far as the invariants need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Runs,
@@ -329,20 +329,20 @@ proptest! {
     // behaviour: WRK-7, WRK-20
     #[test]
     fn intake_keeps_its_laws(test_events in proptest::collection::vec(test_event(), 0..60)) {
-        let mut world = Harness::new();
+        let mut harness = Harness::new();
         for test_event in test_events {
-            world.happens(test_event);
-            world.check();
+            harness.happens(test_event);
+            harness.check();
             // Housekeeping only repairs.
-            prop_assert_eq!(world.look_after_all(), []);
+            prop_assert_eq!(harness.look_after_all(), []);
         }
-        world.settle();
-        world.check();
+        harness.settle();
+        harness.check();
         for uid in (0..PODS).map(uid) {
-            let is_rejected = world.intake.is_rejected(&uid);
-            let should_work = world.pods.contains_key(&uid) && !is_rejected;
-            prop_assert_eq!(world.workers.contains_key(&uid), should_work, "{}", uid);
+            let is_rejected = harness.intake.is_rejected(&uid);
+            let should_work = harness.pods.contains_key(&uid) && !is_rejected;
+            prop_assert_eq!(harness.workers.contains_key(&uid), should_work, "{}", uid);
         }
-        prop_assert!(world.intake.is_settled(&BTreeMap::new()));
+        prop_assert!(harness.intake.is_settled(&BTreeMap::new()));
     }
 }
