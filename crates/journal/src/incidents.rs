@@ -88,8 +88,8 @@ impl RecordedIncidents {
     /// Loads those of earlier agents. Unreadable entries are skipped. Blocks while it reads.
     pub(crate) fn load(segments: &dyn Segments) -> Self {
         let mut recorded = Self::default();
-        for lying in segments.list().unwrap_or_default() {
-            if let Ok(reader) = segments.read(lying.number) {
+        for existing in segments.list().unwrap_or_default() {
+            if let Ok(reader) = segments.read(existing.number) {
                 let add = |entry: Entry| {
                     if !REPEATED.iter().any(|kind| entry.kind == kind.as_str()) {
                         recorded.add_key((entry.kind, entry.id, entry.rule));

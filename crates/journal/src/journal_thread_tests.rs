@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use model::image_claims::ImageClaims;
 use model::intercept::Intercepted;
 use model::ports::files::{HostFiles, Removed};
-use model::ports::segments::{Lying, Segment};
+use model::ports::segments::{Segment, SegmentInfo};
 use model::verdict::Subject;
 use prometheus::Registry;
 use testkit::clock::VirtualClock;
@@ -46,7 +46,7 @@ struct SlowSegments(Arc<dyn Segments>, Arc<Gate>);
 struct SlowSegment(Arc<dyn Segment>, Arc<Gate>);
 
 impl Segments for SlowSegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         self.1.pass();
         self.0.list()
     }
@@ -104,7 +104,7 @@ impl Bench {
         self.inner.content("/pods/u1/etc-hosts").is_some()
     }
 
-    fn became(&self) -> Vec<Became> {
+    fn became(&self) -> Vec<EntryOutcome> {
         let found = self.journal.find(&Query::new("/pods/u1"), 10).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
@@ -127,7 +127,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     bench.gate.open();
     assert_eq!(removal.await.unwrap(), Removed::Now);
     assert!(!bench.is_there());
-    assert_eq!(bench.became(), [Became::Removed]);
+    assert_eq!(bench.became(), [EntryOutcome::Removed]);
     assert_eq!(bench.under_way(), 0);
 }
 
@@ -153,7 +153,7 @@ async fn removal_is_made_without_its_note_after_thirty_seconds() {
     assert_eq!(began.elapsed().as_secs(), 30);
     assert!(!bench.is_there());
     bench.gate.open();
-    assert_eq!(bench.became(), [Became::Removed], "recorded when the disk is back");
+    assert_eq!(bench.became(), [EntryOutcome::Removed], "recorded when the disk is back");
 }
 
 #[tokio::test]
@@ -188,5 +188,5 @@ async fn entry_that_panics_the_thread_does_not_end_it() {
     bench.journal.submit(|_| panic!("injected by a test"));
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     bench.journal.record(&verdict, Outcome::Removed);
-    assert_eq!(bench.became(), [Became::Removed]);
+    assert_eq!(bench.became(), [EntryOutcome::Removed]);
 }

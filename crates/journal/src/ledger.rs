@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::journal::{Journal, Outcome, WhenRecorded};
 use model::verdict::Verdict;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::broadcast;
 use tracing::{debug, info};
 
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
 /// How many removals a watcher may lag behind before it misses the oldest.
 const BEHIND: usize = 1024;
@@ -20,7 +20,7 @@ pub struct Progress {
     /// The object, and why.
     pub verdict: Verdict,
     /// The outcome.
-    pub became: Became,
+    pub became: EntryOutcome,
     /// Why it still exists.
     pub error: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     /// Records that a removal begins. Returns its number, and a future that ends when it is recorded.
-    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         self.journal.begun(verdict)
     }
 
@@ -67,7 +67,7 @@ impl Ledger {
 
     /// Counts a removal that shares an entry with others.
     pub(crate) fn count_removed(&self, verdict: &Verdict) {
-        let labels = [verdict.subject.kind(), verdict.rule, Became::Removed.as_str()];
+        let labels = [verdict.subject.kind(), verdict.rule, EntryOutcome::Removed.as_str()];
         self.removals.with_label_values(&labels).inc();
         debug!(%verdict, "removed");
     }
@@ -80,7 +80,7 @@ impl Ledger {
 
     /// Records a removal.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let became = Became::from(outcome);
+        let became = EntryOutcome::from(outcome);
         let labels = [verdict.subject.kind(), verdict.rule, became.as_str()];
         self.removals.with_label_values(&labels).inc();
         let error = match outcome {

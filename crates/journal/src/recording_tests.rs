@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::disk::SMALLEST;
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 use crate::under_way::UnderWay;
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// The outcomes of the removals of an object, the newest first.
-    fn became(&self, what: &str) -> Vec<Became> {
+    fn became(&self, what: &str) -> Vec<EntryOutcome> {
         let found = self.journal.find(&Query::new(what), 100).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
@@ -104,14 +104,14 @@ async fn every_runtime_removal_is_recorded_with_its_outcome() {
     world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
     assert_eq!(
         world.became(sandbox.as_str()),
-        [Became::Gone, Became::Removed, Became::Failed],
+        [EntryOutcome::Gone, EntryOutcome::Removed, EntryOutcome::Failed],
         "the newest first"
     );
     for outcome in ["gone", "removed", "failed"] {
         assert_eq!(world.count("sandbox", outcome), 1, "{outcome}");
     }
     world.recorded.images.remove_image(&removal(Subject::Image("image".to_owned()))).await.unwrap();
-    assert_eq!(world.became("image"), [Became::Removed]);
+    assert_eq!(world.became("image"), [EntryOutcome::Removed]);
     let unknown = removal(Subject::Container("c1".into()));
     drop(world.recorded.containers.remove_container(&unknown).await);
     assert_eq!(world.became("c1").len(), 1);
@@ -123,7 +123,7 @@ async fn cancelled_removal_is_recorded() {
     let verdict = removal(Subject::Container("c1".into()));
     world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
     assert!(world.recorded.containers.remove_container(&verdict).now_or_never().is_none());
-    assert_eq!(world.became("c1"), [Became::Failed]);
+    assert_eq!(world.became("c1"), [EntryOutcome::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +137,7 @@ async fn every_file_removal_is_recorded_and_sent_to_watchers() {
     let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
     assert_eq!(removed, Removed::Before);
     world.recorded_files.remove(Path::new("/elsewhere"), &verdict).await.unwrap_err();
-    let expected = [Became::Failed, Became::Gone, Became::Removed];
+    let expected = [EntryOutcome::Failed, EntryOutcome::Gone, EntryOutcome::Removed];
     assert_eq!(world.became("/logs/ns_web_u1"), expected);
     for became in expected.iter().rev() {
         assert_eq!(watch.recv().await.unwrap().became, *became);
@@ -160,7 +160,7 @@ async fn cgroup_removal_is_recorded_if_the_cgroup_existed() {
     cgroups.remove(&verdict).await.unwrap_err();
     inner.set_broken(&name, false);
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Now);
-    assert_eq!(world.became("/kubepods/pod1"), [Became::Removed, Became::Failed]);
+    assert_eq!(world.became("/kubepods/pod1"), [EntryOutcome::Removed, EntryOutcome::Failed]);
 }
 
 /// The pods of a cluster, with their removals recorded.
@@ -195,7 +195,7 @@ async fn every_pod_deletion_is_recorded_unless_throttled() {
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
     pods.remove_pod(&seen, &verdict).await.unwrap();
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
-    let expected = [Became::Gone, Became::Removed, Became::Failed];
+    let expected = [EntryOutcome::Gone, EntryOutcome::Removed, EntryOutcome::Failed];
     assert_eq!(world.became("u1"), expected, "the newest first");
     for outcome in ["gone", "removed", "failed"] {
         assert_eq!(world.count("pod", outcome), 1, "{outcome}");
@@ -212,7 +212,7 @@ async fn pod_held_by_finalizers_is_not_recorded_as_removed() {
     cluster.hold_pod("a", true);
     let verdict = removal(Subject::Pod("u1".into()));
     pods.remove_pod(&target(&cluster, "a"), &verdict).await.unwrap();
-    assert_eq!(world.became("u1"), [Became::Held]);
+    assert_eq!(world.became("u1"), [EntryOutcome::Held]);
     assert_eq!((world.count("pod", "held"), world.count("pod", "removed")), (1, 0));
 }
 
@@ -225,7 +225,7 @@ async fn cancelled_pod_deletion_is_recorded() {
     let verdict = removal(Subject::Pod("u1".into()));
     cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_mins(1)), 1);
     assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
-    assert_eq!(world.became("u1"), [Became::Failed]);
+    assert_eq!(world.became("u1"), [EntryOutcome::Failed]);
 }
 
 impl World {

@@ -46,14 +46,14 @@ impl World {
     }
 
     /// The next process, with these ports.
-    async fn next(&self, witnesses: &Witnesses) -> DiskJournal {
+    async fn next(&self, checks: &ExistenceChecks) -> DiskJournal {
         let journal = self.journal();
-        witnesses.settle(&journal).await;
+        checks.settle(&journal).await;
         journal
     }
 
-    fn witnesses(&self) -> Witnesses {
-        Witnesses {
+    fn checks(&self) -> ExistenceChecks {
+        ExistenceChecks {
             runtime: Some(Runtime::new(Arc::clone(&self.runtime))),
             files: Some(Arc::clone(&self.files) as _),
             cgroups: Some(Arc::clone(&self.cgroups) as _),
@@ -61,15 +61,15 @@ impl World {
     }
 }
 
-fn became(journal: &DiskJournal, what: &str) -> Vec<(Became, String)> {
+fn became(journal: &DiskJournal, what: &str) -> Vec<(EntryOutcome, String)> {
     let found = journal.find(&Query::new(what), 10).unwrap();
     let outcome = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
     found.entries.into_iter().map(outcome).collect()
 }
 
-fn still_there() -> Vec<(Became, String)> {
+fn still_there() -> Vec<(EntryOutcome, String)> {
     let error = "the process ended before the answer; it was there after a restart";
-    vec![(Became::Unknown, error.to_owned())]
+    vec![(EntryOutcome::Unknown, error.to_owned())]
 }
 
 // behaviour: GC-102
@@ -96,22 +96,22 @@ async fn interrupted_removal_is_recorded_as_removed_or_unknown_after_a_kill() {
         Subject::Cgroup(cgroup("/kubepods/there")),
         Subject::Pod("u7".into()),
     ]);
-    let journal = world.next(&world.witnesses()).await;
+    let journal = world.next(&world.checks()).await;
     for gone in ["c1", "s1", "i1", "/logs/gone", "/pods/gone"] {
-        assert_eq!(became(&journal, gone), [(Became::Removed, String::new())], "{gone}");
+        assert_eq!(became(&journal, gone), [(EntryOutcome::Removed, String::new())], "{gone}");
         let found = journal.find(&Query::new(gone), 1).unwrap();
         assert_eq!(found.entries[0].detail.text("foundGone").as_deref(), Some("after a restart"));
     }
-    assert_eq!(became(&journal, "/kubepods/gone"), [(Became::Gone, String::new())]);
+    assert_eq!(became(&journal, "/kubepods/gone"), [(EntryOutcome::Gone, String::new())]);
     let there =
         [sandbox.as_str(), "image", "/logs/there", "/links/dangling.log", "/kubepods/there"];
     for there in there {
         assert_eq!(became(&journal, there), still_there(), "{there}");
     }
-    let unknown = (Became::Unknown, "the process ended before the answer".to_owned());
+    let unknown = (EntryOutcome::Unknown, "the process ended before the answer".to_owned());
     assert_eq!(became(&journal, "u7"), [unknown]);
     std::mem::forget(journal);
-    let again = world.next(&world.witnesses()).await;
+    let again = world.next(&world.checks()).await;
     assert_eq!(became(&again, "c1").len(), 1, "it is settled once");
 }
 
@@ -123,10 +123,10 @@ async fn settling_does_not_wait_for_an_unresponsive_runtime() {
     let fails = Rule::on(Method::ContainerStatus, Fault::error(Code::Unavailable)).object("c2");
     world.runtime.inject(fails);
     world.killed_over(&[Subject::Container("c1".into()), Subject::Container("c2".into())]);
-    let journal = world.next(&world.witnesses()).await;
+    let journal = world.next(&world.checks()).await;
     for id in ["c1", "c2"] {
         let outcomes = became(&journal, id);
-        let [(Became::Unknown, error)] = &*outcomes else { panic!("{outcomes:?}") };
+        let [(EntryOutcome::Unknown, error)] = &*outcomes else { panic!("{outcomes:?}") };
         assert!(error.contains("; cannot check whether it is there: "), "{error}");
     }
 }
@@ -137,19 +137,19 @@ async fn object_removed_by_the_next_process_is_recorded_once() {
     let subjects = ["c1", "c2"].map(|id| Subject::Container(id.into()));
     world.killed_over(&subjects);
     let next = world.journal();
-    let left = next.take_left();
+    let left = next.take_unfinished();
     assert_eq!(left.len(), 2);
     next.record(&removal(subjects[0].clone()), Outcome::Removed);
     for left in left {
-        next.settle(left, Became::Removed, "");
+        next.settle(left, EntryOutcome::Removed, "");
     }
     for (id, found_gone) in [("c1", None), ("c2", Some("after a restart"))] {
-        assert_eq!(became(&next, id), [(Became::Removed, String::new())]);
+        assert_eq!(became(&next, id), [(EntryOutcome::Removed, String::new())]);
         let detail = next.find(&Query::new(id), 1).unwrap().entries[0].detail.clone();
         assert_eq!(detail.text("foundGone").as_deref(), found_gone);
     }
     std::mem::forget(next);
-    assert!(world.journal().take_left().is_empty());
+    assert!(world.journal().take_unfinished().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,11 +157,11 @@ async fn process_killed_while_settling_leaves_the_rest_to_the_next() {
     let world = World::new();
     world.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
     let second = world.journal();
-    let first = second.take_left().into_iter().next().unwrap();
-    second.settle(first, Became::Removed, "");
+    let first = second.take_unfinished().into_iter().next().unwrap();
+    second.settle(first, EntryOutcome::Removed, "");
     std::mem::forget(second);
-    let third = world.next(&world.witnesses()).await;
+    let third = world.next(&world.checks()).await;
     for id in ["c1", "c2"] {
-        assert_eq!(became(&third, id), [(Became::Removed, String::new())], "{id}");
+        assert_eq!(became(&third, id), [(EntryOutcome::Removed, String::new())], "{id}");
     }
 }

@@ -4,7 +4,7 @@ use testkit::segments::MemorySegments;
 use testkit::wanted::removal;
 
 use super::*;
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
 fn verdict(id: &str) -> Verdict {
     removal(Subject::Container(id.into()))
@@ -15,7 +15,7 @@ fn entry(id: &str) -> Entry {
 }
 
 fn left(under_way: &UnderWay) -> Vec<String> {
-    under_way.take_left().unwrap().into_iter().map(|left| left.entry.id).collect()
+    under_way.take_unfinished().unwrap().into_iter().map(|left| left.entry.id).collect()
 }
 
 fn bytes(segments: &MemorySegments) -> u64 {
@@ -50,9 +50,9 @@ async fn removal_in_progress_is_passed_to_each_process_until_it_ends() {
     second.end(own);
     kill(second);
     let third = UnderWay::new(&segments);
-    let taken = third.take_left().unwrap();
+    let taken = third.take_unfinished().unwrap();
     assert_eq!(taken.len(), 2, "they are not settled");
-    assert!(taken.iter().all(|left| left.entry.outcome == Became::Unknown));
+    assert!(taken.iter().all(|left| left.entry.outcome == EntryOutcome::Unknown));
     for one in taken {
         third.end(one.number);
     }

@@ -317,7 +317,7 @@ impl PodStatus {
     }
 
     /// Whether something of the pod runs for certain.
-    pub fn lives(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.has_ready_sandbox() || self.running().next().is_some()
     }
 

@@ -205,7 +205,7 @@ impl StartError {
             | Self::Files(_)
             | Self::NoTarget { .. }
             | Self::LogDirectory { .. }
-            | Self::Logs { .. } => self.in_words(),
+            | Self::Logs { .. } => self.full_text(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
@@ -226,12 +226,12 @@ impl StartError {
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
             Self::ImageInspect { source, .. } => pull_messages::uninspected(source),
             Self::ImageNeverPull { image } => pull_messages::never(image),
-            _ => self.in_words(),
+            _ => self.full_text(),
         }
     }
 
     /// The full message; for file errors in upstream's format.
-    fn in_words(&self) -> String {
+    fn full_text(&self) -> String {
         match self {
             Self::Files(source) => go_text::file_error(source),
             Self::LogDirectory { source, .. } => {

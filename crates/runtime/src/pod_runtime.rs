@@ -29,7 +29,7 @@ use crate::parts::{PodRuntimeParts, SharedParts};
 use crate::remover::ContainerRemover;
 use crate::report::Reporter;
 use crate::resizer::{Lacking, PodResizer};
-use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
+use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
@@ -217,16 +217,16 @@ impl PodRuntime {
             raised = self.resizer.raise(pod, kept.as_ref()).await;
         }
         if raised.is_err() {
-            actions.leave_sizes();
+            actions.drop_resizes();
         }
-        self.make_way(context, &actions).await?;
+        self.kill_and_remove(context, &actions).await?;
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Applied::Done(Progress::Again));
         }
         let prepared = match self.setup.prepare(pod, needs(&actions), cancel).await? {
             Preparation::Ready(prepared) => prepared,
             Preparation::NotReady(wait) => {
-                return Ok(Applied::NotReady { wait, acted: actions.makes_way() });
+                return Ok(Applied::NotReady { wait, acted: actions.kills_or_removes() });
             }
         };
         let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
@@ -270,7 +270,7 @@ impl PodRuntime {
     }
 
     fn count_failed_start(&self, pod: &Pod, cancel: &CancellationToken) {
-        if has_own_users(pod) && !cancel.is_cancelled() {
+        if has_user_namespace(pod) && !cancel.is_cancelled() {
             self.metrics.attempts.pod_with_own_users_did_not_start();
         }
     }
@@ -314,7 +314,7 @@ impl PodRuntime {
     }
 
     /// Executes the kills and removals that precede the start of containers.
-    async fn make_way(
+    async fn kill_and_remove(
         &self,
         context: &SyncContext<'_>,
         actions: &PodActions,

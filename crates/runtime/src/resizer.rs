@@ -191,20 +191,20 @@ impl PodResizer {
         let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         if let Some(id) = sandbox {
             let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
-            let result = self.tell_sandbox(pod, id, &has).await;
+            let result = self.update_sandbox(pod, id, &has).await;
             result.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
         }
         let written = cgroups.write(pod, values, has).await;
         if written.is_err()
             && let Some(id) = sandbox
-            && let Err(error) = self.tell_sandbox(pod, id, had).await
+            && let Err(error) = self.update_sandbox(pod, id, had).await
         {
             warn!(pod = %view::pod_name(pod), %error, "Cannot revert the sandbox resources in the runtime");
         }
         written.map_err(ResizeError::Cgroup)
     }
 
-    async fn tell_sandbox(
+    async fn update_sandbox(
         &self,
         pod: &Pod,
         sandbox: &SandboxId,

@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
 
-pub(crate) use config::has_own_users;
+pub(crate) use config::has_user_namespace;
 
 /// How many names are tried before the pod waits for its next sync.
 pub(crate) const MOST_NAMES: usize = 16;
@@ -94,7 +94,7 @@ impl Sandboxes {
         cancel: &CancellationToken,
     ) -> Result<SandboxContext, SyncError> {
         self.metrics.pod_starts();
-        if has_own_users(pod) {
+        if has_user_namespace(pod) {
             self.metrics.attempts.pod_with_own_users_starts();
         }
         let made = self.create_or_report(pod, attempt, cancel).await;

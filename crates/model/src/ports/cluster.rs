@@ -106,7 +106,7 @@ pub enum Change<T, K> {
 /// Receives changes, without waiting.
 pub trait Sink<T, K>: Debug + Send + Sync {
     /// Takes one change.
-    fn hear(&self, change: Change<T, K>);
+    fn receive(&self, change: Change<T, K>);
 }
 
 /// Watches the pods of the whole cluster.

@@ -81,7 +81,7 @@ impl Attempts {
     }
 
     /// A container needs its image: whether it is present and must be pulled, as far as it is known.
-    pub(crate) fn image_wanted(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
+    pub(crate) fn image_requested(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",
             Some(false) => "false",

@@ -1,4 +1,4 @@
-//! Images that are there, fetched, or neither.
+//! Present, pulled and missing images.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::runtime::Code;
@@ -86,7 +86,7 @@ async fn image_lookup_slower_than_the_sandbox_is_awaited() {
         ["InspectFailed", "Failed"],
         "reported in the turn of the container"
     );
-    assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "its answer is not asked for again");
+    assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "it is not looked up again");
 }
 
 // behaviour: ACT-135
@@ -219,7 +219,7 @@ async fn images_are_pulled_serially() {
 async fn image_id_is_claimed_until_its_container_is_created() {
     for policy in ["Always", "IfNotPresent"] {
         let harness = Harness::new();
-        // Listed by another name only.
+        // Listed under another name only.
         let id =
             harness.runtime.add_image(&RemoteImage::new("ferrolet.test/near:1").content("same"));
         let far = RemoteImage::new(FAR).content("same");
@@ -252,7 +252,7 @@ async fn failed_image_inspection_is_retried() {
     harness.synced(&pod("IfNotPresent")).await;
 }
 
-/// What the first container that did not start says while it waits.
+/// The waiting message of the first container that did not start.
 fn said(error: &SyncError) -> String {
     let SyncError::StartContainers(failed) = error else { panic!("{error}") };
     failed[0].1.message()

@@ -1,4 +1,4 @@
-//! The end of a pod.
+//! Kills of pods and containers.
 
 use model::labels;
 use model::observed::ContainerState::Exited;
@@ -47,7 +47,7 @@ async fn containers_stop_in_parallel_before_their_sandboxes() {
     let calls = [Method::StopContainer, Method::StopContainer, Method::StopPodSandbox];
     assert_eq!(harness.calls(), calls);
     let stopped = harness.runtime.calls()[2].at;
-    assert_eq!(stopped, harness.now(), "the network was there until the last process was gone");
+    assert_eq!(stopped, harness.now(), "the network existed until the last process had exited");
     let status = harness.status(&pod).await;
     assert!(!status.may_be_alive());
     assert_eq!(status.sandboxes[0].state, SandboxState::NotReady);
@@ -128,7 +128,7 @@ async fn orphaned_container_is_stopped_by_its_annotations() {
     harness.pods.killer().without_spec(uid, name, &status.containers[0]).await.unwrap();
     assert_eq!(begun.elapsed(), seconds(9));
     assert_eq!(harness.instances("deaf"), [(0, Exited)]);
-    assert_eq!(harness.events.all().len(), before, "there is no pod to tell it of");
+    assert_eq!(harness.events.all().len(), before, "there is no pod for an event");
     let mut bare = status.containers[0].clone();
     bare.annotations.clear();
     harness.runtime.forget_calls();

@@ -1,4 +1,4 @@
-//! What a pod finds: its directory, hosts file, name servers and users.
+//! The environment of a pod: its directory, hosts file, name servers and user namespace.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -242,7 +242,7 @@ async fn left_of_one_that_is_refused(harness: &Harness) {
     assert_eq!(left("etc-hosts"), Some(0o644));
     assert_eq!(left("containers/main"), Some(0o750));
     let words = harness.files.list(Path::new(&format!("{POD}/containers/main"))).await.unwrap();
-    assert_eq!(words, [""; 0], "no instance has last words");
+    assert_eq!(words, [""; 0], "no instance has a message");
     assert_eq!(harness.files.mode(WEB_LOGS), Some(0o755));
     assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None, "nor a log");
 }
@@ -262,7 +262,7 @@ async fn container_with_an_environment_error_leaves_fewer_files() {
     assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None);
 }
 
-/// As an API server makes it: with a place for last words.
+/// A pod with the defaults of the API server: with a termination message path.
 fn with_termination_message() -> Pod {
     let mut pod = forever();
     pod.spec.as_mut().unwrap().containers[0].termination_message_path =
@@ -313,7 +313,7 @@ async fn pod_with_a_user_namespace_keeps_its_range_until_removed() {
     }
     harness.runtime.kill_sandbox(&harness.sandbox(&web).await);
     harness.synced(&web).await;
-    assert_eq!(range(&made(&harness, &web).await.0), 65_536, "its files belong to these ids");
+    assert_eq!(range(&made(&harness, &web).await.0), 65_536, "its files belong to these IDs");
     harness.pods.release(&web).await.unwrap();
     assert_eq!(harness.files.content(format!("{POD}/userns")), None);
     let next = with_own_users("next");

@@ -1,4 +1,4 @@
-//! From nothing to containers that run, and what goes wrong on the way.
+//! Starts of pods, and their failures.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -291,7 +291,7 @@ async fn sandbox_metrics_have_handler_and_user_namespaces() {
         "kubelet_started_user_namespaced_pods_total 1",
     ];
     assert_eq!(harness.counted("kubelet_started_user"), failed);
-    // The sandbox is there now: nothing is begun again.
+    // The sandbox exists now: nothing is repeated.
     harness.synced(&own).await;
     assert_eq!(harness.counted("kubelet_started_user"), failed);
 }
