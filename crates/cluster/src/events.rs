@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::Method;
 use jiff::Timestamp;
-use model::cluster::{InvolvedObject, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::names::dns_subdomain;
 use model::ports::cluster::{ApiError, ClusterEvents};
 use serde_json::{Map, Value, json};

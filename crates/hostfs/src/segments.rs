@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::ports::files::FileError;
-use model::ports::segments::{SegmentInfo, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 /// The suffix of segments.
@@ -52,7 +52,9 @@ fn list(directory: &Path) -> io::Result<Vec<SegmentInfo>> {
         let entry = entry?;
         let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
         match entry.metadata() {
-            Ok(found) if found.is_file() => existing.push(SegmentInfo { number, size: found.len() }),
+            Ok(found) if found.is_file() => {
+                existing.push(SegmentInfo { number, size: found.len() })
+            }
             // Not a file, or removed meanwhile.
             _ => {}
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use cluster::{Cluster, NEEDED};
 use jiff::Timestamp;
 use model::cluster::{
-    InvolvedObject, AccessRequest, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord,
-    PodRecord, Uid, User,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, Lease, LeaseName, LeaseRecord,
+    NodeRecord, PodRecord, Uid, User,
 };
 use model::ports::cluster::{
     Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,

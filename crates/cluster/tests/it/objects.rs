@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use cluster::Rate;
 use jiff::Timestamp;
-use model::cluster::{InvolvedObject, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::ids::PodName;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceName, ServiceRecord, TokenRequest,

@@ -3,7 +3,7 @@ use std::time::Duration;
 use cluster::Rate;
 use jiff::Timestamp;
 use model::cluster::{
-    InvolvedObject, AccessRequest, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, LeaseName, LeaseRecord, PodRemoved,
     PodTarget, User, Version,
 };
 use model::ids::PodName;
