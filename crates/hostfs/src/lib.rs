@@ -126,7 +126,7 @@ impl HostFiles for Host {
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.call("look at", path, inspect::found).await
+        self.call("stat", path, inspect::found).await
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
