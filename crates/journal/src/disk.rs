@@ -222,7 +222,7 @@ impl Disk {
         now: std::time::Instant,
     ) {
         let mut state = self.state();
-        if state.repeated.is_news(verdict, outcome, now) {
+        if state.repeated.is_new(verdict, outcome, now) {
             let entry = Entry::new(verdict, outcome, at, &self.version);
             if !state.left.is_empty() {
                 state.left.remove(&thing(&entry));
