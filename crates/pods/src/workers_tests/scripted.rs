@@ -134,7 +134,7 @@ impl Observations {
     }
 
     /// An observation that began at `began`.
-    pub(super) fn look(&self, uid: &str, began: Seq) {
+    pub(super) fn observe(&self, uid: &str, began: Seq) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
@@ -160,7 +160,7 @@ impl Observations {
     /// An observation that begins now, like a relist.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {
-            self.look(uid, self.seq.next());
+            self.observe(uid, self.seq.next());
         }
     }
 
@@ -214,7 +214,7 @@ impl Statuses for Observations {
         self.may_panic(uid);
         lock(&self.requested).push(uid.clone());
         if self.by_themselves {
-            self.look(uid.as_str(), self.seq.next());
+            self.observe(uid.as_str(), self.seq.next());
         }
     }
 }
