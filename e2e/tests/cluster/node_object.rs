@@ -83,7 +83,7 @@ fn others_words_stay_and_ours_come_back(api: &Api) -> Result<()> {
 
 fn is_made_again(api: &Api, node: &Value) -> Result<()> {
     api.delete(NODE)?;
-    let again = api.wait(NODE, "the node is made again", PATIENCE, |found| {
+    let again = api.wait(NODE, "the node is created again", PATIENCE, |found| {
         let found = found.filter(|found| is_ready(found))?;
         (found["metadata"]["uid"] != node["metadata"]["uid"]).then(|| found.clone())
     })?;
