@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::checkpoint::{MovedAside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use podspec::SavedAllocation;

@@ -22,7 +22,7 @@ use pods::decide::deadline::{deadline, outlasted};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Synced};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
 use runtime::decide::{Progress, SyncContext};
@@ -152,7 +152,7 @@ impl SyncPod {
     /// The status overrides of a pod before any action.
     async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
         let in_progress = self.is_resizing(pod, status).await;
-        let asks = asks_for_recursive_read_only(pod);
+        let asks = requests_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }

@@ -49,7 +49,7 @@ impl RuntimeCheck {
 
     async fn check_periodically(&mut self) {
         loop {
-            let is_ready = self.ask().await;
+            let is_ready = self.check().await;
             self.was_ready |= is_ready;
             let wait = next_check(self.start.elapsed(), self.was_ready, is_ready);
             let asked = Instant::now();
@@ -62,7 +62,7 @@ impl RuntimeCheck {
     }
 
     /// Checks once; returns whether it is ready. A failed check changes nothing: the age of the last success shows it.
-    async fn ask(&self) -> bool {
+    async fn check(&self) -> bool {
         let status = match timeout(LONGEST, self.runtime.status()).await {
             Ok(Ok(status)) => status,
             Ok(Err(error)) => {

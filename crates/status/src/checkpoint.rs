@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use model::chain::Chain;
-use model::checkpoint::{MovedAside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use tokio::sync::watch;

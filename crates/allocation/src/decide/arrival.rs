@@ -27,7 +27,7 @@ pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing 
     if lives {
         Standing::Runs
     } else if view::is_being_deleted(pod)
-        || view::is_over(pod)
+        || view::is_terminal(pod)
         || status.is_some_and(|status| has_finished(pod, status))
     {
         Standing::Over

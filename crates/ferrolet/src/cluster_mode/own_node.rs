@@ -8,7 +8,7 @@ use allocation::decide::admission::Ability;
 use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
-use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use node::{NodeHandle, NodePorts, NodeParameters, SelfCheck, Unwell};
 use podspec::resources::Amounts;
 use process::tasks::Tasks;
 use process::version::{FERROLET, KUBERNETES};
@@ -52,7 +52,7 @@ pub(crate) fn settings(
     node: &NodeSettings,
     given: NodeInputs,
 ) -> node::Settings {
-    let own = Particulars {
+    let own = NodeParameters {
         hostname: given.name.clone(),
         name: given.name,
         architecture: go_arch(std::env::consts::ARCH).to_owned(),

@@ -38,10 +38,14 @@ fn missing_object_is_known_after_the_first_list() {
 fn older_version_is_ignored_unless_it_is_a_new_object_or_a_list() {
     let first = || after(vec![Restarted, Applied(node("a", 5)), Complete]);
     let mut own = first();
-    assert!(!own.saw(node("a", 5)) && !own.saw(node("a", 4)) && !own.receive(Applied(node("a", 3))));
-    assert!(own.saw(node("a", 6)));
+    assert!(
+        !own.observe(node("a", 5))
+            && !own.observe(node("a", 4))
+            && !own.receive(Applied(node("a", 3)))
+    );
+    assert!(own.observe(node("a", 6)));
     assert_eq!(known(&own).as_deref(), Some("a/6"));
-    assert!(own.saw(node("b", 1)), "it was created again");
+    assert!(own.observe(node("b", 1)), "it was created again");
     // A server that lost its data.
     let mut own = first();
     assert!(!own.receive(Restarted) && !own.receive(Applied(node("a", 2))));
@@ -62,7 +66,7 @@ fn older_version_is_ignored_unless_it_is_a_new_object_or_a_list() {
 #[test]
 fn doubt_is_taken_once() {
     let mut own = OwnObject::default();
-    assert!(!own.take_doubt());
-    assert!(own.doubt() && !own.doubt());
-    assert!(own.take_doubt() && !own.take_doubt());
+    assert!(!own.take_stale());
+    assert!(own.mark_stale() && !own.mark_stale());
+    assert!(own.take_stale() && !own.take_stale());
 }

@@ -269,7 +269,7 @@ impl Workers {
     }
 
     /// Whether the pod has a worker.
-    pub fn knows(&self, uid: &PodUid) -> bool {
+    pub fn has_worker(&self, uid: &PodUid) -> bool {
         self.known.contains_key(uid)
     }
 
@@ -527,7 +527,7 @@ fn is_evicted(target: &Target) -> bool {
 fn must_end(target: &Target) -> bool {
     match target {
         Target::RuntimeOnly(_) => true,
-        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_over(pod),
+        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_terminal(pod),
     }
 }
 

@@ -118,7 +118,7 @@ fn pod_is_synced_terminated_cleaned_and_forgotten() {
         "forgotten a",
     ];
     assert_eq!(play(&mut workers, story), expected);
-    assert!(!workers.knows(&"a".into()));
+    assert!(!workers.has_worker(&"a".into()));
 }
 
 #[test]

@@ -157,7 +157,7 @@ impl FileSource {
             }
         };
         let had_problem = self.problem.text().is_some();
-        self.problem.is_over();
+        self.problem.clear();
         let is_first = self.pods.borrow().is_none();
         if !is_first && !had_problem && self.is_as_known(&manifests) {
             return;

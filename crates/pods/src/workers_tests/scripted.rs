@@ -297,15 +297,15 @@ impl Bench {
     }
 
     pub(super) async fn create(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn update(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn sync(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Sync).await;
+        self.handle.update(uid.into(), Update::Sync).await;
     }
 
     pub(super) fn target(uid: &str) -> Target {
@@ -315,7 +315,7 @@ impl Bench {
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
         self.handle
-            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .update(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
             .await;
     }
 

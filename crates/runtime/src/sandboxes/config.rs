@@ -5,7 +5,7 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::NodeEvent;
 use model::ports::objects::ObjectError;
 use model::wanted::{DnsConfig, SandboxConfig, UserNamespace};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 
 use super::Sandboxes;
@@ -117,7 +117,7 @@ impl Sandboxes {
 
     /// Whether a pod that needs them can have recursive read-only mounts.
     pub(super) async fn recursive_read_only(&self, pod: &Pod) -> bool {
-        asks_for_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
+        requests_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
     }
 
     /// Whether the runtime supports recursive read-only mounts for the pod.

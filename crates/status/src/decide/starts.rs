@@ -42,7 +42,7 @@ impl Starts {
             // A mirror pod only shows a pod that the node started by itself.
             return None;
         }
-        if view::is_over(pod) {
+        if view::is_terminal(pod) {
             self.pods.remove(&uid);
             return None;
         }

@@ -130,7 +130,7 @@ impl Manifest {
 
     /// Called when its pod got its name: stores the text.
     pub(super) async fn granted(&mut self, disk: &LastGood) {
-        self.contested.is_over();
+        self.contested.clear();
         self.holds = self.pod.as_deref().map(view::pod_name);
         if let Some(text) = self.unkept.take() {
             self.kept.keep(text, disk).await;
@@ -180,7 +180,7 @@ impl Manifest {
         let limit = podspec::MAX_MANIFEST_BYTES as u64;
         match with.files.read_version(&self.path, limit).await {
             Ok((version, content)) => {
-                self.problem.is_over();
+                self.problem.clear();
                 let digest = digest(&content);
                 if self.is_same(version, digest) {
                     self.kept.keep_again(with.last_good).await;
