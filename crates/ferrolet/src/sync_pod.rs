@@ -18,7 +18,7 @@ use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::wait::{Wait, WaitOn};
 use node::NodeHandle;
-use pods::decide::deadline::{deadline, outlasted};
+use pods::decide::deadline::{deadline, exceeded_deadline};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Synced};
@@ -42,7 +42,7 @@ use crate::pod_probes::probe_results;
 use crate::unsupported_wait::unsupported_wait;
 pub(crate) use records::SyncRecords;
 
-/// Reason and message for a pod that outlasted its deadline.
+/// Reason and message for a pod that exceeded its deadline.
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
@@ -173,7 +173,7 @@ impl SyncPod {
     fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<PodFailure> {
         let before = self.status.reader().get(&status.uid);
         let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
-        outlasted(pod, status, deadline).then(deadline_failure)
+        exceeded_deadline(pod, status, deadline).then(deadline_failure)
     }
 
     /// Ends a sync of a pod that has to wait.
@@ -189,7 +189,7 @@ impl SyncPod {
         Synced { outcome: Outcome::Again(wait.at_latest), acted }
     }
 
-    /// Ends a sync of a pod that outlasted its deadline.
+    /// Ends a sync of a pod that exceeded its deadline.
     fn deadline_exceeded(
         &self,
         pod: &Arc<Pod>,
@@ -390,7 +390,7 @@ impl PodSyncer for SyncPod {
     }
 }
 
-/// The failure of a pod that outlasted its deadline.
+/// The failure of a pod that exceeded its deadline.
 fn deadline_failure() -> PodFailure {
     let message = DEADLINE_MESSAGE.to_owned();
     PodFailure { reason: DEADLINE_EXCEEDED, message, disruption: None }

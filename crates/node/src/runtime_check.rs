@@ -75,7 +75,7 @@ impl RuntimeCheck {
             }
         };
         if self.facts.borrow().runtime.version.is_none() {
-            ask_version(&*self.runtime, &self.facts).await;
+            update_version(&*self.runtime, &self.facts).await;
         }
         let at = self.start.elapsed();
         let mut is_ready = false;
@@ -95,7 +95,7 @@ impl RuntimeCheck {
 }
 
 /// Reads name and version of the runtime.
-pub(crate) async fn ask_version(runtime: &dyn RuntimeInfo, facts: &watch::Sender<Facts>) {
+pub(crate) async fn update_version(runtime: &dyn RuntimeInfo, facts: &watch::Sender<Facts>) {
     match timeout(LONGEST, runtime.version()).await {
         Ok(Ok(version)) => {
             facts.send_if_modified(|facts| {

@@ -1,4 +1,4 @@
-//! Whether a sync acts for a pod: the pod may have finished, outlasted its deadline, or have to wait.
+//! Whether a sync acts for a pod: the pod may have finished, exceeded its deadline, or have to wait.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

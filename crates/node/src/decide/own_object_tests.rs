@@ -64,7 +64,7 @@ fn older_version_is_ignored_unless_it_is_a_new_object_or_a_list() {
 }
 
 #[test]
-fn doubt_is_taken_once() {
+fn stale_flag_is_taken_once() {
     let mut own = OwnObject::default();
     assert!(!own.take_stale());
     assert!(own.mark_stale() && !own.mark_stale());

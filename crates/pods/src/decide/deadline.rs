@@ -17,7 +17,7 @@ pub fn deadline(pod: &Pod, status: &PodStatus, first_seen: Option<Timestamp>) ->
 }
 
 /// Whether a terminated pod exceeded its deadline. An agent that restarted later must report the same reason.
-pub fn outlasted(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
+pub fn exceeded_deadline(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
     // Sidecars terminate after the other containers, at any time.
     let init = view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init));
     let all = view::containers(pod).iter().chain(init);
@@ -93,13 +93,13 @@ mod tests {
         for (a, b, expected) in [(90, 99, false), (90, 100, true), (101, 90, true)] {
             let containers = vec![ended("a", a), ended("b", b)];
             let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{a} {b}");
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{a} {b}");
         }
         for (name, expected) in [("init", true), ("side", false)] {
             let containers = vec![ended(name, 100)];
             let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{name}");
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{name}");
         }
-        assert!(!outlasted(&pod, &PodStatus::empty("uid".into()), at(100)));
+        assert!(!exceeded_deadline(&pod, &PodStatus::empty("uid".into()), at(100)));
     }
 }

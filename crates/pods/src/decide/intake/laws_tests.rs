@@ -199,7 +199,7 @@ impl Harness {
     }
 
     /// What the sync loop does after a change of the sources, after the first list and in housekeeping.
-    fn look_after_all(&mut self) -> Vec<IntakeCommand> {
+    fn reconcile_all(&mut self) -> Vec<IntakeCommand> {
         self.admit();
         self.step(IntakeEvent::Reconcile)
     }
@@ -217,7 +217,7 @@ impl Harness {
         self.sources();
         let checks = self.checks(&uid);
         self.step(IntakeEvent::PodChanged { uid, checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
     fn happens(&mut self, test_event: TestEvent) {
@@ -227,7 +227,7 @@ impl Harness {
                 if !self.pods.contains_key(&uid(number)) {
                     self.undecodable.insert(uid(number));
                     self.sources();
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
             TestEvent::Unlist(number) => {
@@ -237,16 +237,16 @@ impl Harness {
                 if let Some(pod) = removed {
                     self.step(IntakeEvent::PodRemoved { uid: uid(number), pod });
                 }
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::SourcesReady => {
                 self.ready = true;
                 self.sources();
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::Relist => {
                 self.step(IntakeEvent::Relisted);
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::Lives(number) => {
                 self.node.live.insert(uid(number), name(number));
@@ -260,12 +260,12 @@ impl Harness {
             TestEvent::NodeRefreshed => {
                 let pods = std::mem::take(&mut self.refreshes);
                 self.step(IntakeEvent::NodeRefreshed(Some(pods)));
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::RoomMade => {
                 if let Some(room) = self.rooms.pop() {
                     self.step(IntakeEvent::RoomMade(Some(room)));
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
             TestEvent::Decide(next) => self.next = next,
@@ -283,7 +283,7 @@ impl Harness {
         self.node.live.remove(uid);
         let checks = self.checks(uid);
         self.step(IntakeEvent::WorkerForgotten { uid: uid.clone(), checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
     fn check(&self) {
@@ -334,7 +334,7 @@ proptest! {
             harness.happens(test_event);
             harness.check();
             // Housekeeping only repairs.
-            prop_assert_eq!(harness.look_after_all(), []);
+            prop_assert_eq!(harness.reconcile_all(), []);
         }
         harness.settle();
         harness.check();
