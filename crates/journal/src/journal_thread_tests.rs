@@ -123,7 +123,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let mut removal = bench.files.remove(Path::new("/pods"), &verdict);
     assert!((&mut removal).now_or_never().is_none());
-    assert!(bench.is_there(), "it is not noted down yet");
+    assert!(bench.is_there(), "it is not recorded yet");
     bench.gate.open();
     assert_eq!(removal.await.unwrap(), Removed::Now);
     assert!(!bench.is_there());

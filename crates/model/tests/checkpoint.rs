@@ -115,7 +115,7 @@ async fn take_over_never_loses_a_file_that_may_be_intact() {
         let aside = taken.aside.unwrap();
         assert_eq!(aside.path, Path::new(&format!("{FILE}.{word}")));
         assert_eq!((taken.value, files.content(&aside.path)), (None, Some(content)));
-        assert!(files.content(FILE).is_some(), "until it is written anew");
+        assert!(files.content(FILE).is_some(), "until it is written again");
     }
     // A file that cannot be moved aside stays.
     files.fail(format!("{FILE}.damaged"), std::io::ErrorKind::StorageFull);

@@ -85,7 +85,7 @@ impl ProbeManager {
             Ok(saved) => self.shared.state().load(saved.unwrap_or_default()),
             Err(error) => {
                 let path = self.shared.checkpoint.path().display();
-                warn!(%path, %error, "Cannot read probe results of an earlier run; probing anew");
+                warn!(%path, %error, "Cannot read probe results of an earlier run, starting without them");
             }
         }
     }

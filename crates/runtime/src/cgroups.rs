@@ -36,7 +36,7 @@ pub enum PodCgroupError {
     #[error("name the pod's cgroup")]
     Name(#[source] CgroupNameError),
     /// It could not be read.
-    #[error("look at cgroup {name}")]
+    #[error("read cgroup {name}")]
     Look {
         /// The cgroup.
         name: CgroupName,
@@ -45,7 +45,7 @@ pub enum PodCgroupError {
         source: CgroupError,
     },
     /// It could not be created.
-    #[error("make cgroup {name}")]
+    #[error("create cgroup {name}")]
     Make {
         /// The cgroup.
         name: CgroupName,
@@ -54,7 +54,7 @@ pub enum PodCgroupError {
         source: CgroupError,
     },
     /// It could not be limited.
-    #[error("limit cgroup {name}")]
+    #[error("set limits of cgroup {name}")]
     Limit {
         /// The cgroup.
         name: CgroupName,

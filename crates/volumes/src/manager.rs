@@ -1,4 +1,4 @@
-//! The volumes of all pods: what is desired, what is mounted, and who waits for it.
+//! The volumes of all pods: the desired and mounted ones, and the pods that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ pub struct ManagerParts {
     pub events: Arc<dyn Events>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Where volumes lie.
+    /// The layout of volumes.
     pub layout: VolumeLayout,
     /// The node.
     pub node: Arc<dyn NodeFacts>,
@@ -80,9 +80,9 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) pods: BTreeMap<PodUid, PodRecord>,
-    /// Pods that the task looks at next.
+    /// Pods that the task processes next.
     pub(crate) dirty: BTreeSet<PodUid>,
-    /// When pods are looked at although nothing was reported.
+    /// When pods are processed without a change.
     pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
     /// Pods known by their directories alone whose volumes are being cleaned, and whether that failed.
     orphans: BTreeMap<PodUid, bool>,
@@ -261,7 +261,7 @@ impl VolumeManager {
                 }
                 record.version.subscribe()
             };
-            // Biased: a pod that ends does not wait, and a change is looked at before the time is.
+            // Biased: a terminating pod does not wait, and changes come before the timeout.
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Some(self.pending_wait(&uid)),
@@ -363,7 +363,7 @@ impl VolumeManager {
                 }
                 record.version.subscribe()
             };
-            // Biased: a change is looked at before the time is.
+            // Biased: changes come before the timeout.
             tokio::select! {
                 biased;
                 changed = version.changed() => if changed.is_err() { return Ok(()) },

@@ -239,7 +239,7 @@ impl Shared {
 }
 
 impl Starts {
-    /// Adds what a pod needs now. Returns when to look at it again.
+    /// Adds the operations that a pod needs now. Returns when to check it again.
     fn add(&mut self, uid: &PodUid, record: &mut PodRecord, now: Timestamp) -> Option<Timestamp> {
         if record.processing == Processing::Needed {
             record.processing = Processing::Running { again: false };

@@ -39,10 +39,10 @@ pub enum ApiError {
     #[error("the API server cannot be reached")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The server does not respond in time.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
     /// The response cannot be decoded.
-    #[error("the answer cannot be understood")]
+    #[error("cannot decode the response")]
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 

@@ -1,7 +1,7 @@
 //! Numbered append-only files: the storage of a journal.
 //!
-//! Calls block, as the file system does: an append goes to the page cache, which is short unless the disk hangs. They are
-//! made on threads that may wait.
+//! Calls block on the file system: an append writes to the page cache, which is fast unless the disk hangs. Only
+//! threads that may wait call them.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead};

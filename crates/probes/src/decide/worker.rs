@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// The state of an instance of which nothing is saved. A new instance is neither started nor ready; one that ran
-    /// before the agent may be. The run goes on over instances, as upstream counts.
+    /// before the agent may be. The run continues over instances, as upstream counts.
     fn first(&self, view: &ContainerView) -> ProbeCount {
         let (result, on_hold) = match self.kind {
             ProbeKind::Liveness => (Some(true), false),

@@ -116,7 +116,7 @@ fn result_changes_after_as_many_equal_verdicts_as_the_threshold() {
     for (step, (verdict, changed, result)) in rows.into_iter().enumerate() {
         assert_eq!(record(&mut readiness, verdict, 0), changed, "{step}");
         assert_eq!(readiness.counted().result, result, "{step}");
-        assert!(!readiness.counted().on_hold, "readiness goes on");
+        assert!(!readiness.counted().on_hold, "readiness continues");
     }
 }
 

@@ -72,8 +72,8 @@ async fn pod_does_not_start_without_its_cgroup() {
     let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["FailedCreatePodContainer"]);
-    let said = harness.last_message("FailedCreatePodContainer");
-    assert!(said.starts_with("unable to ensure pod container exists: "), "{said}");
+    let error_text = harness.last_message("FailedCreatePodContainer");
+    assert!(error_text.starts_with("unable to ensure pod container exists: "), "{error_text}");
     assert_eq!(harness.calls(), []);
     cgroups.set_broken(&name(WEB), false);
     harness.synced(&forever()).await;

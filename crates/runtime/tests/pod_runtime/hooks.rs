@@ -114,8 +114,8 @@ async fn container_is_killed_and_backs_off_when_its_post_start_hook_fails() {
         let (reasons, error) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "PostStartHookError")], "{handler:?}");
         let SyncError::StartContainers(failed) = error else { unreachable!() };
-        let said = failed[0].1.message();
-        assert!(said.starts_with(&format!("{what} {whose}{why}")), "{said}");
+        let error_text = failed[0].1.message();
+        assert!(error_text.starts_with(&format!("{what} {whose}{why}")), "{error_text}");
         assert_eq!(harness.instances("main"), [(0, Exited)]);
         let events = ["Pulled", "Created", "Started", "FailedPostStartHook", "Killing"];
         assert_eq!(harness.events.reasons(), events);
@@ -167,8 +167,8 @@ async fn http_post_start_hook_is_cancelled_after_its_container_ended() {
             (vec![("main".to_owned(), "PostStartHookError")], seconds(70))
         );
         let SyncError::StartContainers(failed) = error else { unreachable!() };
-        let said = failed[0].1.message();
-        assert!(said.contains("failed - error: the container has ended"), "{said}");
+        let error_text = failed[0].1.message();
+        assert!(error_text.contains("failed - error: the container has ended"), "{error_text}");
     }
 }
 

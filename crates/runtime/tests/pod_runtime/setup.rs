@@ -87,8 +87,8 @@ async fn failed_directory_creation_is_an_error_with_an_event() {
     let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["Failed"]);
-    let said = harness.last_message("Failed");
-    assert!(said.starts_with("error making pod data directories: "), "{said}");
+    let error_text = harness.last_message("Failed");
+    assert!(error_text.starts_with("error making pod data directories: "), "{error_text}");
     assert_eq!(harness.calls(), []);
     harness.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
     harness.synced(&pod).await;
@@ -221,12 +221,15 @@ async fn unreadable_resolv_conf_prevents_the_pod_start() {
     let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
-    let said = || harness.last_message("FailedCreatePodSandBox");
-    assert_eq!(said(), "Failed to create pod sandbox: open /etc/resolv.conf: entity not found");
+    let error_text = || harness.last_message("FailedCreatePodSandBox");
+    assert_eq!(
+        error_text(),
+        "Failed to create pod sandbox: open /etc/resolv.conf: entity not found"
+    );
     harness.files.write("/etc/resolv.conf", "nameserver");
     harness.sync(&forever()).await.unwrap_err();
     assert_eq!(
-        said(),
+        error_text(),
         "Failed to create pod sandbox: Encountered error while parsing resolv conf file. Error: \
          nameserver list is empty "
     );
@@ -340,8 +343,8 @@ async fn missing_user_namespace_support_has_an_event() {
         ..RuntimeHandler::default()
     }]);
     harness.sync(&pod).await.unwrap_err();
-    let said = harness.last_message("FailedCreatePodSandBox");
-    assert!(said.ends_with("namespaces: the handler \"\" is not known"), "{said}");
+    let error_text = harness.last_message("FailedCreatePodSandBox");
+    assert!(error_text.ends_with("namespaces: the handler \"\" is not known"), "{error_text}");
     assert_eq!(harness.runtime.sandboxes().len(), 0);
     assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
 }

@@ -1,6 +1,6 @@
 //! The files of volumes that hold config maps, secrets, fields of the pod and tokens.
 //!
-//! [`needs`] says what must be read for a volume, [`payload`] makes its files of what was read.
+//! [`needs`] returns the objects of a volume, [`payload`] makes its files from their content.
 
 mod downward;
 mod error;

@@ -53,7 +53,7 @@ pub(super) async fn mount(
     set_up?;
     let refresh_at = refresh_at(parts, &needs);
     let digest = payload.digest();
-    // The files themselves are compared once in a while: somebody may have removed a link.
+    // The files themselves are compared from time to time: a link may have been removed.
     let resync = jiff::SignedDuration::try_from(parts.resync).unwrap_or_default();
     let unchanged = before.as_ref().filter(|before| {
         before.digest == digest && now.duration_since(before.verified_at) < resync

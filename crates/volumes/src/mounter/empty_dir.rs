@@ -64,7 +64,7 @@ pub(super) async fn set_up(
     parts.host.make_directory(place, MODE).await?;
     if let Some(file_system) = file_system {
         parts.host.mount(place, file_system).await?;
-        // The root of a new file system has a mode of its own.
+        // The root of a new file system has another mode.
         parts.host.make_directory(place, MODE).await?;
     }
     Ok(())

@@ -71,7 +71,7 @@ pub enum PayloadError {
     #[error("invalid path: must not start with '..': {0}")]
     ReservedPath(String),
     /// The agent does not write the files of this volume.
-    #[error("volume {0} has no content of its own")]
+    #[error("volume {0} has no content")]
     NoContent(String),
     /// Several errors at once.
     #[error("{}", aggregate(.0))]
