@@ -181,7 +181,7 @@ impl Count {
     fn add_init(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
         match ContainerPhase::of(status) {
             ContainerPhase::Unknown | ContainerPhase::NeverRan | ContainerPhase::Running => {
-                self.pending_inits += 1
+                self.pending_inits += 1;
             }
             ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 let failure = restart::init_failure(code, last_reason(status));
