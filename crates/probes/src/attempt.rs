@@ -95,7 +95,7 @@ pub(crate) struct AttemptResult {
     pub(crate) worker: WorkerId,
     pub(crate) class: Class,
     pub(crate) instance: ContainerId,
-    /// What it returned; an error is no verdict.
+    /// Its result; an error is no verdict.
     pub(crate) returned: Result<ProbeOutput, String>,
     pub(crate) took: Duration,
     pub(crate) due: Instant,

@@ -62,7 +62,7 @@ pub struct ManagerParts {
     pub panics: PanicGuard,
 }
 
-/// The volume manager. Clones are the same one.
+/// The volume manager. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct VolumeManager {
     pub(crate) shared: Arc<Shared>,
@@ -107,7 +107,7 @@ pub(crate) struct PodRecord {
     /// Its name, as far as it is known.
     pub(crate) name: Option<PodName>,
     pub(crate) processing: Processing,
-    /// Whether the host was searched for what an earlier agent left.
+    /// Whether the host was searched for mounts of an earlier agent.
     pub(crate) is_scanned: bool,
     pub(crate) volumes: PodVolumes,
     pub(crate) specs: BTreeMap<VolumeId, Arc<VolumeSpec>>,
@@ -242,7 +242,7 @@ impl VolumeManager {
         self.shared.dirty.notify_one();
     }
 
-    /// Waits until all volumes of a pod are mounted, or the pod is to end. Returns what the pod still waits for if that
+    /// Waits until all volumes of a pod are mounted, or the pod terminates. Returns what the pod still waits for if that
     /// cannot work or takes too long.
     pub async fn wait(&self, pod: &Pod, cancel: &CancellationToken) -> Option<Wait> {
         let uid = view::uid(pod);
@@ -271,7 +271,7 @@ impl VolumeManager {
         }
     }
 
-    /// What a pod waits for after all its time. The operations have reported their failures already.
+    /// The result of a wait that timed out. The operations have reported their failures already.
     fn pending_wait(&self, uid: &PodUid) -> Wait {
         let names = self.waiting(uid).into_iter().map(|one| one.name).collect();
         Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event: None }
@@ -413,7 +413,7 @@ fn needs_trust_bundles(pod: &Pod) -> bool {
     sources.any(|source| source.cluster_trust_bundle.is_some())
 }
 
-/// What a pod waits for some of whose volumes cannot be mounted at all.
+/// The result for a pod with volumes that cannot be mounted at all.
 fn failed_wait(pod: &Pod, record: &PodRecord) -> Wait {
     let unmounted: Vec<String> = record.unmounted().into_iter().map(|one| one.name).collect();
     let message = waiting::failed_message(&unmounted, &record.unresolved);

@@ -166,7 +166,7 @@ fn saved_state_of_the_instance_goes_on() {
     assert!(record(&mut after, false, 0), "the third failure in a row");
 }
 
-/// What an earlier agent saved may be older than the status that it published.
+/// The saved state of an earlier agent may be older than the status that it published.
 #[test]
 fn published_status_is_newer_than_what_was_saved() {
     let saved = |result| ProbeCount { result, ..ProbeCount::default() };

@@ -81,7 +81,7 @@ fn volume<'a>(pod: &'a Pod, name: &str) -> Option<&'a Volume> {
     view::spec(pod)?.volumes.iter().flatten().find(|volume| volume.name == name)
 }
 
-/// Makes the directory, and keeps what is secret in memory.
+/// Creates the directory, in memory for secrets.
 async fn set_up(
     parts: &ManagerParts,
     uid: &PodUid,
@@ -106,7 +106,7 @@ async fn set_up(
     Ok(())
 }
 
-/// What was read for a volume.
+/// The objects that were read for a volume.
 struct Read {
     objects: Objects,
     tokens: Tokens,
