@@ -7,7 +7,7 @@ use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
 use model::seq::Seq;
-use pods::workers::Statuses;
+use pods::workers::PodStatuses;
 
 use crate::runtime_state::Ready;
 
@@ -21,7 +21,7 @@ pub(crate) struct PlegStatuses {
 }
 
 #[async_trait]
-impl Statuses for PlegStatuses {
+impl PodStatuses for PlegStatuses {
     async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         self.ready.wait().await;
         self.cache.newer_than(uid, after).await

@@ -13,7 +13,7 @@ use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::seq::{Seq, SeqCounter};
 use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
-use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use pods::workers::{PodStatuses, PodSyncer, SyncResult, WorkerParts, workers};
 use podspec::resources::Amounts;
 use runtime::LogLayout;
 use status::PodMetrics;
@@ -41,8 +41,8 @@ struct Ender(Arc<MemoryRuntime>);
 
 #[async_trait]
 impl PodSyncer for Ender {
-    async fn sync(&self, _: &Arc<Pod>, _: &PodStatus, _: &CancellationToken) -> Synced {
-        Synced { outcome: Outcome::Done, acted: false }
+    async fn sync(&self, _: &Arc<Pod>, _: &PodStatus, _: &CancellationToken) -> SyncResult {
+        SyncResult { outcome: Outcome::Done, acted: false }
     }
 
     async fn terminate(&self, _: &Target, status: &PodStatus, _: Duration) -> Outcome {
@@ -65,7 +65,7 @@ impl PodSyncer for Ender {
 struct Looks(pleg::cache::Reader, pleg::DirtySet<()>);
 
 #[async_trait]
-impl Statuses for Looks {
+impl PodStatuses for Looks {
     async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         self.0.newer_than(uid, after).await
     }

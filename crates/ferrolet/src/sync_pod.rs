@@ -21,7 +21,7 @@ use node::NodeHandle;
 use pods::decide::deadline::{deadline, exceeded_deadline};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
-use pods::workers::{PodSyncer, Synced};
+use pods::workers::{PodSyncer, SyncResult};
 use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
@@ -177,7 +177,7 @@ impl SyncPod {
     }
 
     /// Ends a sync of a pod that has to wait.
-    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> Synced {
+    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> SyncResult {
         debug!(pod = %view::pod_name(pod), uid = %view::uid(pod), on = %wait.on, "Pod is not ready to start");
         if let Some(event) = wait.event {
             self.events.record(event);
@@ -186,7 +186,7 @@ impl SyncPod {
             // The runtime does not report when the network is ready.
             node.runtime_changed();
         }
-        Synced { outcome: Outcome::Again(wait.at_latest), acted }
+        SyncResult { outcome: Outcome::Again(wait.at_latest), acted }
     }
 
     /// Ends a sync of a pod that exceeded its deadline.
@@ -196,7 +196,7 @@ impl SyncPod {
         status: &PodStatus,
         overrides: StatusOverrides,
         report: bool,
-    ) -> Synced {
+    ) -> SyncResult {
         if report {
             let (uid, name) = (view::uid(pod), view::pod_name(pod));
             let message = DEADLINE_MESSAGE.to_owned();
@@ -204,7 +204,7 @@ impl SyncPod {
         }
         let failure = Some(deadline_failure());
         self.publish(pod, status, StatusOverrides { failure, ..overrides });
-        Synced { outcome: Outcome::Finished, acted: false }
+        SyncResult { outcome: Outcome::Finished, acted: false }
     }
 
     /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
@@ -236,7 +236,7 @@ impl SyncPod {
     }
 
     /// Acts for a pod, and ends the sync with its result.
-    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> Synced {
+    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let no_later = |retry| no_later(retry, deadline, self.clock.now());
         match self.apply(act, cancel).await {
@@ -252,13 +252,13 @@ impl SyncPod {
                 let overrides = StatusOverrides { has_new_sandbox, ..overrides.clone() };
                 self.publish(pod, status, overrides);
                 let retry = self.retry(pod, &error).await;
-                Synced { outcome: Outcome::Again(no_later(retry)), acted: true }
+                SyncResult { outcome: Outcome::Again(no_later(retry)), acted: true }
             }
         }
     }
 
     /// Ends a sync without an error.
-    fn synced(&self, act: Act<'_>, progress: Progress) -> Synced {
+    fn synced(&self, act: Act<'_>, progress: Progress) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let waited = self.records.set_result(&status.uid, None);
         let AfterSync { outcome, acted, publish, refresh } =
@@ -272,7 +272,7 @@ impl SyncPod {
         if refresh {
             self.refreshes.mark(&status.uid, [()]);
         }
-        Synced { outcome, acted }
+        SyncResult { outcome, acted }
     }
 
     /// When to retry after a failure.
@@ -293,7 +293,12 @@ impl SyncPod {
 
 #[async_trait]
 impl PodSyncer for SyncPod {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        cancel: &CancellationToken,
+    ) -> SyncResult {
         let name = view::pod_name(pod);
         if self.records.adopt(&status.uid) {
             self.adoption.adopt(&name, status).await;
@@ -317,7 +322,7 @@ impl PodSyncer for SyncPod {
         match plan {
             SyncPlan::Finished => {
                 info!(pod = %name, uid = %status.uid, "pod has finished");
-                return Synced { outcome: Outcome::Finished, acted: false };
+                return SyncResult { outcome: Outcome::Finished, acted: false };
             }
             SyncPlan::DeadlineExceeded { report } => {
                 return self.deadline_exceeded(pod, status, overrides, report);

@@ -53,7 +53,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 pub use csi_node::CsiNodeTask;
-pub use decide::health::{Pressure, Unwell};
+pub use decide::health::{Pressure, UnhealthyPart};
 pub use decide::settings::{NodeParameters, Settings};
 pub use handle::{NodeHandle, ReportedRuntime};
 pub use lease::LeaseTask;

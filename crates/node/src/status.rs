@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 use crate::decide::conditions::is_ready;
 use crate::decide::difference::difference;
 use crate::decide::facts::Facts;
-use crate::decide::health::Unwell;
+use crate::decide::health::UnhealthyPart;
 use crate::decide::object::{node_object, set_required_labels};
 use crate::decide::own_object::OwnObject;
 use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
@@ -53,7 +53,7 @@ pub struct StatusTask {
     was_unschedulable: bool,
     was_ready: bool,
     /// The parts that were unhealthy at the last update.
-    was_unwell: Vec<Unwell>,
+    was_unwell: Vec<UnhealthyPart>,
     reboot_recorded: bool,
     pub(crate) startup: Startup,
 }
@@ -264,11 +264,15 @@ impl StatusTask {
         }
     }
 
-    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> StatusFacts<'a> {
+    pub(crate) fn known<'a>(
+        &'a self,
+        facts: &'a Facts,
+        unwell: &'a [UnhealthyPart],
+    ) -> StatusFacts<'a> {
         StatusFacts { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
     }
 
-    pub(crate) fn unwell(&self) -> Vec<Unwell> {
+    pub(crate) fn unwell(&self) -> Vec<UnhealthyPart> {
         unwell(&self.ports.checks)
     }
 

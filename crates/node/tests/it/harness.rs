@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
 use node::{
-    Metrics, NodeHandle, NodeParameters, NodePorts, NodeTasks, SelfCheck, Settings, Unwell,
+    Metrics, NodeHandle, NodeParameters, NodePorts, NodeTasks, SelfCheck, Settings, UnhealthyPart,
 };
 use podspec::quantity::Quantity;
 use prometheus::Registry;
@@ -41,9 +41,9 @@ impl Part {
 
 #[async_trait]
 impl SelfCheck for Part {
-    fn unwell(&self) -> Option<Unwell> {
+    fn unwell(&self) -> Option<UnhealthyPart> {
         let problem = self.0.borrow().clone()?;
-        Some(Unwell { part: "PLEG", problem })
+        Some(UnhealthyPart { part: "PLEG", problem })
     }
 
     async fn well(&self) {

@@ -30,7 +30,7 @@ use super::refusal::{self, Refusal, RefusalList};
 use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::claims::contest;
 
-use manifest::{Manifest, Reading};
+use manifest::{Manifest, ReadContext};
 use watching::Watching;
 
 /// How long changes are gathered before a scan. An editor that writes, renames and sets the
@@ -246,7 +246,7 @@ impl FileSource {
         let node_name = &self.settings.node_name;
         let now = self.settings.clock.now();
         let (files, support) = (&*self.files, &*self.settings.support);
-        let reading = Reading { files, last_good: &self.last_good, node_name, now, support };
+        let reading = ReadContext { files, last_good: &self.last_good, node_name, now, support };
         // Both are in the order of their paths, and of the same paths.
         let both = self.known.values_mut().zip(manifests.into_values());
         let mut under_way = FuturesUnordered::new();

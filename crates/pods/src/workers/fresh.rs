@@ -6,7 +6,7 @@ use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
 
-use super::{LastJob, Statuses, WorkerParts};
+use super::{LastJob, PodStatuses, WorkerParts};
 use crate::decide::first_status;
 
 /// The status that a job acts on. The first job of a pod uses a known status, if that is reliable.
@@ -29,7 +29,7 @@ pub(super) async fn status(
 /// A status observed after the last job. Requests an observation only if none is known or in progress, so
 /// that an idle node is not observed more often than necessary.
 pub(super) async fn status_after(
-    statuses: &dyn Statuses,
+    statuses: &dyn PodStatuses,
     uid: &PodUid,
     last: LastJob,
 ) -> Result<Arc<PodStatus>, RuntimeError> {

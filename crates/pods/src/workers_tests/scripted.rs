@@ -22,7 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{PodSyncer, Statuses, Synced, WorkerEvent, WorkerParts, WorkersHandle, workers};
+use super::super::{
+    PodStatuses, PodSyncer, SyncResult, WorkerEvent, WorkerParts, WorkersHandle, workers,
+};
 use crate::decide::worker::{Outcome, Target, Update};
 
 /// A timeout that is longer than anything a test waits for.
@@ -66,17 +68,17 @@ impl Drop for Job<'_> {
 }
 
 impl Scripted {
-    async fn job(&self, uid: &PodUid, job: String) -> Synced {
+    async fn job(&self, uid: &PodUid, job: String) -> SyncResult {
         let alone = lock(&self.running).insert(uid.clone());
         assert!(alone, "two concurrent jobs of {uid}");
         let _job = Job { syncer: self, uid: uid.clone() };
         self.jobs.send_modify(|jobs| jobs.push((job.clone(), self.start.elapsed())));
         let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
-        let done = |acted| Synced { outcome: Outcome::Done, acted };
+        let done = |acted| SyncResult { outcome: Outcome::Done, acted };
         match act {
             None => done(false),
-            Some(Act::Ends(outcome)) => Synced { outcome, acted: false },
-            Some(Act::Acts(outcome)) => Synced { outcome, acted: true },
+            Some(Act::Ends(outcome)) => SyncResult { outcome, acted: false },
+            Some(Act::Acts(outcome)) => SyncResult { outcome, acted: true },
             Some(Act::Takes(time)) => {
                 sleep(time).await;
                 done(false)
@@ -89,7 +91,7 @@ impl Scripted {
 
 #[async_trait]
 impl PodSyncer for Scripted {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> Synced {
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> SyncResult {
         assert_eq!(view::uid(pod), status.uid);
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
@@ -185,7 +187,7 @@ impl Observations {
 }
 
 #[async_trait]
-impl Statuses for Observations {
+impl PodStatuses for Observations {
     async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
