@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::{PendingResize, Preemption};
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, Events, PodEvent};
@@ -124,7 +124,7 @@ impl AllocationManager {
     pub fn restored(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let saved = |entry: &PodAllocation| Some(entry.saved.as_ref()?.allocated.clone());
@@ -136,7 +136,7 @@ impl AllocationManager {
     pub fn last_known(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let admitted =
@@ -161,7 +161,7 @@ impl AllocationManager {
         &mut self,
         desired: &Arc<Pod>,
         allocated: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) {
         let found = ObservedResize { observed, sizes, now: self.clock.now() };

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::pod_failure::PodFailure;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
@@ -79,7 +79,7 @@ pub(crate) struct SyncPod {
 #[derive(Clone, Copy)]
 struct Act<'a> {
     pod: &'a Arc<Pod>,
-    status: &'a PodStatus,
+    status: &'a RuntimePodStatus,
     /// The status overrides before any action.
     overrides: &'a StatusOverrides,
     /// Whether all containers of the pod restart.
@@ -113,7 +113,12 @@ impl SyncPod {
     }
 
     /// Publishes the status of a pod. Adds start failures and the state of its resize.
-    fn publish(&self, pod: &Arc<Pod>, status: &PodStatus, overrides: StatusOverrides) -> Published {
+    fn publish(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        overrides: StatusOverrides,
+    ) -> Published {
         let uid = &status.uid;
         let start_failures = self.records.start_failures(uid);
         let in_progress = overrides.resize.in_progress;
@@ -133,7 +138,7 @@ impl SyncPod {
     }
 
     /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
-    async fn is_resizing(&self, pod: &Pod, status: &PodStatus) -> bool {
+    async fn is_resizing(&self, pod: &Pod, status: &RuntimePodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
             Lacking::Nothing => false,
             Lacking::Containers => true,
@@ -150,7 +155,7 @@ impl SyncPod {
     }
 
     /// The status overrides of a pod before any action.
-    async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
+    async fn overrides(&self, pod: &Pod, status: &RuntimePodStatus) -> StatusOverrides {
         let in_progress = self.is_resizing(pod, status).await;
         let asks = requests_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
@@ -170,7 +175,7 @@ impl SyncPod {
     }
 
     /// Why a pod that has finished failed: its containers ran until its deadline.
-    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<PodFailure> {
+    fn failure_at_end(&self, pod: &Pod, status: &RuntimePodStatus) -> Option<PodFailure> {
         let before = self.status.reader().get(&status.uid);
         let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
         exceeded_deadline(pod, status, deadline).then(deadline_failure)
@@ -193,7 +198,7 @@ impl SyncPod {
     fn deadline_exceeded(
         &self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         overrides: StatusOverrides,
         report: bool,
     ) -> SyncResult {
@@ -296,7 +301,7 @@ impl PodSyncer for SyncPod {
     async fn sync(
         &self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         cancel: &CancellationToken,
     ) -> SyncResult {
         let name = view::pod_name(pod);
@@ -338,7 +343,12 @@ impl PodSyncer for SyncPod {
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
 
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome {
         let pod = match target {
             Target::Pod(pod) => Arc::clone(pod),
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
@@ -371,7 +381,7 @@ impl PodSyncer for SyncPod {
         self.warn(pod, "FailedSync", format!("error determining status: {}", error.rpc_text()));
     }
 
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.records.set_result(&status.uid, None);
         self.probes.remove_pod(&status.uid);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };

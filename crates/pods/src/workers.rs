@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::in_flight::InFlight;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
@@ -54,28 +54,40 @@ pub trait PodSyncer: Debug + Send + Sync {
     async fn sync(
         &self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         cancel: &CancellationToken,
     ) -> SyncResult;
     /// Stops everything of the pod that runs; `Done` when nothing does. May be dropped to be
     /// started again with a shorter grace period.
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome;
     /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
     /// Cleans up after a terminated pod.
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome;
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome;
 }
 
 /// Provides the observed statuses of pods.
 #[async_trait]
 pub trait PodStatuses: Debug + Send + Sync {
     /// The status from an observation that began after `after`; waits for one.
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError>;
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError>;
     /// Requests an observation of the pod now.
     fn look_at(&self, uid: &PodUid);
     /// The status from an observation that began after `after`, if there is one already.
-    fn known_since(&self, uid: &PodUid, after: Seq)
-    -> Option<Result<Arc<PodStatus>, RuntimeError>>;
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>>;
 }
 
 /// Dependencies of the workers.
@@ -494,7 +506,7 @@ async fn run(
 async fn terminate(
     parts: &WorkerParts,
     target: &Target,
-    status: &PodStatus,
+    status: &RuntimePodStatus,
     grace: Duration,
 ) -> JobResult {
     let outcome = parts.syncer.terminate(target, status, grace).await;

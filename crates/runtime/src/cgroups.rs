@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
@@ -156,7 +156,7 @@ impl PodCgroups {
     pub(crate) async fn facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, PodCgroupError> {
         if let Some(facts) = self.known_facts(pod) {
             return Ok(facts);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod, Po
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::labels;
-use model::observed::{ContainerStatus, PodStatus};
+use model::observed::{ContainerStatus, RuntimePodStatus};
 use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
@@ -59,7 +59,7 @@ struct KillTarget<'a> {
 impl<'a> KillTarget<'a> {
     fn of(
         pod: &'a Pod,
-        status: &'a PodStatus,
+        status: &'a RuntimePodStatus,
         instance: &'a ContainerStatus,
         cause: KillCause,
     ) -> Self {
@@ -133,7 +133,7 @@ impl PodKiller {
     pub async fn pod(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Result<(), SyncError> {
@@ -158,7 +158,7 @@ impl PodKiller {
     async fn kill_containers(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Vec<SyncError> {
@@ -189,7 +189,7 @@ impl PodKiller {
     pub(crate) async fn container(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         kill: &ContainerKill,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
@@ -208,7 +208,7 @@ impl PodKiller {
     pub(crate) async fn for_reset(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
@@ -257,7 +257,7 @@ impl PodKiller {
             termination_grace_period_seconds: noted(labels::POD_TERMINATION_GRACE),
             ..PodSpec::default()
         });
-        let status = PodStatus::empty(uid.clone());
+        let status = RuntimePodStatus::empty(uid.clone());
         let cause = KillCause::of(PodEnd::Orphaned.rule());
         let target = KillTarget { message: None, ..KillTarget::of(&pod, &status, instance, cause) };
         self.kill_in_turn(&target, std::future::ready(())).await

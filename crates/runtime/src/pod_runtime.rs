@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
 use model::ports::files::FileError;
@@ -148,12 +148,12 @@ impl PodRuntime {
     }
 
     /// The memory limits of the running containers of a pod, by their names.
-    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    pub fn memory_requests(&self, status: &RuntimePodStatus) -> BTreeMap<String, i64> {
         self.resizer.memory_requests(status)
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
         self.resizer.missing(pod, status).await
     }
 
@@ -161,7 +161,7 @@ impl PodRuntime {
     pub async fn cgroup_facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, SyncError> {
         match &self.cgroups {
             Some(cgroups) => cgroups.facts(pod, status).await.map_err(SyncError::Cgroup),
@@ -173,7 +173,7 @@ impl PodRuntime {
     pub async fn kill(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         why: PodEnd,
     ) -> Result<(), SyncError> {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodUid, SandboxId};
 use model::lists;
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Warning;
@@ -73,7 +73,7 @@ impl Sandboxes {
     pub(crate) async fn reuse(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         id: SandboxId,
     ) -> Result<SandboxContext, SyncError> {
         let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);

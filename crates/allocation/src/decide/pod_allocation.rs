@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::PendingResize;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::{Allocation, SavedAllocation, Sizes, reported_resize};
 
 use super::resize::RefusedResize;
@@ -95,7 +95,7 @@ pub struct Actuation {
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedResize<'a> {
     /// The pod in the runtime.
-    pub observed: Option<&'a PodStatus>,
+    pub observed: Option<&'a RuntimePodStatus>,
     /// Resources applied to containers since their creation.
     pub sizes: &'a Sizes,
     /// The time now.

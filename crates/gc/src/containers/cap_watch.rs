@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::pod_state::{PodState, WorkerState};
 
 use super::{ContainerGc, ContainerGcParts};
@@ -43,7 +43,7 @@ impl CapWatch {
 
 impl ContainerGc {
     /// Reports the runtime status of a pod, so that containers beyond a cap are removed before the next pass.
-    pub fn observe_pod(&self, uid: &PodUid, status: &PodStatus) {
+    pub fn observe_pod(&self, uid: &PodUid, status: &RuntimePodStatus) {
         let ended = is_over(self.shared.parts.pods.state(uid));
         let dead = dead_of(status, ended);
         if self.shared.parts.policy.in_all.is_some() {

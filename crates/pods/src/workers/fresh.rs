@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
 
 use super::{LastJob, PodStatuses, WorkerParts};
@@ -14,7 +14,7 @@ pub(super) async fn status(
     parts: &WorkerParts,
     uid: &PodUid,
     last: Option<LastJob>,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     if let Some(last) = last {
         return status_after(&*parts.statuses, uid, last).await;
     }
@@ -32,7 +32,7 @@ pub(super) async fn status_after(
     statuses: &dyn PodStatuses,
     uid: &PodUid,
     last: LastJob,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     let mut wait = statuses.newer_than(uid, last.ended);
     if last.look_asked {
         return wait.await;

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::in_flight::InFlight;
-use model::observed::{PodStatus, SandboxState, SandboxStatus};
+use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
 use model::seq::{Seq, SeqCounter};
 use podspec::view;
@@ -91,12 +91,17 @@ impl Scripted {
 
 #[async_trait]
 impl PodSyncer for Scripted {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> SyncResult {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        _: &CancellationToken,
+    ) -> SyncResult {
         assert_eq!(view::uid(pod), status.uid);
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
 
-    async fn terminate(&self, _: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, grace: Duration) -> Outcome {
         let job = format!("terminate {} {}", status.uid, grace.as_secs());
         self.job(&status.uid, job).await.outcome
     }
@@ -105,12 +110,12 @@ impl PodSyncer for Scripted {
         lock(&self.unknown).push(view::uid(pod));
     }
 
-    async fn clean_up(&self, _: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, _: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.job(&status.uid, format!("clean up {}", status.uid)).await.outcome
     }
 }
 
-type Seen = BTreeMap<PodUid, (Seq, Option<Arc<PodStatus>>)>;
+type Seen = BTreeMap<PodUid, (Seq, Option<Arc<RuntimePodStatus>>)>;
 
 /// Observations made by the test, or made whenever they are requested.
 #[derive(Debug)]
@@ -137,15 +142,15 @@ impl Observations {
 
     /// An observation that began at `began`.
     pub(super) fn observe(&self, uid: &str, began: Seq) {
-        let status = Some(Arc::new(PodStatus::empty(uid.into())));
+        let status = Some(Arc::new(RuntimePodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
     /// An observation that begins now and shows a dead sandbox.
     pub(super) fn remains(&self, uid: &str) {
-        let status = Some(Arc::new(PodStatus {
+        let status = Some(Arc::new(RuntimePodStatus {
             sandboxes: vec![dead_sandbox(uid)],
-            ..PodStatus::empty(uid.into())
+            ..RuntimePodStatus::empty(uid.into())
         }));
         let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
@@ -155,7 +160,8 @@ impl Observations {
     pub(super) fn life(&self, uid: &str, began: Seq) {
         let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
         let sandboxes = vec![sandbox];
-        let status = Some(Arc::new(PodStatus { sandboxes, ..PodStatus::empty(uid.into()) }));
+        let status =
+            Some(Arc::new(RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty(uid.into()) }));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
@@ -188,7 +194,11 @@ impl Observations {
 
 #[async_trait]
 impl PodStatuses for Observations {
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
         let seen = seen.wait_for(fresh).await.expect("the sender is in self");
@@ -207,7 +217,7 @@ impl PodStatuses for Observations {
         &self,
         uid: &PodUid,
         after: Seq,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.may_panic(uid);
         self.newer_than(uid, after).now_or_never()
     }

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupName;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_claims::ImageClaims;
-use model::observed::{ContainerState, PodStatus, pods_by_uid};
+use model::observed::{ContainerState, RuntimePodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
@@ -246,7 +246,7 @@ impl Harness {
     }
 
     /// The current status of the pod.
-    pub(crate) async fn status(&self, pod: &Pod) -> PodStatus {
+    pub(crate) async fn status(&self, pod: &Pod) -> RuntimePodStatus {
         let (runtime, uid) = (&self.runtime, view::uid(pod));
         let sandboxes = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
         let containers =
@@ -254,7 +254,7 @@ impl Harness {
         let sandboxes = runtime.list_pod_sandboxes(&sandboxes).await.unwrap();
         let containers = runtime.list_containers(&containers).await.unwrap();
         let Some(listed) = pods_by_uid(sandboxes, containers).remove(&uid) else {
-            return PodStatus::empty(uid);
+            return RuntimePodStatus::empty(uid);
         };
         let sandboxes = listed.sandboxes.iter().map(|one| runtime.pod_sandbox_status(&one.id));
         let containers = listed.containers.iter().map(|one| runtime.container_status(&one.id));
@@ -265,7 +265,7 @@ impl Harness {
             self.words.add(status).await;
         }
         let ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
-        PodStatus { ips, sandboxes, containers, ..PodStatus::empty(uid) }
+        RuntimePodStatus { ips, sandboxes, containers, ..RuntimePodStatus::empty(uid) }
     }
 
     /// A sync with the current status. Afterwards only the calls of the sync are recorded.
@@ -319,7 +319,7 @@ impl Harness {
     pub(crate) async fn sync_on(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
@@ -334,7 +334,7 @@ impl Harness {
         pod: &Pod,
         cancel: &CancellationToken,
     ) -> Result<Progress, SyncError> {
-        let status = &PodStatus::empty(view::uid(pod));
+        let status = &RuntimePodStatus::empty(view::uid(pod));
         let (probes, sizes) = (&ProbeResults::default(), &self.pods.sizes().await);
         let cgroup = self.pods.cgroup_facts(pod, status).await?;
         let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };

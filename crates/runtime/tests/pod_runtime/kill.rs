@@ -2,7 +2,7 @@
 
 use model::labels;
 use model::observed::ContainerState::Exited;
-use model::observed::{PodStatus, SandboxState};
+use model::observed::{RuntimePodStatus, SandboxState};
 use model::ports::runtime::Code;
 use model::probe::{ProbeFailure, ProbeKind};
 use podspec::view;
@@ -70,7 +70,7 @@ async fn missing_containers_and_sandboxes_count_as_stopped() {
     harness.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap();
     harness
         .pods
-        .kill(&pod, &PodStatus::empty(view::uid(&pod)), None, PodEnd::Deleted)
+        .kill(&pod, &RuntimePodStatus::empty(view::uid(&pod)), None, PodEnd::Deleted)
         .await
         .unwrap();
 }

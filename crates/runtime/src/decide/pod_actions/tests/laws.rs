@@ -47,7 +47,7 @@ fn rounds(pod: &Pod, state: &RuntimeState) -> usize {
 /// The runtime state of a pod, and other known state.
 #[derive(Debug, Clone)]
 struct RuntimeState {
-    status: PodStatus,
+    status: RuntimePodStatus,
     probes: ProbeResults,
     /// Whether all containers restart.
     restart_all: bool,
@@ -152,12 +152,12 @@ fn is_restarting_all(pod: &Pod, state: &RuntimeState) -> bool {
 }
 
 /// Whether a pod has terminated, or has nothing left while it is being deleted: it is not synced again.
-fn is_over(pod: &Pod, status: &PodStatus) -> bool {
+fn is_over(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     has_finished(pod, status) || (is_deleted && !status.may_be_alive())
 }
 
-fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
+fn live_by_name(status: &RuntimePodStatus) -> BTreeMap<String, usize> {
     let mut live = BTreeMap::new();
     for instance in &status.containers {
         if matches!(instance.state, Running | Unknown) {
@@ -189,7 +189,7 @@ fn any_instance() -> impl Strategy<Value = Seen> {
     )
 }
 
-fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
+fn any_observed() -> impl Strategy<Value = (RuntimePodStatus, ProbeResults)> {
     let sandbox = (any::<bool>(), weighted(0.2), weighted(0.8));
     let sandboxes = proptest::collection::vec(sandbox, 0..3);
     let instances = proptest::collection::vec(any_instance(), 0..9);
@@ -401,7 +401,7 @@ proptest! {
 }
 
 /// Whether nothing was started after a failed init container.
-fn comes_from_running_in_order(pod: &Pod, observed: &PodStatus) -> bool {
+fn comes_from_running_in_order(pod: &Pod, observed: &RuntimePodStatus) -> bool {
     let in_order: Vec<_> = view::init_containers(pod).iter().chain(view::containers(pod)).collect();
     let inits = view::init_containers(pod).len();
     let failed = in_order[..inits].iter().position(|init| {
