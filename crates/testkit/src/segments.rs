@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::ports::files::FileError;
-use model::ports::segments::{SegmentInfo, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 
 /// Segments that outlive their writer. Clones share them.
 #[derive(Debug, Clone, Default)]

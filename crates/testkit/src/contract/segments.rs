@@ -28,7 +28,10 @@ pub fn check(segments: &Arc<dyn Segments>) -> Result<()> {
     segments.remove(7)?;
     segments.remove(7)?;
     first.append(b"into nothing\n")?;
-    ensure!(segments.list()? == [SegmentInfo { number: 12, size: 0 }], "the removed segment is gone");
+    ensure!(
+        segments.list()? == [SegmentInfo { number: 12, size: 0 }],
+        "the removed segment is gone"
+    );
     let kept = segments.append_to(12)?;
     kept.append(b"four\n")?;
     for length in [4096, 3] {
