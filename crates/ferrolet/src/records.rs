@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
 use journal::{
-    DiskJournal, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal, ExistenceChecks,
+    DiskJournal, ExistenceChecks, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal,
 };
 use model::chain::Chain;
 use model::image_claims::ImageClaims;

@@ -67,7 +67,7 @@ mod tests {
     use model::objects::ObjectKey;
     use model::ports::objects::PodObjects as _;
     use model::ports::runtime::Runtime;
-    use node::{NodePorts, NodeParameters};
+    use node::{NodeParameters, NodePorts};
     use testkit::addresses::MemoryAddresses;
     use testkit::clock::VirtualClock;
     use testkit::cluster::node_api::MemoryNodeApi;

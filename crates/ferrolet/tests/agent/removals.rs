@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use journal::{EntryOutcome, Entry, Query, find};
+use journal::{Entry, EntryOutcome, Query, find};
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Method, Rule};
 
