@@ -22,10 +22,10 @@ use tracing::{info, warn};
 use crate::decode;
 use crate::entry::{Entry, EntryOutcome, NO_ANSWER};
 use crate::find::{Found, find_with};
+use crate::in_progress::{InProgress, UnfinishedRemoval};
 use crate::incidents::RecordedIncidents;
 use crate::query::Query;
 use crate::repeated::Repeated;
-use crate::under_way::{UnderWay, UnfinishedRemoval};
 
 /// The smallest supported bound of a journal.
 pub const SMALLEST: u64 = 1 << 20;
@@ -53,7 +53,7 @@ pub(crate) struct Disk {
     version: String,
     max_bytes: u64,
     /// The removals in progress, recorded before they start.
-    under_way: UnderWay,
+    in_progress: InProgress,
     /// Held while an entry is written; never over an await or a sync.
     state: Mutex<State>,
     /// Notified when there is something to sync, or a failed write to retry.
@@ -105,7 +105,7 @@ impl Disk {
         max_bytes: u64,
     ) -> Self {
         Self {
-            under_way: UnderWay::new(&*segments),
+            in_progress: InProgress::new(&*segments),
             segments,
             clock,
             version: version.to_owned(),
@@ -137,7 +137,7 @@ impl Disk {
     /// Removals in progress of earlier processes that were killed. The caller must
     /// [settle](Self::settle) each; until then, the next process gets it too.
     pub(crate) fn take_unfinished(&self) -> Vec<UnfinishedRemoval> {
-        let left = self.under_way.take_unfinished().unwrap_or_else(|error| {
+        let left = self.in_progress.take_unfinished().unwrap_or_else(|error| {
             warn!(error = %Chain(&error), "Cannot read the removals in progress of an earlier process");
             Vec::new()
         });
@@ -173,7 +173,7 @@ impl Disk {
             self.keep(&mut state, entry);
         }
         drop(state);
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
     /// Retries failed writes.
@@ -210,7 +210,7 @@ impl Disk {
 
     /// The number of the next removal.
     pub(crate) fn next_number(&self) -> u64 {
-        self.under_way.next_number()
+        self.in_progress.next_number()
     }
 
     /// Records a verdict that was carried out, or could not be.
@@ -254,12 +254,12 @@ impl Disk {
 
     /// Records a removal before it starts.
     pub(crate) fn begun(&self, number: u64, verdict: &Verdict, at: Timestamp) {
-        self.under_way.begin_as(number, Entry::of_begun(verdict, at, &self.version));
+        self.in_progress.begin_as(number, Entry::of_begun(verdict, at, &self.version));
     }
 
     /// Drops the record of a removal that has ended.
     pub(crate) fn ended(&self, number: u64) {
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
     /// Writes an entry, or queues it until there is disk space.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::decode;
 use crate::entry::{Entry, EntryOutcome};
+use crate::in_progress::InProgress;
 use crate::query::{Match, Query};
-use crate::under_way::UnderWay;
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ pub fn was_removed_with(log: &Entry, container: &Entry) -> bool {
 /// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
 /// removed with a container. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
-    find_with(segments, &UnderWay::new(segments).all()?, query, limit)
+    find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
 /// Searches a journal, and entries that are newer than all of it.

@@ -20,8 +20,8 @@ use tracing::{error, warn};
 use crate::disk::{Disk, SYNC_AFTER};
 use crate::entry::EntryOutcome;
 use crate::find::Found;
+use crate::in_progress::UnfinishedRemoval;
 use crate::query::Query;
-use crate::under_way::UnfinishedRemoval;
 
 /// How long closing a journal waits for pending writes.
 const LAST_WRITES: Duration = Duration::from_secs(1);

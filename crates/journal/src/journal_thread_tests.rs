@@ -16,9 +16,9 @@ use testkit::wanted::removal;
 
 use super::*;
 use crate::disk::SMALLEST;
+use crate::in_progress;
 use crate::ledger::Ledger;
 use crate::recording::Recording;
-use crate::under_way;
 
 /// How long a disk hangs when a test waits in vain.
 const HANGS: Duration = Duration::from_secs(5);
@@ -110,9 +110,9 @@ impl Bench {
     }
 
     /// How many removals in progress the next process would find.
-    fn under_way(&self) -> usize {
+    fn in_progress(&self) -> usize {
         self.journal.flush();
-        under_way::UnderWay::new(&self.segments).all().unwrap().len()
+        in_progress::InProgress::new(&self.segments).all().unwrap().len()
     }
 }
 
@@ -128,7 +128,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     assert_eq!(removal.await.unwrap(), Removed::Now);
     assert!(!bench.is_there());
     assert_eq!(bench.became(), [EntryOutcome::Removed]);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 // behaviour: GC-114
@@ -140,7 +140,7 @@ async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
     assert!(removal.is_none() && bench.is_there());
     bench.gate.open();
     assert_eq!(bench.became(), []);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 // behaviour: GC-114
@@ -163,10 +163,10 @@ async fn removal_is_noted_down_before_it_is_made() {
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let (number, noted) = bench.journal.begun(&verdict);
     noted.await;
-    let noted = under_way::UnderWay::new(&bench.segments).all().unwrap();
+    let noted = in_progress::InProgress::new(&bench.segments).all().unwrap();
     assert_eq!(noted.len(), 1, "without a flush");
     bench.journal.ended(number);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn end_of_a_journal_waits_for_its_last_entries() {
     drop((journal, inner, files));
     let found = crate::find::find(&segments, &Query::new("/pods/u1"), 10).unwrap();
     assert_eq!(found.entries.len(), 1);
-    assert!(segments.others(under_way::PLACE).list().unwrap().is_empty());
+    assert!(segments.others(in_progress::PLACE).list().unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -24,9 +24,9 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::disk::SMALLEST;
 use crate::entry::EntryOutcome;
+use crate::in_progress::InProgress;
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
-use crate::under_way::UnderWay;
 
 struct World {
     runtime: Arc<MemoryRuntime>,
@@ -243,8 +243,8 @@ impl World {
     }
 
     /// How many removals are in progress.
-    fn under_way(&self) -> usize {
-        UnderWay::new(&*self.segments).all().unwrap().len()
+    fn in_progress(&self) -> usize {
+        InProgress::new(&*self.segments).all().unwrap().len()
     }
 
     /// The entries about rotated files, the newest first: how many files each is about, and how large they were.
@@ -268,10 +268,10 @@ async fn rotated_files_of_a_log_share_an_entry_an_hour_after_the_first() {
     assert_eq!(world.rotated(), [(None, Some(4))]);
     assert_eq!(world.count("log", "removed"), 30);
     // The next ones are noted on disk: an agent that is killed now does not lose them.
-    assert_eq!(world.under_way(), 1);
+    assert_eq!(world.in_progress(), 1);
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.rotated(), [(Some(29), Some(29 * 4)), (None, Some(4))]);
-    assert_eq!(world.under_way(), 0);
+    assert_eq!(world.in_progress(), 0);
     for minute in 0..3 {
         world.remove_rotated(minute).await.unwrap();
     }

@@ -47,7 +47,7 @@ pub struct UnfinishedRemoval {
 
 /// The removals in progress.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct InProgress {
     segments: Arc<dyn Segments>,
     /// The number of the last removal.
     begun: AtomicU64,
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-impl UnderWay {
+impl InProgress {
     /// Those of a journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
         Self {
@@ -235,7 +235,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     /// Removes the file if nothing is in progress.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -246,5 +246,5 @@ impl Drop for UnderWay {
 }
 
 #[cfg(test)]
-#[path = "under_way_tests.rs"]
+#[path = "in_progress_tests.rs"]
 mod tests;
