@@ -345,8 +345,8 @@ async fn repeated_failure_is_recorded_once() {
     assert_eq!(found.entries.len(), 1001, "and no other entry was displaced");
     kept.record(&verdict("c7", "main", "web"), Outcome::Removed);
     let of_one = kept.find(&Query::new("c7"), 10).unwrap();
-    let became: Vec<EntryOutcome> = of_one.entries.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(became, [EntryOutcome::Removed, EntryOutcome::Failed]);
+    let outcomes: Vec<EntryOutcome> = of_one.entries.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(outcomes, [EntryOutcome::Removed, EntryOutcome::Failed]);
 }
 
 #[tokio::test(start_paused = true)]

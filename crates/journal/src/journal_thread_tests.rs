@@ -104,7 +104,7 @@ impl Bench {
         self.inner.content("/pods/u1/etc-hosts").is_some()
     }
 
-    fn became(&self) -> Vec<EntryOutcome> {
+    fn outcomes(&self) -> Vec<EntryOutcome> {
         let found = self.journal.find(&Query::new("/pods/u1"), 10).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
@@ -127,7 +127,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     bench.gate.open();
     assert_eq!(removal.await.unwrap(), Removed::Now);
     assert!(!bench.is_there());
-    assert_eq!(bench.became(), [EntryOutcome::Removed]);
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed]);
     assert_eq!(bench.in_progress(), 0);
 }
 
@@ -139,7 +139,7 @@ async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
     let removal = bench.files.remove(Path::new("/pods"), &verdict).now_or_never();
     assert!(removal.is_none() && bench.is_there());
     bench.gate.open();
-    assert_eq!(bench.became(), []);
+    assert_eq!(bench.outcomes(), []);
     assert_eq!(bench.in_progress(), 0);
 }
 
@@ -153,7 +153,7 @@ async fn removal_is_made_without_its_note_after_thirty_seconds() {
     assert_eq!(began.elapsed().as_secs(), 30);
     assert!(!bench.is_there());
     bench.gate.open();
-    assert_eq!(bench.became(), [EntryOutcome::Removed], "recorded when the disk is back");
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed], "recorded when the disk is back");
 }
 
 #[tokio::test]
@@ -188,5 +188,5 @@ async fn entry_that_panics_the_thread_does_not_end_it() {
     bench.journal.submit(|_| panic!("injected by a test"));
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     bench.journal.record(&verdict, Outcome::Removed);
-    assert_eq!(bench.became(), [EntryOutcome::Removed]);
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed]);
 }

@@ -20,7 +20,7 @@ pub struct Progress {
     /// The object, and why.
     pub verdict: Verdict,
     /// The outcome.
-    pub became: EntryOutcome,
+    pub outcome: EntryOutcome,
     /// Why it still exists.
     pub error: Option<String>,
 }
@@ -42,8 +42,7 @@ impl fmt::Debug for Ledger {
 impl Ledger {
     /// A ledger with metrics in the given registry.
     pub fn new(journal: Arc<dyn Journal>, registry: &Registry) -> Result<Self, prometheus::Error> {
-        let help = "What was removed from the node, by what it was, the rule that said so, \
-                    and what became of it.";
+        let help = "Removals from the node, by kind of object, rule and outcome.";
         let opts = Opts::new("ferrolet_removals_total", help);
         let removals = IntCounterVec::new(opts, &["kind", "rule", "outcome"])?;
         registry.register(Box::new(removals.clone()))?;
@@ -80,8 +79,8 @@ impl Ledger {
 
     /// Records a removal.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let became = EntryOutcome::from(outcome);
-        let labels = [verdict.subject.kind(), verdict.rule, became.as_str()];
+        let entry_outcome = EntryOutcome::from(outcome);
+        let labels = [verdict.subject.kind(), verdict.rule, entry_outcome.as_str()];
         self.removals.with_label_values(&labels).inc();
         let error = match outcome {
             Outcome::Removed => {
@@ -104,7 +103,7 @@ impl Ledger {
         };
         self.journal.record(verdict, outcome);
         if self.progress.receiver_count() > 0 {
-            let progress = Progress { verdict: verdict.clone(), became, error };
+            let progress = Progress { verdict: verdict.clone(), outcome: entry_outcome, error };
             // There may be no watcher.
             drop(self.progress.send(Arc::new(progress)));
         }
