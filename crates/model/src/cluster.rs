@@ -17,7 +17,7 @@ use crate::ids::{PodName, PodUid};
 pub enum Uid {
     /// In the usual form, lower case with hyphens.
     Uuid([u8; 16]),
-    /// Anything else, as it is.
+    /// Any other text.
     Text(Box<str>),
 }
 

@@ -54,7 +54,7 @@ struct Record {
     target: Arc<Target>,
     worker: Worker,
     state: WorkerState,
-    /// Whether the container is to be probed, by its status.
+    /// Whether to probe the container, by its status.
     is_active: bool,
     /// Before this moment the current instance is not probed.
     first_at: Option<Instant>,

@@ -40,7 +40,7 @@ pub trait PodTokens: Debug + Send + Sync {
     /// A token that is valid, or the text of the error.
     async fn token(&self, request: &TokenRequest) -> Result<Arc<ServiceAccountToken>, String>;
 
-    /// When a token is to be renewed.
+    /// When a token is due for renewal.
     fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp>;
 
     /// Drops the tokens of a pod.
@@ -60,7 +60,7 @@ pub trait PodCertificates: Debug + Send + Sync {
     /// A certificate, or the text of the error.
     async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String>;
 
-    /// When a certificate is to be renewed.
+    /// When a certificate is due for renewal.
     fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp>;
 
     /// Drops the certificates of a pod.

@@ -1,4 +1,4 @@
-//! Unmounting a volume, and removing what the agent made for it.
+//! Unmounts a volume, and removes its directories.
 
 use model::go_text;
 use model::ids::{PodName, PodUid};

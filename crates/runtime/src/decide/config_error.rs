@@ -110,7 +110,7 @@ pub enum ConfigError {
     /// A mount cannot be recursively read-only.
     #[error("failed to resolve recursive read-only mode: {0}")]
     RecursiveReadOnly(String),
-    /// A variable comes from a file of a volume that is not there.
+    /// The volume of an env file does not exist.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
     /// A file that variables come from cannot be read, or is no list of variables.

@@ -158,7 +158,7 @@ async fn read_trust_bundles(parts: &ManagerParts, needs: &Needs) -> TrustBundles
     }
 }
 
-/// When the first token or certificate is to be renewed.
+/// When the first token or certificate is due for renewal.
 fn refresh_at(parts: &ManagerParts, needs: &Needs) -> Option<Timestamp> {
     let tokens = parts
         .tokens
