@@ -164,7 +164,7 @@ proptest! {
     /// In every history, a volume has one operation at a time, and only volumes of a terminated pod are
     /// unmounted.
     #[test]
-    fn no_desired_volume_is_ever_unmounted_and_all_converges(events in events()) {
+    fn desired_volumes_are_never_unmounted_and_all_converge(events in events()) {
         let (mut volumes, mut now) = (PodVolumes::default(), 0.0);
         let mut running: BTreeMap<VolumeId, Operation> = BTreeMap::new();
         for event in events {
