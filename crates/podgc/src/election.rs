@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::pod_gc::Election as Flags;
 use model::chain::Chain;
-use model::cluster::{InvolvedObject, ClusterEvent, Lease, LeaseName};
+use model::cluster::{ClusterEvent, InvolvedObject, Lease, LeaseName};
 use model::jitter::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases};

@@ -1,7 +1,7 @@
 //! The text of a removal: for the journal, the log and events.
 
 use jiff::Timestamp;
-use model::cluster::{InvolvedObject, ClusterEvent, PodTarget};
+use model::cluster::{ClusterEvent, InvolvedObject, PodTarget};
 use model::ids::PodName;
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
 
