@@ -16,8 +16,8 @@ use crate::api_proxy::ApiProxy;
 use crate::containerd::{self, RuntimeContainer};
 use crate::cri_proxy::CriProxy;
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
+use crate::observations::Record;
 use crate::plane::Plane;
-use crate::seen::Record;
 
 /// The namespace of a test's pods.
 pub const NAMESPACE: &str = "shop";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use cri::CriRuntime;
 use hostfs::HostSegments;
-use journal::{Became, Entry, Query, find};
+use journal::{Entry, EntryOutcome, Query, find};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use tempfile::TempDir;
@@ -102,7 +102,7 @@ impl Node {
     }
 
     fn start(&self, ends: Option<Moment>) -> Result<Program> {
-        let mut agent = Program::start(&program("mortal")?, |command| {
+        let mut agent = Program::start(&program("crash-agent")?, |command| {
             command.arg("--socket").arg(self.hollow.socket());
             command.arg("--root").arg(self.place.path());
             if let Some(moment) = ends {
@@ -184,7 +184,8 @@ impl Node {
         let journal = HostSegments::new(self.place.path().join("journal"));
         for id in seen.difference(&there) {
             let found = find(&journal, &Query::new(id), 10).context("read the journal")?;
-            let is_of_it = |entry: &&Entry| entry.id == *id && entry.outcome == Became::Removed;
+            let is_of_it =
+                |entry: &&Entry| entry.id == *id && entry.outcome == EntryOutcome::Removed;
             ensure!(found.entries.iter().any(|entry| is_of_it(&entry)), "{id}: {found:?}");
         }
         Ok(())

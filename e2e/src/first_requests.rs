@@ -12,7 +12,7 @@ use crate::scenarios::MANIFEST;
 
 /// Which request comes before which, and why. It is the same for both agents.
 const ORDER: [(&str, &str, &str); 5] = [
-    ("follow node", "follow pods", "pods are let in by what the node's object says"),
+    ("follow node", "follow pods", "admission uses the node's object"),
     ("make node", "make lease", "the lease has the node as its owner"),
     ("make node", "make mirror", "a mirror has the node as its owner"),
     ("follow pods", "make mirror", "there may be a mirror already"),

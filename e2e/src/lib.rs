@@ -10,13 +10,14 @@
     reason = "a test tool: it works on real files, processes and time"
 )]
 
-pub mod absence;
 pub mod agent;
 pub mod api;
+pub mod api_outage;
 pub mod api_proxy;
 pub mod audit;
 pub mod cluster;
 pub mod cluster_node;
+mod completeness;
 pub mod container_files;
 pub mod containerd;
 pub mod crashes;
@@ -31,16 +32,15 @@ pub mod log_writer;
 pub mod node;
 pub mod node_api;
 pub mod node_values;
+mod normalize;
+pub mod observations;
 pub mod own_settings;
-mod plain;
 pub mod plane;
 pub mod registry;
 pub mod scenarios;
-pub mod seen;
 pub mod terminal;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
 pub mod vm_status;
 pub mod volume_pods;
-mod whole;

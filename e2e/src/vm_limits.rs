@@ -9,7 +9,7 @@ use crate::vm_node::{CGROUPS, VmContainer, VmNode};
 pub struct Names {
     /// The cgroup of all pods.
     pub pods: &'static str,
-    /// The cgroups of two QoS classes.
+    /// The cgroups of burstable and best-effort pods.
     pub burstable: &'static str,
     pub besteffort: &'static str,
     /// The prefix of a burstable pod's cgroup.

@@ -1,6 +1,6 @@
 //! When the checkpoint of allocations is written.
 //!
-//! It is written beside the sync loop: one write for all pods that were admitted within a moment, or were granted
+//! It is written in the background of the sync loop: one write for all pods that were admitted within a moment, or were granted
 //! a resize since the last write. A pod starts without waiting for it; a resize takes effect once it is saved.
 //! The removal of a pod is written with the next change, or when there is time.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use podspec::SavedAllocation;
@@ -64,7 +64,7 @@ impl CheckpointFile {
     /// be overwritten.
     pub(crate) async fn load(&self) -> Result<Vec<(PodUid, SavedAllocation)>, FileError> {
         let TakenOver { value, aside } = self.file.take_over().await?;
-        if let Some(Aside { path, why }) = aside {
+        if let Some(MovedAside { path, why }) = aside {
             warn!(path = %path.display(), error = %Chain(&why), "Allocation checkpoint is corrupt, moved aside; using container state");
         }
         let saved = value.unwrap_or_default().into_iter();

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - pods that are admitted never request more than the node has;
-//! - a running pod keeps what it was allocated, whatever it requests after a restart of the agent;
+//! - a running pod keeps what it was allocated, regardless of its requests after a restart of the agent;
 //! - a granted resize takes effect once it is in the checkpoint.
 
 mod admission_metrics;

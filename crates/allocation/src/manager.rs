@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::{PendingResize, Preemption};
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, Events, PodEvent};
@@ -124,7 +124,7 @@ impl AllocationManager {
     pub fn restored(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let saved = |entry: &PodAllocation| Some(entry.saved.as_ref()?.allocated.clone());
@@ -136,7 +136,7 @@ impl AllocationManager {
     pub fn last_known(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let admitted =
@@ -151,7 +151,7 @@ impl AllocationManager {
         taken.unwrap_or(allocated)
     }
 
-    /// Decides whether a pod is admitted beside the pods of the node.
+    /// Decides whether a pod is admitted in addition to the pods of the node.
     pub fn decide(&self, arrival: &Arrival, there: &Occupancy) -> AdmissionDecision {
         decide_arrival(&self.chain, arrival, there)
     }
@@ -161,7 +161,7 @@ impl AllocationManager {
         &mut self,
         desired: &Arc<Pod>,
         allocated: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) {
         let found = ObservedResize { observed, sizes, now: self.clock.now() };
@@ -218,7 +218,7 @@ impl AllocationManager {
         found.into_iter().map(|(_, uid, pod)| (uid, pod)).collect()
     }
 
-    /// Decides about a request beside the pods of the node.
+    /// Decides about a resize request, given the pods of the node.
     pub fn decide_resize(
         &mut self,
         uid: &PodUid,
@@ -227,7 +227,7 @@ impl AllocationManager {
         trigger: Trigger,
     ) -> DecidedResize {
         let allocated = self.allocated(desired);
-        // Beside the others, and without its own reservation.
+        // With the other pods, and without its own reservation.
         let counted = there.remove(uid).is_some();
         let decision =
             resize(desired, &allocated, &self.chain.node, || self.chain.decide(desired, there));

@@ -8,7 +8,7 @@ use testkit::pods::pod;
 
 use super::*;
 use crate::decide::pod_allocation::{Actuation, Refusal, ResizeRequest};
-use crate::decide::resize::Refused;
+use crate::decide::resize::RefusedResize;
 
 fn resizes() -> (Resizes, Registry) {
     let registry = Registry::new();
@@ -40,7 +40,7 @@ impl Resizes {
         self.change(uid, |entry| {
             entry.request = pending.map(|infeasible| {
                 let (wanted, message) = (Allocation::default(), "no room".to_owned());
-                let refused = Refused { wanted, infeasible, message };
+                let refused = RefusedResize { wanted, infeasible, message };
                 let refusal = Some(Refusal { since: jiff::Timestamp::UNIX_EPOCH, refused });
                 Box::new(ResizeRequest { refusal, ..ResizeRequest::default() })
             });

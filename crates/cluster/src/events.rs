@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::Method;
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::names::dns_subdomain;
 use model::ports::cluster::{ApiError, ClusterEvents};
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ impl ClusterEvents for Cluster {
 }
 
 /// The namespace of events about an object.
-fn namespace(about: &About) -> &str {
+fn namespace(about: &InvolvedObject) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
@@ -72,7 +72,7 @@ fn counted(event: &ClusterEvent) -> Value {
 }
 
 /// The object of an event; unknown fields are absent.
-fn involved(about: &About) -> Value {
+fn involved(about: &InvolvedObject) -> Value {
     let fields = [
         ("kind", about.kind.to_owned()),
         ("apiVersion", about.api_version.to_owned()),

@@ -217,8 +217,8 @@ impl<'a, K: Kind> Follower<'a, K> {
     fn discard_version(&mut self) {
         warn!(kind = K::NAME, "Server is at an older version than before, listing again");
         if K::FORGETS {
-            self.sink.hear(Change::Restarted);
-            self.sink.hear(Change::Complete);
+            self.sink.receive(Change::Restarted);
+            self.sink.receive(Change::Complete);
         }
         self.version = None;
     }
@@ -239,7 +239,7 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Lists all objects, page by page.
     async fn list(&mut self) -> Result<RoundEnd, ApiError> {
-        self.sink.hear(Change::Restarted);
+        self.sink.receive(Change::Restarted);
         let mut next = String::new();
         loop {
             let mut path = self.url(&format!("limit={PAGE}"));
@@ -255,7 +255,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             let (following, version) = self.report_page(&page)?;
             next = following;
             if next.is_empty() {
-                self.sink.hear(Change::Complete);
+                self.sink.receive(Change::Complete);
                 (self.version, self.in_doubt) = (Some(version), false);
                 return Ok(RoundEnd::Listed);
             }
@@ -267,7 +267,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         let whole = serde_json::from_slice::<List<'_, K::Object<'_>>>(page);
         let metadata = if let Ok(list) = whole {
             for object in list.items {
-                self.sink.hear(Change::Applied(self.kind.record(object)));
+                self.sink.receive(Change::Applied(self.kind.record(object)));
             }
             list.metadata
         } else {
@@ -283,7 +283,7 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     fn report_item(&self, item: &str) -> Result<(), ApiError> {
         match serde_json::from_str::<K::Object<'_>>(item) {
-            Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
+            Ok(object) => self.sink.receive(Change::Applied(self.kind.record(object))),
             Err(error) => {
                 let Bare { metadata } = decoded(item.as_bytes())?;
                 self.unread(&metadata, &error);
@@ -301,7 +301,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         } else {
             warn!(kind = K::NAME, %namespace, %name, %error, "Cannot decode object, skipping");
         }
-        self.sink.hear(Change::Unread(K::key(object)));
+        self.sink.receive(Change::Unread(K::key(object)));
     }
 
     /// Lists all objects as a stream, and continues as a watch.
@@ -355,7 +355,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 continue;
             }
             if initial && !has_begun {
-                self.sink.hear(Change::Restarted);
+                self.sink.receive(Change::Restarted);
                 has_begun = true;
             }
             self.note_message();
@@ -386,15 +386,15 @@ impl<'a, K: Kind> Follower<'a, K> {
         }
         let taken = match &*kind {
             "ADDED" | "MODIFIED" => {
-                self.sink.hear(Change::Applied(self.kind.record(object)));
+                self.sink.receive(Change::Applied(self.kind.record(object)));
                 EventOutcome::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(&object.identity())));
+                self.sink.receive(Change::Gone(K::key(&object.identity())));
                 EventOutcome::Change
             }
             "BOOKMARK" if object.annotation(INITIAL_END) == Some("true") => {
-                self.sink.hear(Change::Complete);
+                self.sink.receive(Change::Complete);
                 EventOutcome::InitialEnd
             }
             "BOOKMARK" => EventOutcome::Change,
@@ -429,7 +429,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             return Ok(EventOutcome::Older);
         }
         if kind == "DELETED" {
-            self.sink.hear(Change::Gone(K::key(&object)));
+            self.sink.receive(Change::Gone(K::key(&object)));
         } else {
             self.unread(&object, &error);
         }

@@ -42,7 +42,7 @@ impl<const LASTS: u64> Kind for Things<LASTS> {
 struct Deaf;
 
 impl Sink<(), ()> for Deaf {
-    fn hear(&self, _: Change<(), ()>) {}
+    fn receive(&self, _: Change<(), ()>) {}
 }
 
 const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;

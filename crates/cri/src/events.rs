@@ -15,7 +15,7 @@ use crate::error::on;
 use crate::from_cri;
 use crate::service::Service;
 
-type Answers = Streaming<cri::ContainerEventResponse>;
+type EventAnswers = Streaming<cri::ContainerEventResponse>;
 
 /// Opens the stream. It has no deadline, but opening it has.
 ///
@@ -55,7 +55,9 @@ pub(crate) async fn open(
     Ok(events.boxed())
 }
 
-fn ask(mut client: RuntimeServiceClient<Channel>) -> BoxFuture<'static, Result<Answers, Status>> {
+fn ask(
+    mut client: RuntimeServiceClient<Channel>,
+) -> BoxFuture<'static, Result<EventAnswers, Status>> {
     async move {
         let answer = client.get_container_events(cri::GetEventsRequest {}).await;
         answer.map(Response::into_inner)

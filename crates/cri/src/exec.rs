@@ -12,7 +12,7 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 
 use crate::lists::Lister;
-use crate::rewritten::{Rewriter, Rewritten, message_length, put_message};
+use crate::rewritten_body::{Rewriter, RewrittenBody, message_length, put_message};
 use crate::wire::{Beginning, WITH_LENGTH, beginning};
 
 /// How much of each output is kept.
@@ -32,8 +32,8 @@ pub(crate) async fn exec_sync(
     grpc.unary(request, path, ProstCodec::default()).await
 }
 
-fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<Rewritten<Shortener>> {
-    answer.map(|whole| Rewritten::new(whole, Shortener::default()))
+fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<RewrittenBody<Shortener>> {
+    answer.map(|whole| RewrittenBody::new(whole, Shortener::default()))
 }
 
 /// Truncates the long fields of messages.
@@ -121,7 +121,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::rewritten::HEADER;
+    use crate::rewritten_body::HEADER;
 
     fn response(stdout: usize, stderr: usize, exit_code: i32) -> cri::ExecSyncResponse {
         let text = |length: usize| (0..=250).cycle().take(length).collect();

@@ -16,14 +16,15 @@ use tower::util::MapResponse;
 
 use crate::client::MESSAGE_LIMIT;
 use crate::error::{Call, on};
+use crate::list_fingerprint::{ContainerList, FingerprintDigest, FingerprintMessage, SandboxList};
 use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
-use crate::marked::{MarkSum, Marked, OfContainers, OfSandboxes};
-use crate::parted::{AsItComes, Digest, Parted, parted};
 use crate::service::Service;
+use crate::split_body::{Digest, PassThrough, SplitBody, split_response};
 use crate::to_cri;
 
 /// A client whose responses arrive in parts.
-type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
+type SplitClient =
+    MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<SplitBody>>;
 
 /// Lists the objects of a runtime.
 #[derive(Debug, Clone)]
@@ -31,14 +32,14 @@ pub(crate) struct Lister(pub(crate) Channel);
 
 impl Lister {
     /// A client whose responses are processed by this digest.
-    fn reading<D: Digest + Default + 'static>(&self) -> Grpc<InParts> {
-        let channel = self.0.clone().map_response(parted::<D> as fn(_) -> _);
+    fn reading<D: Digest + Default + 'static>(&self) -> Grpc<SplitClient> {
+        let channel = self.0.clone().map_response(split_response::<D> as fn(_) -> _);
         Grpc::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
     }
 }
 
 /// The result of the parts of a list.
-pub(crate) trait Collected: Default + Send {
+pub(crate) trait ListResult: Default + Send {
     /// How the list is processed.
     type Digest: Digest + Default + 'static;
     type Part: Message + Default + 'static;
@@ -53,7 +54,7 @@ struct Counted<C> {
 }
 
 /// Calls a method whose response is a list, or consists of several parts.
-async fn collect<M: Message + 'static, C: Collected>(
+async fn collect<M: Message + 'static, C: ListResult>(
     lister: &Lister,
     request: Request<M>,
     path: &'static str,
@@ -75,7 +76,7 @@ async fn collect<M: Message + 'static, C: Collected>(
 }
 
 /// Calls a list method whose response is one message. No message at all is an error.
-async fn whole<M: Message + 'static, C: Collected>(
+async fn whole<M: Message + 'static, C: ListResult>(
     service: &Service<Lister>,
     call: Call<'_>,
     request: M,
@@ -92,7 +93,7 @@ async fn whole<M: Message + 'static, C: Collected>(
 }
 
 /// Lists containers. A list that is too large for one message is requested in parts.
-pub(crate) async fn containers<C: Collected>(
+pub(crate) async fn containers<C: ListResult>(
     service: &Service<Lister>,
     object: &str,
     filter: &ContainerFilter,
@@ -114,7 +115,7 @@ pub(crate) async fn containers<C: Collected>(
 }
 
 /// Lists sandboxes. A list that is too large for one message is requested in parts.
-pub(crate) async fn sandboxes<C: Collected>(
+pub(crate) async fn sandboxes<C: ListResult>(
     service: &Service<Lister>,
     object: &str,
     filter: &SandboxFilter,
@@ -137,13 +138,13 @@ pub(crate) async fn sandboxes<C: Collected>(
 
 /// The fingerprint of a list of sandboxes, including malformed ones.
 #[derive(Debug, Default)]
-pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
+pub(crate) struct SandboxFingerprint(pub(crate) Fingerprint);
 
-impl Collected for SandboxMarks {
-    type Digest = Marked<OfSandboxes>;
-    type Part = MarkSum;
+impl ListResult for SandboxFingerprint {
+    type Digest = FingerprintDigest<SandboxList>;
+    type Part = FingerprintMessage;
 
-    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+    fn take(&mut self, part: FingerprintMessage) -> Result<(), NoText> {
         self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
@@ -151,13 +152,13 @@ impl Collected for SandboxMarks {
 
 /// The fingerprint of a list of containers.
 #[derive(Debug, Default)]
-pub(crate) struct ContainerMarks(pub(crate) Fingerprint);
+pub(crate) struct ContainerFingerprint(pub(crate) Fingerprint);
 
-impl Collected for ContainerMarks {
-    type Digest = Marked<OfContainers>;
-    type Part = MarkSum;
+impl ListResult for ContainerFingerprint {
+    type Digest = FingerprintDigest<ContainerList>;
+    type Part = FingerprintMessage;
 
-    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+    fn take(&mut self, part: FingerprintMessage) -> Result<(), NoText> {
         self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
@@ -170,8 +171,8 @@ pub(crate) struct Sandboxes {
     pub(crate) list: Vec<Sandbox>,
 }
 
-impl Collected for Sandboxes {
-    type Digest = AsItComes;
+impl ListResult for Sandboxes {
+    type Digest = PassThrough;
     type Part = ListedSandboxes;
 
     fn take(&mut self, part: ListedSandboxes) -> Result<(), NoText> {
@@ -189,8 +190,8 @@ pub(crate) struct Containers {
     pub(crate) list: Vec<Container>,
 }
 
-impl Collected for Containers {
-    type Digest = AsItComes;
+impl ListResult for Containers {
+    type Digest = PassThrough;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
@@ -208,8 +209,8 @@ pub(crate) struct ImageUses {
     pub(crate) list: Vec<ImageUse>,
 }
 
-impl Collected for ImageUses {
-    type Digest = AsItComes;
+impl ListResult for ImageUses {
+    type Digest = PassThrough;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {

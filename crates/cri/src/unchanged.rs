@@ -4,7 +4,7 @@ use futures_util::future::join;
 use model::fingerprint::Fingerprint;
 use model::ports::runtime::{Lists, RuntimeError};
 
-use crate::lists::{self, ContainerMarks, Containers, Lister, SandboxMarks, Sandboxes};
+use crate::lists::{self, ContainerFingerprint, Containers, Lister, SandboxFingerprint, Sandboxes};
 use crate::service::Service;
 
 const OBJECT: &str = "of all pods";
@@ -20,11 +20,11 @@ pub(crate) async fn list_if_changed(
 ) -> Result<Option<Lists>, RuntimeError> {
     let (sandbox_filter, container_filter) = Default::default();
     let (sandboxes, containers) = join(
-        lists::sandboxes::<SandboxMarks>(service, OBJECT, &sandbox_filter),
-        lists::containers::<ContainerMarks>(service, OBJECT, &container_filter),
+        lists::sandboxes::<SandboxFingerprint>(service, OBJECT, &sandbox_filter),
+        lists::containers::<ContainerFingerprint>(service, OBJECT, &container_filter),
     )
     .await;
-    if known.vouches_for(&sandboxes?.0.and(containers?.0)) {
+    if known.is_same(&sandboxes?.0.and(containers?.0)) {
         return Ok(None);
     }
     let (sandboxes, containers) = join(

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{InvolvedObject, ClusterEvent};
 use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::mpsc;
@@ -39,8 +39,8 @@ pub fn channel(
 }
 
 /// The node as the object of an event. Upstream sets no uid either.
-pub fn about_node(name: &str) -> About {
-    About {
+pub fn about_node(name: &str) -> InvolvedObject {
+    InvolvedObject {
         api_version: "v1",
         kind: "Node",
         namespace: String::new(),
@@ -51,7 +51,7 @@ pub fn about_node(name: &str) -> About {
 }
 
 impl ApiEvents {
-    fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
+    fn send(&self, about: InvolvedObject, kind: EventType, reason: Cow<'static, str>, message: String) {
         let is_warning = kind == EventType::Warning;
         let event = ClusterEvent::new(about, is_warning, reason, message, self.clock.now());
         let queued = QueuedEvent { event, at: Instant::now() };
@@ -65,7 +65,7 @@ impl ApiEvents {
 
 impl Events for ApiEvents {
     fn record(&self, event: PodEvent) {
-        let about = About {
+        let about = InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: event.pod.namespace.to_string(),

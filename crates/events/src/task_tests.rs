@@ -203,7 +203,7 @@ async fn expired_event_is_created_again() {
     harness.wait("written", |events| events.len() == 1).await;
     harness.cluster.forget_events();
     harness.record("a", "x");
-    harness.wait("written anew", |events| events.len() == 1).await;
+    harness.wait("created again", |events| events.len() == 1).await;
     assert_eq!(harness.cluster.events()[0].count, 2);
     harness.cluster.inject_fault(ApiCall::Event, CallFault::AnswerLost, 1);
     harness.record("b", "x");

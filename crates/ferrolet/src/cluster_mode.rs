@@ -61,7 +61,7 @@ pub struct ClusterPorts {
     pub node: Arc<dyn NodeApi>,
     /// The node's lease.
     pub leases: Arc<dyn NodeLeases>,
-    /// The CSINode object.
+    /// The `CSINode` object.
     pub csi_nodes: Arc<dyn CsiNodes>,
     /// The addresses of the machine.
     pub addresses: Arc<dyn Addresses>,

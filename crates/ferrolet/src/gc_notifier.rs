@@ -10,7 +10,7 @@ use gc::decide::schedule::{RemovedBy, is_whole, removed_by};
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
-use model::observed::{Container, ContainerStatus, PodStatus};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus};
 use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use runtime::PodKiller;
@@ -72,7 +72,7 @@ impl GcNotifier {
     pub(crate) fn changed(
         &self,
         uid: &PodUid,
-        now: &Result<Arc<PodStatus>, RuntimeError>,
+        now: &Result<Arc<RuntimePodStatus>, RuntimeError>,
         events: &[LifecycleEvent],
     ) {
         match now {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
 use model::seq::Seq;
-use pods::workers::Statuses;
+use pods::workers::PodStatuses;
 
 use crate::runtime_state::Ready;
 
@@ -21,8 +21,12 @@ pub(crate) struct PlegStatuses {
 }
 
 #[async_trait]
-impl Statuses for PlegStatuses {
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for PlegStatuses {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         self.ready.wait().await;
         self.cache.newer_than(uid, after).await
     }
@@ -31,7 +35,7 @@ impl Statuses for PlegStatuses {
         &self,
         uid: &PodUid,
         after: Seq,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
     }
 

@@ -42,7 +42,7 @@ pub(crate) async fn follow_probes(
             }
         }
         for uid in changed {
-            workers.ask(uid, Update::Sync).await;
+            workers.update(uid, Update::Sync).await;
         }
     }
 }

@@ -319,7 +319,7 @@ impl SyncLoop {
             }
             self.record_oom_kill(&uid, died);
         }
-        let needs_sync = events.iter().any(LifecycleEvent::wants_sync);
+        let needs_sync = events.iter().any(LifecycleEvent::needs_sync);
         self.decide(IntakeEvent::RuntimeChanged { uid, needs_sync })
     }
 

@@ -7,13 +7,13 @@ use allocation::{AdmissionMetrics, AllocationParts, ResizeMetrics, Resizes};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
-use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus, SandboxState};
 use model::ports::incidents::NoIncidents;
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::seq::{Seq, SeqCounter};
 use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
-use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use pods::workers::{PodStatuses, PodSyncer, SyncResult, WorkerParts, workers};
 use podspec::resources::Amounts;
 use runtime::LogLayout;
 use status::PodMetrics;
@@ -41,11 +41,11 @@ struct Ender(Arc<MemoryRuntime>);
 
 #[async_trait]
 impl PodSyncer for Ender {
-    async fn sync(&self, _: &Arc<Pod>, _: &PodStatus, _: &CancellationToken) -> Synced {
-        Synced { outcome: Outcome::Done, acted: false }
+    async fn sync(&self, _: &Arc<Pod>, _: &RuntimePodStatus, _: &CancellationToken) -> SyncResult {
+        SyncResult { outcome: Outcome::Done, acted: false }
     }
 
-    async fn terminate(&self, _: &Target, status: &PodStatus, _: Duration) -> Outcome {
+    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, _: Duration) -> Outcome {
         for sandbox in &status.sandboxes {
             self.0.stop_pod_sandbox(&sandbox.id).await.unwrap();
         }
@@ -56,7 +56,7 @@ impl PodSyncer for Ender {
         panic!("{pod:?}: {error}");
     }
 
-    async fn clean_up(&self, _: &Arc<Pod>, _: &PodStatus) -> Outcome {
+    async fn clean_up(&self, _: &Arc<Pod>, _: &RuntimePodStatus) -> Outcome {
         Outcome::Done
     }
 }
@@ -65,8 +65,12 @@ impl PodSyncer for Ender {
 struct Looks(pleg::cache::Reader, pleg::DirtySet<()>);
 
 #[async_trait]
-impl Statuses for Looks {
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for Looks {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         self.0.newer_than(uid, after).await
     }
 
@@ -74,7 +78,7 @@ impl Statuses for Looks {
         &self,
         uid: &PodUid,
         after: Seq,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.0.known_since(uid, after)
     }
 

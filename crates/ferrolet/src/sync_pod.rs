@@ -11,18 +11,18 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::pod_failure::PodFailure;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::wait::{Wait, WaitOn};
 use node::NodeHandle;
-use pods::decide::deadline::{deadline, outlasted};
+use pods::decide::deadline::{deadline, exceeded_deadline};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
-use pods::workers::{PodSyncer, Synced};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use pods::workers::{PodSyncer, SyncResult};
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
 use runtime::decide::{Progress, SyncContext};
@@ -42,7 +42,7 @@ use crate::pod_probes::probe_results;
 use crate::unsupported_wait::unsupported_wait;
 pub(crate) use records::SyncRecords;
 
-/// Reason and message for a pod that outlasted its deadline.
+/// Reason and message for a pod that exceeded its deadline.
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
@@ -79,7 +79,7 @@ pub(crate) struct SyncPod {
 #[derive(Clone, Copy)]
 struct Act<'a> {
     pod: &'a Arc<Pod>,
-    status: &'a PodStatus,
+    status: &'a RuntimePodStatus,
     /// The status overrides before any action.
     overrides: &'a StatusOverrides,
     /// Whether all containers of the pod restart.
@@ -113,7 +113,12 @@ impl SyncPod {
     }
 
     /// Publishes the status of a pod. Adds start failures and the state of its resize.
-    fn publish(&self, pod: &Arc<Pod>, status: &PodStatus, overrides: StatusOverrides) -> Published {
+    fn publish(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        overrides: StatusOverrides,
+    ) -> Published {
         let uid = &status.uid;
         let start_failures = self.records.start_failures(uid);
         let in_progress = overrides.resize.in_progress;
@@ -133,7 +138,7 @@ impl SyncPod {
     }
 
     /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
-    async fn is_resizing(&self, pod: &Pod, status: &PodStatus) -> bool {
+    async fn is_resizing(&self, pod: &Pod, status: &RuntimePodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
             Lacking::Nothing => false,
             Lacking::Containers => true,
@@ -150,9 +155,9 @@ impl SyncPod {
     }
 
     /// The status overrides of a pod before any action.
-    async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
+    async fn overrides(&self, pod: &Pod, status: &RuntimePodStatus) -> StatusOverrides {
         let in_progress = self.is_resizing(pod, status).await;
-        let asks = asks_for_recursive_read_only(pod);
+        let asks = requests_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
@@ -170,14 +175,14 @@ impl SyncPod {
     }
 
     /// Why a pod that has finished failed: its containers ran until its deadline.
-    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<PodFailure> {
+    fn failure_at_end(&self, pod: &Pod, status: &RuntimePodStatus) -> Option<PodFailure> {
         let before = self.status.reader().get(&status.uid);
         let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
-        outlasted(pod, status, deadline).then(deadline_failure)
+        exceeded_deadline(pod, status, deadline).then(deadline_failure)
     }
 
     /// Ends a sync of a pod that has to wait.
-    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> Synced {
+    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> SyncResult {
         debug!(pod = %view::pod_name(pod), uid = %view::uid(pod), on = %wait.on, "Pod is not ready to start");
         if let Some(event) = wait.event {
             self.events.record(event);
@@ -186,17 +191,17 @@ impl SyncPod {
             // The runtime does not report when the network is ready.
             node.runtime_changed();
         }
-        Synced { outcome: Outcome::Again(wait.at_latest), acted }
+        SyncResult { outcome: Outcome::Again(wait.at_latest), acted }
     }
 
-    /// Ends a sync of a pod that outlasted its deadline.
+    /// Ends a sync of a pod that exceeded its deadline.
     fn deadline_exceeded(
         &self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         overrides: StatusOverrides,
         report: bool,
-    ) -> Synced {
+    ) -> SyncResult {
         if report {
             let (uid, name) = (view::uid(pod), view::pod_name(pod));
             let message = DEADLINE_MESSAGE.to_owned();
@@ -204,7 +209,7 @@ impl SyncPod {
         }
         let failure = Some(deadline_failure());
         self.publish(pod, status, StatusOverrides { failure, ..overrides });
-        Synced { outcome: Outcome::Finished, acted: false }
+        SyncResult { outcome: Outcome::Finished, acted: false }
     }
 
     /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
@@ -236,7 +241,7 @@ impl SyncPod {
     }
 
     /// Acts for a pod, and ends the sync with its result.
-    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> Synced {
+    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let no_later = |retry| no_later(retry, deadline, self.clock.now());
         match self.apply(act, cancel).await {
@@ -252,13 +257,13 @@ impl SyncPod {
                 let overrides = StatusOverrides { has_new_sandbox, ..overrides.clone() };
                 self.publish(pod, status, overrides);
                 let retry = self.retry(pod, &error).await;
-                Synced { outcome: Outcome::Again(no_later(retry)), acted: true }
+                SyncResult { outcome: Outcome::Again(no_later(retry)), acted: true }
             }
         }
     }
 
     /// Ends a sync without an error.
-    fn synced(&self, act: Act<'_>, progress: Progress) -> Synced {
+    fn synced(&self, act: Act<'_>, progress: Progress) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let waited = self.records.set_result(&status.uid, None);
         let AfterSync { outcome, acted, publish, refresh } =
@@ -272,7 +277,7 @@ impl SyncPod {
         if refresh {
             self.refreshes.mark(&status.uid, [()]);
         }
-        Synced { outcome, acted }
+        SyncResult { outcome, acted }
     }
 
     /// When to retry after a failure.
@@ -293,7 +298,12 @@ impl SyncPod {
 
 #[async_trait]
 impl PodSyncer for SyncPod {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        cancel: &CancellationToken,
+    ) -> SyncResult {
         let name = view::pod_name(pod);
         if self.records.adopt(&status.uid) {
             self.adoption.adopt(&name, status).await;
@@ -317,7 +327,7 @@ impl PodSyncer for SyncPod {
         match plan {
             SyncPlan::Finished => {
                 info!(pod = %name, uid = %status.uid, "pod has finished");
-                return Synced { outcome: Outcome::Finished, acted: false };
+                return SyncResult { outcome: Outcome::Finished, acted: false };
             }
             SyncPlan::DeadlineExceeded { report } => {
                 return self.deadline_exceeded(pod, status, overrides, report);
@@ -333,7 +343,12 @@ impl PodSyncer for SyncPod {
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
 
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome {
         let pod = match target {
             Target::Pod(pod) => Arc::clone(pod),
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
@@ -366,7 +381,7 @@ impl PodSyncer for SyncPod {
         self.warn(pod, "FailedSync", format!("error determining status: {}", error.rpc_text()));
     }
 
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.records.set_result(&status.uid, None);
         self.probes.remove_pod(&status.uid);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
@@ -390,7 +405,7 @@ impl PodSyncer for SyncPod {
     }
 }
 
-/// The failure of a pod that outlasted its deadline.
+/// The failure of a pod that exceeded its deadline.
 fn deadline_failure() -> PodFailure {
     let message = DEADLINE_MESSAGE.to_owned();
     PodFailure { reason: DEADLINE_EXCEEDED, message, disruption: None }

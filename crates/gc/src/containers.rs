@@ -1,8 +1,8 @@
 //! Garbage collection of containers, sandboxes and logs.
 
 mod act;
+mod cap_watch;
 mod deletor;
-mod early;
 mod removals;
 mod stops;
 mod survey;
@@ -202,7 +202,7 @@ struct Shared {
     now: Notify,
     /// Pods that may exceed caps before the next pass. Written when pods change, read by the task. Never held
     /// across an await.
-    early: Mutex<early::Early>,
+    early: Mutex<cap_watch::CapWatch>,
     /// Notified when `early` may have grown.
     early_bell: Notify,
     /// Changes since the last regular pass. Written by callers, taken by the task. Never held across an
@@ -308,7 +308,7 @@ impl Shared {
         self.removable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn early(&self) -> std::sync::MutexGuard<'_, early::Early> {
+    fn early(&self) -> std::sync::MutexGuard<'_, cap_watch::CapWatch> {
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::look;
+use crate::inspect;
 
 /// Its path, which does not depend on the root directory.
 const CHECKPOINT: &str = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
@@ -17,7 +17,7 @@ pub fn device_checkpoint() -> io::Result<Option<Vec<u8>>> {
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match look::open(path).and_then(|file| look::read(&file, LIMIT)) {
+    match inspect::open(path).and_then(|file| inspect::read(&file, LIMIT)) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -28,11 +28,11 @@ mod claim;
 mod device_checkpoint;
 mod disk;
 mod identity;
+mod inspect;
 mod journalctl;
 mod kernel_settings;
 mod layout;
 mod logs;
-mod look;
 mod machine;
 mod memory;
 mod oom_score;
@@ -122,15 +122,15 @@ impl HostFiles for Host {
     }
 
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        self.call("read", path, move |path| look::read(&look::open(path)?, limit)).await
+        self.call("read", path, move |path| inspect::read(&inspect::open(path)?, limit)).await
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.call("look at", path, look::found).await
+        self.call("stat", path, inspect::found).await
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        self.call("list", directory, look::entries).await
+        self.call("list", directory, inspect::entries).await
     }
 
     async fn read_version(
@@ -138,7 +138,7 @@ impl HostFiles for Host {
         path: &Path,
         limit: u64,
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        self.call("read", path, move |path| look::read_version(path, limit)).await
+        self.call("read", path, move |path| inspect::read_version(path, limit)).await
     }
 
     async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {

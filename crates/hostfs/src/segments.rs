@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 /// The suffix of segments.
@@ -42,27 +42,29 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Fil
     move |source| FileError { operation, path: path.to_owned(), source }
 }
 
-fn list(directory: &Path) -> io::Result<Vec<Lying>> {
+fn list(directory: &Path) -> io::Result<Vec<SegmentInfo>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut lying = Vec::new();
+    let mut existing = Vec::new();
     for entry in entries {
         let entry = entry?;
         let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
         match entry.metadata() {
-            Ok(found) if found.is_file() => lying.push(Lying { number, size: found.len() }),
+            Ok(found) if found.is_file() => {
+                existing.push(SegmentInfo { number, size: found.len() })
+            }
             // Not a file, or removed meanwhile.
             _ => {}
         }
     }
-    lying.sort_unstable();
-    Ok(lying)
+    existing.sort_unstable();
+    Ok(existing)
 }
 
 impl Segments for HostSegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         list(&self.directory).map_err(failed("list", &self.directory))
     }
 
@@ -149,12 +151,12 @@ mod tests {
         let taken =
             || std::fs::metadata(root.path().join("00000001.jsonl")).unwrap().blocks() * 512;
         assert!(taken() >= 1 << 20, "{} bytes", taken());
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 5 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 5 }]);
         segment.append(b"more\n").unwrap();
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 10 }]);
         segment.reserve(0).unwrap();
         assert!(taken() < 1 << 20, "{} bytes", taken());
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 10 }]);
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
             std::fs::write(directory.join(name), "x").unwrap();
         }
         std::fs::create_dir(directory.join("00000009.jsonl")).unwrap();
-        assert_eq!(segments.list().unwrap(), [Lying { number: 3, size: 5 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 3, size: 5 }]);
         segments.beside("more").append_to(7).unwrap().append(b"text\n").unwrap();
         assert!(root.path().join("ferrolet/journal-more/00000007.jsonl").is_file());
         assert_eq!(segments.list().unwrap().len(), 1);

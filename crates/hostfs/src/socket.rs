@@ -87,7 +87,7 @@ pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     chmod(path, Mode::from_raw_mode(mode))
         .map_err(|error| failed("set the mode of")(error.into()))?;
     rustix::net::listen(&socket, BACKLOG).map_err(|error| failed("listen on")(error.into()))?;
-    let identity = identity(path).map_err(failed("look at"))?;
+    let identity = identity(path).map_err(failed("stat"))?;
     Ok(Socket { listener: socket.into(), path: path.to_owned(), identity })
 }
 
@@ -97,7 +97,7 @@ fn clear(path: &Path) -> Result<(), SocketError> {
         |step| move |source: io::Error| SocketError::System { step, path: path.to_owned(), source };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("look at")(error)),
+        Err(error) => return Err(failed("stat")(error)),
         Ok(found) if !found.file_type().is_socket() => {
             return Err(SocketError::InTheWay(path.to_owned()));
         }

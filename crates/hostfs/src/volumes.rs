@@ -75,7 +75,7 @@ impl HostVolumes {
         request: Request,
     ) -> Result<(), FileError> {
         let failed = |source| FileError { operation: "mount", path: place.path(), source };
-        let found = self.at("look at mounts of", place, |place| {
+        let found = self.at("list mounts of", place, |place| {
             drop(place::open_place(place, place::NAMED | OFlags::DIRECTORY)?);
             let path = place::real_path(place)?;
             let fs_type = MountTable::read()?.at(&path).map(|line| line.mount.fs_type.clone());
@@ -199,7 +199,7 @@ impl VolumeHost for HostVolumes {
             let place = place.clone();
             move |_: &Path| unmount::end(&place, flags)
         };
-        if !self.at("look at mounts of", place, is_on_server).await? {
+        if !self.at("list mounts of", place, is_on_server).await? {
             return self.host.call("unmount", &path, end(UnmountFlags::empty())).await;
         }
         let work = end(UnmountFlags::empty());
@@ -244,12 +244,12 @@ impl VolumeHost for HostVolumes {
 
     async fn group(&self, place: &Place) -> Result<u32, FileError> {
         let work = |place: &Place| Ok(fstat(&place::open_place(place, place::NAMED)?)?.st_gid);
-        self.at("look at", place, work).await
+        self.at("stat", place, work).await
     }
 
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {
         let wrong =
-            self.host.call("look at", path, move |path| host_path::check(path, kind)).await?;
+            self.host.call("stat", path, move |path| host_path::check(path, kind)).await?;
         match wrong {
             Some(expected) => Err(HostPathError::WrongKind { path: path.to_owned(), expected }),
             None => Ok(()),

@@ -68,9 +68,9 @@ impl Harness for Directory {
 
 #[tokio::test]
 async fn host_files_pass_the_contract() {
-    let new_world =
+    let new_harness =
         || Directory { place: tempfile::tempdir().unwrap(), files: Arc::new(Host::default()) };
-    let reports = contract::files::run(new_world).await;
+    let reports = contract::files::run(new_harness).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }
 
@@ -140,9 +140,9 @@ async fn host_volumes_pass_the_contract() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let new_world =
+    let new_harness =
         || Volumes { place: tempfile::tempdir().unwrap(), host: Arc::new(Host::default()) };
-    let reports = contract::volumes::run(new_world).await;
+    let reports = contract::volumes::run(new_harness).await;
     let skipped = assert_kept(&reports);
     // Not every kernel has huge pages.
     let needs_huge_pages = |case: &str| case.starts_with("huge_pages");
@@ -203,7 +203,7 @@ impl contract::log_files::Harness for Logs {
 
 #[tokio::test]
 async fn host_log_files_pass_the_contract() {
-    let new_world = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
-    let reports = contract::log_files::run(new_world).await;
+    let new_harness = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
+    let reports = contract::log_files::run(new_harness).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

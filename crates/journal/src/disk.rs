@@ -12,7 +12,7 @@ use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::incidents::Incident;
 use model::ports::journal::Outcome;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 use model::ports::streaming::Session;
 use model::verdict::Verdict;
 use tokio::sync::Notify;
@@ -20,12 +20,12 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::decode;
-use crate::entry::{Became, Entry, NO_ANSWER};
+use crate::entry::{Entry, EntryOutcome, NO_ANSWER};
 use crate::find::{Found, find_with};
+use crate::in_progress::{InProgress, UnfinishedRemoval};
 use crate::incidents::RecordedIncidents;
 use crate::query::Query;
 use crate::repeated::Repeated;
-use crate::under_way::{Left, UnderWay};
 
 /// The smallest supported bound of a journal.
 pub const SMALLEST: u64 = 1 << 20;
@@ -53,7 +53,7 @@ pub(crate) struct Disk {
     version: String,
     max_bytes: u64,
     /// The removals in progress, recorded before they start.
-    under_way: UnderWay,
+    in_progress: InProgress,
     /// Held while an entry is written; never over an await or a sync.
     state: Mutex<State>,
     /// Notified when there is something to sync, or a failed write to retry.
@@ -105,7 +105,7 @@ impl Disk {
         max_bytes: u64,
     ) -> Self {
         Self {
-            under_way: UnderWay::new(&*segments),
+            in_progress: InProgress::new(&*segments),
             segments,
             clock,
             version: version.to_owned(),
@@ -136,8 +136,8 @@ impl Disk {
 
     /// Removals in progress of earlier processes that were killed. The caller must
     /// [settle](Self::settle) each; until then, the next process gets it too.
-    pub(crate) fn take_left(&self) -> Vec<Left> {
-        let left = self.under_way.take_left().unwrap_or_else(|error| {
+    pub(crate) fn take_unfinished(&self) -> Vec<UnfinishedRemoval> {
+        let left = self.in_progress.take_unfinished().unwrap_or_else(|error| {
             warn!(error = %Chain(&error), "Cannot read the removals in progress of an earlier process");
             Vec::new()
         });
@@ -147,22 +147,22 @@ impl Disk {
     }
 
     /// Records the outcome of such a removal, unless this process has removed the same object since.
-    pub(crate) fn settle(&self, left: Left, outcome: Became, more: &str) {
-        let Left { mut entry, number } = left;
+    pub(crate) fn settle(&self, left: UnfinishedRemoval, outcome: EntryOutcome, more: &str) {
+        let UnfinishedRemoval { mut entry, number } = left;
         let mut state = self.state();
         if state.left.remove(&thing(&entry)) {
             entry.outcome = outcome;
             entry.error = match outcome {
-                Became::Unknown | Became::Failed => Some(format!("{NO_ANSWER}{more}")),
-                Became::Removed
-                | Became::Gone
-                | Became::Held
-                | Became::Opened
-                | Became::Refused
-                | Became::Killed
-                | Became::Restarted
-                | Became::Rejected
-                | Became::Pulled => {
+                EntryOutcome::Unknown | EntryOutcome::Failed => Some(format!("{NO_ANSWER}{more}")),
+                EntryOutcome::Removed
+                | EntryOutcome::Gone
+                | EntryOutcome::Held
+                | EntryOutcome::Opened
+                | EntryOutcome::Refused
+                | EntryOutcome::Killed
+                | EntryOutcome::Restarted
+                | EntryOutcome::Rejected
+                | EntryOutcome::Pulled => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None
                 }
@@ -173,7 +173,7 @@ impl Disk {
             self.keep(&mut state, entry);
         }
         drop(state);
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
     /// Retries failed writes.
@@ -210,7 +210,7 @@ impl Disk {
 
     /// The number of the next removal.
     pub(crate) fn next_number(&self) -> u64 {
-        self.under_way.next_number()
+        self.in_progress.next_number()
     }
 
     /// Records a verdict that was carried out, or could not be.
@@ -222,7 +222,7 @@ impl Disk {
         now: std::time::Instant,
     ) {
         let mut state = self.state();
-        if state.repeated.is_news(verdict, outcome, now) {
+        if state.repeated.is_new(verdict, outcome, now) {
             let entry = Entry::new(verdict, outcome, at, &self.version);
             if !state.left.is_empty() {
                 state.left.remove(&thing(&entry));
@@ -254,12 +254,12 @@ impl Disk {
 
     /// Records a removal before it starts.
     pub(crate) fn begun(&self, number: u64, verdict: &Verdict, at: Timestamp) {
-        self.under_way.begin_as(number, Entry::of_begun(verdict, at, &self.version));
+        self.in_progress.begin_as(number, Entry::of_begun(verdict, at, &self.version));
     }
 
     /// Drops the record of a removal that has ended.
     pub(crate) fn ended(&self, number: u64) {
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
     /// Writes an entry, or queues it until there is disk space.
@@ -347,14 +347,14 @@ impl Disk {
     }
 
     fn size_of(&self, number: u64) -> Option<u64> {
-        let lying = self.segments.list().ok()?;
-        lying.iter().find(|one| one.number == number).map(|one| one.size)
+        let existing = self.segments.list().ok()?;
+        existing.iter().find(|one| one.number == number).map(|one| one.size)
     }
 
     /// Continues the segments of an earlier agent.
     fn begin(&self) -> Result<Current, Unkept> {
-        let lying = self.segments.list().map_err(Unkept::File)?;
-        let Some(last) = lying.last() else { return self.open(1, 0, false) };
+        let existing = self.segments.list().map_err(Unkept::File)?;
+        let Some(last) = existing.last() else { return self.open(1, 0, false) };
         let read =
             self.segments.read(last.number).map(|reader| decode::read(reader, drop::<Entry>));
         match read {
@@ -378,9 +378,9 @@ impl Disk {
 
     /// Opens a segment, and reserves disk space for its full size.
     fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, Unkept> {
-        let lying = self.segments.list().map_err(Unkept::File)?;
+        let existing = self.segments.list().map_err(Unkept::File)?;
         let most = self.max_bytes.saturating_sub(size.max(self.longest()));
-        for Lying { number, .. } in surplus(&lying, number, most) {
+        for SegmentInfo { number, .. } in surplus(&existing, number, most) {
             if let Err(error) = self.segments.remove(number) {
                 warn!(error = %Chain(&error), "Cannot remove an old segment of the journal");
             }
@@ -396,8 +396,9 @@ fn thing(entry: &Entry) -> (String, String) {
 }
 
 /// The oldest segments, so that the others take at most `bytes` without them.
-fn surplus(lying: &[Lying], kept: u64, most: u64) -> Vec<Lying> {
-    let mut others: Vec<Lying> = lying.iter().filter(|one| one.number != kept).copied().collect();
+fn surplus(existing: &[SegmentInfo], kept: u64, most: u64) -> Vec<SegmentInfo> {
+    let mut others: Vec<SegmentInfo> =
+        existing.iter().filter(|one| one.number != kept).copied().collect();
     let mut bytes: u64 = others.iter().map(|one| one.size).sum();
     let too_many = others.iter().take_while(|one| {
         let too_much = bytes > most;

@@ -41,7 +41,7 @@ fn everything(journal: &DiskJournal) -> Found {
 
 /// The size of all segments in bytes.
 fn bytes(segments: &MemorySegments) -> u64 {
-    segments.list().unwrap().iter().map(|lying| lying.size).sum()
+    segments.list().unwrap().iter().map(|existing| existing.size).sum()
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,12 +284,12 @@ async fn oldest_waiting_entries_are_lost_but_no_written_ones() {
     }
     let kept = journal(&segments, SMALLEST);
     kept.record(&verdict("c0", "main", "web"), Outcome::Removed);
-    let lying = segments.list().unwrap().len();
+    let existing = segments.list().unwrap().len();
     segments.set_room(Some(0));
     for number in 1..=2000 {
         kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
     }
-    assert_eq!(segments.list().unwrap().len(), lying, "written segments stay");
+    assert_eq!(segments.list().unwrap().len(), existing, "written segments stay");
     segments.set_room(None);
     kept.record(&verdict("c2001", "main", "web"), Outcome::Removed);
     let found = everything(&kept);
@@ -345,8 +345,8 @@ async fn repeated_failure_is_recorded_once() {
     assert_eq!(found.entries.len(), 1001, "and no other entry was displaced");
     kept.record(&verdict("c7", "main", "web"), Outcome::Removed);
     let of_one = kept.find(&Query::new("c7"), 10).unwrap();
-    let became: Vec<Became> = of_one.entries.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(became, [Became::Removed, Became::Failed]);
+    let outcomes: Vec<EntryOutcome> = of_one.entries.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(outcomes, [EntryOutcome::Removed, EntryOutcome::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -439,7 +439,7 @@ proptest! {
         }
         let query = Query::new(&what);
         let by = |how| -> Vec<Entry> {
-            kept.iter().rev().filter(|entry| query.means(entry) == Some(how)).cloned().collect()
+            kept.iter().rev().filter(|entry| query.matches(entry) == Some(how)).cloned().collect()
         };
         let exact = by(Match::Exact);
         let expected = if exact.is_empty() { by(Match::Prefix) } else { exact };

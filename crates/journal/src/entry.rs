@@ -32,7 +32,7 @@ pub(crate) const NO_ANSWER: &str = "the process ended before the answer";
 /// The outcome of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Became {
+pub enum EntryOutcome {
     /// It was removed.
     Removed,
     /// It did not exist.
@@ -57,7 +57,7 @@ pub enum Became {
     Pulled,
 }
 
-impl Became {
+impl EntryOutcome {
     /// The outcome as text.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl Became {
     }
 }
 
-impl From<Outcome<'_>> for Became {
+impl From<Outcome<'_>> for EntryOutcome {
     fn from(outcome: Outcome<'_>) -> Self {
         match outcome {
             Outcome::Removed => Self::Removed,
@@ -113,7 +113,7 @@ pub struct Entry {
     #[serde(default)]
     pub detail: Inputs,
     /// The outcome.
-    pub outcome: Became,
+    pub outcome: EntryOutcome,
     /// Why it was not removed, or why the outcome is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -170,7 +170,7 @@ impl Entry {
             pod_uid: Some(text(session.uid.as_str())),
             rule: SESSION.to_owned(),
             detail: Inputs(detail),
-            outcome: if refusal.is_some() { Became::Refused } else { Became::Opened },
+            outcome: if refusal.is_some() { EntryOutcome::Refused } else { EntryOutcome::Opened },
             error: refusal.map(text),
             version: version.to_owned(),
         }
@@ -190,10 +190,10 @@ impl Entry {
             rule: text(&incident.rule),
             detail: Inputs::from(&incident.detail),
             outcome: match incident.kind {
-                IncidentKind::Kill | IncidentKind::Oom => Became::Killed,
-                IncidentKind::Restart => Became::Restarted,
-                IncidentKind::Rejection => Became::Rejected,
-                IncidentKind::Pull => Became::Pulled,
+                IncidentKind::Kill | IncidentKind::Oom => EntryOutcome::Killed,
+                IncidentKind::Restart => EntryOutcome::Restarted,
+                IncidentKind::Rejection => EntryOutcome::Rejected,
+                IncidentKind::Pull => EntryOutcome::Pulled,
             },
             error: None,
             version: version.to_owned(),
@@ -204,24 +204,27 @@ impl Entry {
     pub fn is_incident(&self) -> bool {
         matches!(
             self.outcome,
-            Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled
+            EntryOutcome::Killed
+                | EntryOutcome::Restarted
+                | EntryOutcome::Rejected
+                | EntryOutcome::Pulled
         )
     }
 
     /// Whether it is about an image: a removal or a pull.
     pub fn is_of_image(&self) -> bool {
-        self.kind == "image" || self.outcome == Became::Pulled
+        self.kind == "image" || self.outcome == EntryOutcome::Pulled
     }
 
     /// Whether it is a session and not a removal.
     pub fn is_session(&self) -> bool {
-        matches!(self.outcome, Became::Opened | Became::Refused)
+        matches!(self.outcome, EntryOutcome::Opened | EntryOutcome::Refused)
     }
 
     /// The entry of a verdict that is about to be carried out.
     pub(crate) fn of_begun(verdict: &Verdict, time: Timestamp, version: &str) -> Self {
         let entry = Self::new(verdict, Outcome::Removed, time, version);
-        Self { outcome: Became::Unknown, error: Some(NO_ANSWER.to_owned()), ..entry }
+        Self { outcome: EntryOutcome::Unknown, error: Some(NO_ANSWER.to_owned()), ..entry }
     }
 }
 

@@ -11,9 +11,9 @@ use model::ports::segments::Segments;
 use serde::{Deserialize, Serialize};
 
 use crate::decode;
-use crate::entry::{Became, Entry};
+use crate::entry::{Entry, EntryOutcome};
+use crate::in_progress::InProgress;
 use crate::query::{Match, Query};
-use crate::under_way::UnderWay;
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,13 +87,13 @@ impl Newest {
     }
 
     fn take(&mut self, position: Position, entry: Entry) {
-        self.counted += usize::from(!goes_along(&entry));
+        self.counted += usize::from(!is_removed_with_container(&entry));
         self.segment.push_back((position, entry));
         while self.counted > self.limit
             || self.before.len() + self.segment.len() > self.limit.saturating_mul(ALONG)
         {
             let Some((_, oldest)) = self.segment.pop_front() else { break };
-            self.counted -= usize::from(!goes_along(&oldest));
+            self.counted -= usize::from(!is_removed_with_container(&oldest));
             self.more = true;
         }
     }
@@ -104,17 +104,17 @@ impl Newest {
 }
 
 /// Whether the entry is a log that was removed with its container: only those have a name.
-fn goes_along(entry: &Entry) -> bool {
+fn is_removed_with_container(entry: &Entry) -> bool {
     entry.kind == "log" && !entry.name.is_empty()
 }
 
 /// Whether a log or link may have been removed with that container: before it, and by the same rule. Of several
 /// containers with the name it is the first one after the log.
-pub fn went_along(log: &Entry, container: &Entry) -> bool {
+pub fn was_removed_with(log: &Entry, container: &Entry) -> bool {
     let file = log.id.rsplit('/').next().unwrap_or_default();
-    goes_along(log)
+    is_removed_with_container(log)
         && container.kind == "container"
-        && !matches!(log.outcome, Became::Failed | Became::Unknown)
+        && !matches!(log.outcome, EntryOutcome::Failed | EntryOutcome::Unknown)
         && container.time.duration_since(log.time) <= BEFORE
         && LogLayout::container_of_link(file).is_none_or(|of| container.id.starts_with(of.as_str()))
         && (&log.name, &log.pod_uid, &log.rule, log.detail.get("created"))
@@ -129,7 +129,7 @@ pub fn went_along(log: &Entry, container: &Entry) -> bool {
 /// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
 /// removed with a container. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
-    find_with(segments, &UnderWay::new(segments).all()?, query, limit)
+    find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
 /// Searches a journal, and entries that are newer than all of it.
@@ -141,15 +141,15 @@ pub(crate) fn find_with(
 ) -> Result<Found, FileError> {
     let mut scan = Scan::of(segments, newest, query, limit)?;
     let of_pod = scan.entries.iter().map(|(_, entry)| entry);
-    let of_pod = of_pod.filter(|entry| query.means_pod_of(entry));
+    let of_pod = of_pod.filter(|entry| query.matches_pod_of(entry));
     let pods: BTreeSet<String> = of_pod.filter_map(|entry| entry.pod_uid.clone()).collect();
     if !pods.is_empty() {
         // Some entries have only the UID of their pod; its name is known from other entries by now.
         scan = Scan::of(segments, newest, &query.and_of_pods(pods, scan.by), limit)?;
     }
     let Scan { mut entries, found, .. } = scan;
-    let along = Along::with(segments, newest, &entries)?;
-    entries.extend(along);
+    let removed_with = RemovedWith::with(segments, newest, &entries)?;
+    entries.extend(removed_with);
     entries.sort_by_key(|(position, _)| Reverse(*position));
     entries.dedup_by_key(|(position, _)| *position);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
@@ -158,9 +158,9 @@ pub(crate) fn find_with(
 
 /// The time of the oldest readable entry.
 fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>, FileError> {
-    for lying in segments.list()? {
+    for existing in segments.list()? {
         let mut first = None;
-        if let Ok(reader) = segments.read(lying.number) {
+        if let Ok(reader) = segments.read(existing.number) {
             // The search for entries reports its error.
             drop(decode::read(reader, |entry: Entry| {
                 first.get_or_insert(entry.time);
@@ -191,26 +191,26 @@ impl Scan {
         limit: usize,
     ) -> Result<Self, FileError> {
         let (exact, prefix) = (Newest::new(limit), Newest::new(limit));
-        let mut meant = Meant { query, exact, prefix };
-        let found = read(segments, newest, &mut meant)?;
-        let Meant { exact, prefix, .. } = meant;
-        let (meant, by) =
+        let mut matching = Matching { query, exact, prefix };
+        let found = read(segments, newest, &mut matching)?;
+        let Matching { exact, prefix, .. } = matching;
+        let (matching, by) =
             if exact.before.is_empty() { (prefix, Match::Prefix) } else { (exact, Match::Exact) };
-        Ok(Self { entries: meant.before, by, found: Found { more: meant.more, ..found } })
+        Ok(Self { entries: matching.before, by, found: Found { more: matching.more, ..found } })
     }
 }
 
 /// Collects the matches.
 #[derive(Debug)]
-struct Meant<'a> {
+struct Matching<'a> {
     query: &'a Query,
     exact: Newest,
     prefix: Newest,
 }
 
-impl Reading for Meant<'_> {
+impl Reading for Matching<'_> {
     fn entry(&mut self, position: Position, entry: Entry) {
-        match self.query.means(&entry) {
+        match self.query.matches(&entry) {
             Some(Match::Exact) => self.exact.take(position, entry),
             Some(Match::Prefix) => self.prefix.take(position, entry),
             None => {}
@@ -227,7 +227,7 @@ impl Reading for Meant<'_> {
 /// Collects logs and links that were removed with containers. Several containers are removed at a time, so these
 /// entries are interleaved with those of others; and they need not match the query themselves.
 #[derive(Debug)]
-struct Along<'a> {
+struct RemovedWith<'a> {
     containers: BTreeMap<Position, &'a Entry>,
     /// No log of theirs is older.
     since: Timestamp,
@@ -238,7 +238,7 @@ struct Along<'a> {
     is_before: bool,
 }
 
-impl<'a> Along<'a> {
+impl<'a> RemovedWith<'a> {
     /// The logs and links by container entry.
     fn with(
         segments: &dyn Segments,
@@ -253,21 +253,25 @@ impl<'a> Along<'a> {
         };
         let since = first.saturating_sub(BEFORE).unwrap_or(first);
         let (waiting, found, is_before) = (Vec::new(), Vec::new(), false);
-        let mut along = Along { containers, since, waiting, found, is_before };
-        read(segments, newest, &mut along)?;
-        Ok(along.found)
+        let mut removed_with = RemovedWith { containers, since, waiting, found, is_before };
+        read(segments, newest, &mut removed_with)?;
+        Ok(removed_with.found)
     }
 }
 
-impl Reading for Along<'_> {
+impl Reading for RemovedWith<'_> {
     fn entry(&mut self, position: Position, entry: Entry) {
         self.is_before |= entry.time < self.since;
         if entry.kind == "container" {
-            let own = self.waiting.extract_if(.., |(_, log)| went_along(log, &entry));
+            let own = self.waiting.extract_if(.., |(_, log)| was_removed_with(log, &entry));
             // Logs of a container that does not match are dropped as well.
             let is_meant = self.containers.contains_key(&position);
             self.found.extend(own.filter(|_| is_meant));
-        } else if self.containers.range(position..).any(|(_, later)| went_along(&entry, later)) {
+        } else if self
+            .containers
+            .range(position..)
+            .any(|(_, later)| was_removed_with(&entry, later))
+        {
             self.waiting.push((position, entry));
         }
     }
@@ -290,11 +294,11 @@ fn read(
         reading.entry((NEWEST, index), entry.clone());
     }
     let mut goes_on = reading.end_of_segment();
-    for lying in segments.list()?.iter().rev() {
+    for existing in segments.list()?.iter().rev() {
         if goes_on.is_break() {
             break;
         }
-        let reader = match segments.read(lying.number) {
+        let reader = match segments.read(existing.number) {
             Ok(reader) => reader,
             // It was removed since the list: it was the oldest.
             Err(error) if error.is_not_found() => continue,
@@ -305,13 +309,13 @@ fn read(
         };
         let mut index = 0;
         let read = decode::read(reader, |entry: Entry| {
-            reading.entry((lying.number, index), entry);
+            reading.entry((existing.number, index), entry);
             index += 1;
         });
         goes_on = reading.end_of_segment();
         match read {
             Ok(passed) => found.damaged += passed.damaged,
-            Err(error) => found.problems.push(format!("read segment {}: {error}", lying.number)),
+            Err(error) => found.problems.push(format!("read segment {}: {error}", existing.number)),
         }
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The record of incidents: why containers were killed and restarted, and why pods were rejected.
 //!
-//! It has segments and a bound of its own: a container in a crash loop must not push the removals out. A kill, an OOM
+//! It has its own segments and bound: a container in a crash loop must not displace removals. A kill, an OOM
 //! kill and a rejection are recorded once: a kill is retried, and an agent that starts observes dead containers again.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -88,8 +88,8 @@ impl RecordedIncidents {
     /// Loads those of earlier agents. Unreadable entries are skipped. Blocks while it reads.
     pub(crate) fn load(segments: &dyn Segments) -> Self {
         let mut recorded = Self::default();
-        for lying in segments.list().unwrap_or_default() {
-            if let Ok(reader) = segments.read(lying.number) {
+        for existing in segments.list().unwrap_or_default() {
+            if let Ok(reader) = segments.read(existing.number) {
                 let add = |entry: Entry| {
                     if !REPEATED.iter().any(|kind| entry.kind == kind.as_str()) {
                         recorded.add_key((entry.kind, entry.id, entry.rule));
@@ -102,7 +102,7 @@ impl RecordedIncidents {
         recorded
     }
 
-    /// Adds an incident; whether it was not recorded. Each restart and each pull is one of its own.
+    /// Adds an incident. Whether it is new. Restarts and pulls are always new.
     pub(crate) fn add(&mut self, incident: &Incident) -> bool {
         let Incident { kind, id, rule, .. } = incident;
         REPEATED.contains(kind)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::incidents::Incident;
-use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::journal::{Journal, Outcome, WhenRecorded};
 use model::ports::segments::Segments;
 use model::ports::streaming::Session;
 use model::verdict::Verdict;
@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::disk::{Disk, SYNC_AFTER};
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 use crate::find::Found;
+use crate::in_progress::UnfinishedRemoval;
 use crate::query::Query;
-use crate::under_way::Left;
 
 /// How long closing a journal waits for pending writes.
 const LAST_WRITES: Duration = Duration::from_secs(1);
@@ -141,18 +141,18 @@ impl DiskJournal {
 
     /// Removals in progress of earlier processes that were killed. The caller must
     /// [settle](Self::settle) each; until then, the next process gets it too. Blocks while it reads.
-    pub fn take_left(&self) -> Vec<Left> {
+    pub fn take_unfinished(&self) -> Vec<UnfinishedRemoval> {
         self.flush();
-        self.disk.take_left()
+        self.disk.take_unfinished()
     }
 
     /// The same, without blocking.
-    pub(crate) async fn left(&self) -> Vec<Left> {
-        self.ask(Disk::take_left).await.unwrap_or_default()
+    pub(crate) async fn left(&self) -> Vec<UnfinishedRemoval> {
+        self.ask(Disk::take_unfinished).await.unwrap_or_default()
     }
 
     /// Records the outcome of such a removal, unless this process has removed the same object since.
-    pub fn settle(&self, left: Left, outcome: Became, more: &str) {
+    pub fn settle(&self, left: UnfinishedRemoval, outcome: EntryOutcome, more: &str) {
         let more = more.to_owned();
         self.submit(move |disk| disk.settle(left, outcome, &more));
     }
@@ -215,7 +215,7 @@ impl Journal for DiskJournal {
         });
     }
 
-    fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+    fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         let (number, at, verdict) = (self.disk.next_number(), self.disk.now(), verdict.clone());
         let noted = self.ask(move |disk| disk.begun(number, &verdict, at));
         // The removal happens even if it cannot be recorded.

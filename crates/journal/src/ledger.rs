@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::journal::{Journal, Outcome, WhenRecorded};
 use model::verdict::Verdict;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::broadcast;
 use tracing::{debug, info};
 
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
 /// How many removals a watcher may lag behind before it misses the oldest.
 const BEHIND: usize = 1024;
@@ -20,7 +20,7 @@ pub struct Progress {
     /// The object, and why.
     pub verdict: Verdict,
     /// The outcome.
-    pub became: Became,
+    pub outcome: EntryOutcome,
     /// Why it still exists.
     pub error: Option<String>,
 }
@@ -42,8 +42,7 @@ impl fmt::Debug for Ledger {
 impl Ledger {
     /// A ledger with metrics in the given registry.
     pub fn new(journal: Arc<dyn Journal>, registry: &Registry) -> Result<Self, prometheus::Error> {
-        let help = "What was removed from the node, by what it was, the rule that said so, \
-                    and what became of it.";
+        let help = "Removals from the node, by kind of object, rule and outcome.";
         let opts = Opts::new("ferrolet_removals_total", help);
         let removals = IntCounterVec::new(opts, &["kind", "rule", "outcome"])?;
         registry.register(Box::new(removals.clone()))?;
@@ -56,7 +55,7 @@ impl Ledger {
     }
 
     /// Records that a removal begins. Returns its number, and a future that ends when it is recorded.
-    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         self.journal.begun(verdict)
     }
 
@@ -67,7 +66,7 @@ impl Ledger {
 
     /// Counts a removal that shares an entry with others.
     pub(crate) fn count_removed(&self, verdict: &Verdict) {
-        let labels = [verdict.subject.kind(), verdict.rule, Became::Removed.as_str()];
+        let labels = [verdict.subject.kind(), verdict.rule, EntryOutcome::Removed.as_str()];
         self.removals.with_label_values(&labels).inc();
         debug!(%verdict, "removed");
     }
@@ -80,8 +79,8 @@ impl Ledger {
 
     /// Records a removal.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let became = Became::from(outcome);
-        let labels = [verdict.subject.kind(), verdict.rule, became.as_str()];
+        let entry_outcome = EntryOutcome::from(outcome);
+        let labels = [verdict.subject.kind(), verdict.rule, entry_outcome.as_str()];
         self.removals.with_label_values(&labels).inc();
         let error = match outcome {
             Outcome::Removed => {
@@ -104,7 +103,7 @@ impl Ledger {
         };
         self.journal.record(verdict, outcome);
         if self.progress.receiver_count() > 0 {
-            let progress = Progress { verdict: verdict.clone(), became, error };
+            let progress = Progress { verdict: verdict.clone(), outcome: entry_outcome, error };
             // There may be no watcher.
             drop(self.progress.send(Arc::new(progress)));
         }

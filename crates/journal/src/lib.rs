@@ -6,7 +6,7 @@
 //!                                    v
 //!                  Ledger ──> log line, metric, watchers of a pass
 //!                                    └──> DiskJournal ──its thread──> line ──> segments ──> find
-//!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
+//!                  before the call ──> under way ──> after a kill: ExistenceChecks ──> DiskJournal
 //! ```
 //!
 //! Sessions ([`SessionJournal`]) and incidents ([`IncidentJournal`]) have segments of their own beside those.
@@ -30,6 +30,7 @@ mod decode;
 mod disk;
 mod entry;
 mod find;
+mod in_progress;
 mod incidents;
 mod journal_thread;
 mod ledger;
@@ -39,16 +40,15 @@ mod repeated;
 mod series;
 mod sessions;
 mod settle;
-mod under_way;
 
 pub use disk::SMALLEST;
-pub use entry::{Became, Entry, Inputs, plain};
-pub use find::{Found, find, went_along};
+pub use entry::{Entry, EntryOutcome, Inputs, plain};
+pub use find::{Found, find, was_removed_with};
+pub use in_progress::UnfinishedRemoval;
 pub use incidents::{IncidentJournal, find_incidents};
 pub use journal_thread::DiskJournal;
 pub use ledger::{Ledger, Progress};
-pub use query::{Match, Query, Thing};
+pub use query::{Match, Query, QueryTarget};
 pub use recording::Recording;
 pub use sessions::{SessionJournal, find_sessions};
-pub use settle::Witnesses;
-pub use under_way::Left;
+pub use settle::ExistenceChecks;

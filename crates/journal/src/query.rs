@@ -38,7 +38,7 @@ impl Query {
     }
 
     /// Whether the pod of an entry matches.
-    pub(crate) fn means_pod_of(&self, entry: &Entry) -> bool {
+    pub(crate) fn matches_pod_of(&self, entry: &Entry) -> bool {
         let Some(pod) = entry.pod.as_deref().filter(|_| !self.what.is_empty()) else {
             return false;
         };
@@ -53,7 +53,7 @@ impl Query {
     }
 
     /// Whether an entry matches.
-    pub fn means(&self, entry: &Entry) -> Option<Match> {
+    pub fn matches(&self, entry: &Entry) -> Option<Match> {
         if let (Some((pods, by)), None, Some(uid)) = (&self.pods, &entry.pod, &entry.pod_uid)
             && pods.contains(uid)
         {
@@ -62,20 +62,20 @@ impl Query {
         let pod = entry.pod.as_deref().unwrap_or_default();
         let uid = entry.pod_uid.as_deref().unwrap_or_default();
         let is_image = entry.is_of_image();
-        let thing = Thing { id: &entry.id, name: &entry.name, pod, uid, is_image };
-        self.means_any_name(&thing, &entry.detail)
+        let thing = QueryTarget { id: &entry.id, name: &entry.name, pod, uid, is_image };
+        self.matches_any_name(&thing, &entry.detail)
     }
 
     /// Whether an object matches by its name or by another one in its detail: an
     /// image may have many.
-    pub fn means_any_name(&self, thing: &Thing<'_>, detail: &Inputs) -> Option<Match> {
+    pub fn matches_any_name(&self, thing: &QueryTarget<'_>, detail: &Inputs) -> Option<Match> {
         let others = detail.texts("names").filter(|_| thing.is_image);
-        let things = others.map(|name| Thing { name, ..*thing }).chain([*thing]);
-        things.filter_map(|thing| self.means_thing(&thing)).min()
+        let things = others.map(|name| QueryTarget { name, ..*thing }).chain([*thing]);
+        things.filter_map(|thing| self.match_target(&thing)).min()
     }
 
     /// Whether an object matches.
-    fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
+    fn match_target(&self, thing: &QueryTarget<'_>) -> Option<Match> {
         let what = self.what.as_str();
         if what.is_empty() {
             return None;
@@ -107,7 +107,7 @@ impl Query {
 
 /// The properties of an object that a query can match.
 #[derive(Debug, Clone, Copy)]
-pub struct Thing<'a> {
+pub struct QueryTarget<'a> {
     /// Its id or path.
     pub id: &'a str,
     /// Its name.
@@ -141,14 +141,19 @@ mod tests {
 
     const ID: &str = "4f6c0e1d2a";
 
-    fn means(what: &str, thing: Thing<'_>) -> Option<Match> {
-        Query::new(what).means_thing(&thing)
+    fn means(what: &str, thing: QueryTarget<'_>) -> Option<Match> {
+        Query::new(what).match_target(&thing)
     }
 
     #[test]
     fn container_matches_by_name_id_or_pod() {
-        let thing =
-            Thing { id: ID, name: "main", pod: "default/web-node", uid: "77aa-1", is_image: false };
+        let thing = QueryTarget {
+            id: ID,
+            name: "main",
+            pod: "default/web-node",
+            uid: "77aa-1",
+            is_image: false,
+        };
         for what in [
             "main",
             ID,
@@ -174,7 +179,7 @@ mod tests {
     #[test]
     fn image_matches_by_any_form_of_its_name() {
         let name = "registry.example:5000/team/web:1.2";
-        let thing = Thing { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
+        let thing = QueryTarget { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
         for what in [
             name,
             "team/web:1.2",
@@ -192,7 +197,7 @@ mod tests {
         for what in ["eb", "web:1", "1.2", "team", "registry.example:5000"] {
             assert_eq!(means(what, thing), None, "{what}");
         }
-        let pinned = Thing { name: "a/web@sha256:ffee", ..thing };
+        let pinned = QueryTarget { name: "a/web@sha256:ffee", ..thing };
         for what in ["web", "web@sha256:ffee", "sha256:ffee", "ffee"] {
             assert_eq!(means(what, pinned), Some(Match::Exact), "{what}");
         }
@@ -206,21 +211,22 @@ mod tests {
         let detail = Detail::default().with("names", Input::Texts(names.to_vec()));
         let detail = Inputs::from(&detail);
         let thing =
-            Thing { id: "sha256:abcd12", name: "a/web:1", pod: "", uid: "", is_image: true };
-        let means = |what: &str, thing: Thing<'_>| Query::new(what).means_any_name(&thing, &detail);
+            QueryTarget { id: "sha256:abcd12", name: "a/web:1", pod: "", uid: "", is_image: true };
+        let means =
+            |what: &str, thing: QueryTarget<'_>| Query::new(what).matches_any_name(&thing, &detail);
         for what in ["web:1", "a/web", "other", "b/other:2", "web@sha256:ffee", "sha256:ffee"] {
             assert_eq!(means(what, thing), Some(Match::Exact), "{what}");
         }
         assert_eq!(means("ff", thing), Some(Match::Prefix));
         assert_eq!(means("other:1", thing), None);
         // Names in the detail of a container are not its own.
-        assert_eq!(means("other", Thing { is_image: false, ..thing }), None);
+        assert_eq!(means("other", QueryTarget { is_image: false, ..thing }), None);
     }
 
     #[test]
     fn log_matches_by_its_path_and_file_name() {
         let id = "/var/log/pods/default_web_77aa/main/0.log";
-        let thing = Thing { id, name: "main", pod: "", uid: "77aa", is_image: false };
+        let thing = QueryTarget { id, name: "main", pod: "", uid: "77aa", is_image: false };
         assert_eq!(means(id, thing), Some(Match::Exact));
         assert_eq!(means("0.log", thing), Some(Match::Exact));
         assert_eq!(means("/var/log/pods/default_web", thing), Some(Match::Prefix));

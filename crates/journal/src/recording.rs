@@ -112,18 +112,18 @@ where
                 return self.continue_series(key, verdict, run).await;
             }
         }
-        let under_way = UnderWay::begin(&self.ledger, verdict).await;
+        let in_progress = RemovalInProgress::begin(&self.ledger, verdict).await;
         if let Some(refusal) = self.refusal(verdict) {
-            under_way.was_nothing();
+            in_progress.was_nothing();
             return refusal;
         }
         let result = run.await;
         match result.recorded() {
-            Recorded::Removed => under_way.ended(Outcome::Removed),
-            Recorded::Held => under_way.ended(Outcome::Held),
-            Recorded::AlreadyGone => under_way.ended(Outcome::AlreadyGone),
-            Recorded::Failed(error) => under_way.ended(Outcome::Failed(&error)),
-            Recorded::Nothing => under_way.was_nothing(),
+            Recorded::Removed => in_progress.ended(Outcome::Removed),
+            Recorded::Held => in_progress.ended(Outcome::Held),
+            Recorded::AlreadyGone => in_progress.ended(Outcome::AlreadyGone),
+            Recorded::Failed(error) => in_progress.ended(Outcome::Failed(&error)),
+            Recorded::Nothing => in_progress.was_nothing(),
         }
         result
     }
@@ -131,23 +131,23 @@ where
 
 /// A removal in progress. A cancelled one is recorded too: it may have happened. After a kill
 /// the next process records it.
-struct UnderWay<'a> {
+struct RemovalInProgress<'a> {
     ledger: &'a Ledger,
     verdict: &'a Verdict,
     number: u64,
     over: bool,
 }
 
-impl<'a> UnderWay<'a> {
+impl<'a> RemovalInProgress<'a> {
     /// Waits until the removal is recorded, or times out. A removal that is cancelled before has not begun.
     async fn begin(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
         let (number, noted) = ledger.begun(verdict);
-        let mut under_way = Self { ledger, verdict, number, over: true };
+        let mut in_progress = Self { ledger, verdict, number, over: true };
         if timeout(LONGEST_NOTE, noted).await.is_err() {
             warn!(object = %verdict.subject, "{SLOW_NOTE}");
         }
-        under_way.over = false;
-        under_way
+        in_progress.over = false;
+        in_progress
     }
 
     fn ended(mut self, outcome: Outcome<'_>) {
@@ -161,7 +161,7 @@ impl<'a> UnderWay<'a> {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RemovalInProgress<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.ledger.record(self.verdict, Outcome::Failed(GIVEN_UP));

@@ -12,7 +12,7 @@ use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::entry::{Became, Entry};
+use crate::entry::{Entry, EntryOutcome};
 use crate::journal_thread::DiskJournal;
 
 /// How long a check for an object may take.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The ports that check whether an object still exists.
 #[derive(Debug, Default)]
-pub struct Witnesses {
+pub struct ExistenceChecks {
     /// For containers, sandboxes and images.
     pub runtime: Option<Runtime>,
     /// For logs and directories.
@@ -29,7 +29,7 @@ pub struct Witnesses {
     pub cgroups: Option<Arc<dyn Cgroups>>,
 }
 
-impl Witnesses {
+impl ExistenceChecks {
     /// Records the removals that were in progress when an earlier process was killed, and syncs the journal until it is
     /// stopped.
     pub async fn keep(self: Arc<Self>, journal: Arc<DiskJournal>, stop: CancellationToken) {
@@ -47,11 +47,17 @@ impl Witnesses {
             };
             let (outcome, more) = match there {
                 // The caller does not check before, and most pods have none.
-                Ok(Some(false)) if left.entry.kind == "cgroup" => (Became::Gone, String::new()),
-                Ok(Some(false)) => (Became::Removed, String::new()),
-                Ok(Some(true)) => (Became::Unknown, "; it was there after a restart".to_owned()),
-                Ok(None) => (Became::Unknown, String::new()),
-                Err(why) => (Became::Unknown, format!("; cannot check whether it is there: {why}")),
+                Ok(Some(false)) if left.entry.kind == "cgroup" => {
+                    (EntryOutcome::Gone, String::new())
+                }
+                Ok(Some(false)) => (EntryOutcome::Removed, String::new()),
+                Ok(Some(true)) => {
+                    (EntryOutcome::Unknown, "; it was there after a restart".to_owned())
+                }
+                Ok(None) => (EntryOutcome::Unknown, String::new()),
+                Err(why) => {
+                    (EntryOutcome::Unknown, format!("; cannot check whether it is there: {why}"))
+                }
             };
             journal.settle(left, outcome, &more);
         }

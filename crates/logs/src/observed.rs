@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::ids::{ContainerId, PodName};
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 
 /// A running container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct ObservedPod {
 
 impl ObservedPod {
     /// Logs outside of the pod log directory are not rotated, nor are containers without a log.
-    pub(crate) fn of(status: &PodStatus, layout: &LogLayout) -> Self {
+    pub(crate) fn of(status: &RuntimePodStatus, layout: &LogLayout) -> Self {
         let running = status.running().filter(|one| layout.has_log(Path::new(&*one.log_path)));
         let running = running.map(|one| {
             let log = PathBuf::from(&*one.log_path);

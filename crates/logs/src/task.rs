@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::ids::{ContainerId, PodUid};
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -75,7 +75,7 @@ pub fn log_rotation(
 
 impl LogRotation {
     /// Reports a pod status. Logs of running containers are rotated from now on, others no longer.
-    pub fn observe(&self, status: &PodStatus) {
+    pub fn observe(&self, status: &RuntimePodStatus) {
         let layout = LogLayout {
             pod_logs: self.shared.parts.pod_logs.clone(),
             container_links: std::path::PathBuf::new(),

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - a read returns what was written, or an error: a file that is truncated, damaged or of another version
-//!   is [useless](Useless), with the reason;
+//!   is [useless](UnusableFile), with the reason;
 //! - a write that fails or is interrupted leaves the previous content;
 //! - [`take_over`](Checkpoint::take_over) never loses a file that may be intact: an unreadable file is an
 //!   error, and a useless one is moved aside;
@@ -43,7 +43,7 @@ pub struct Checkpoint<T> {
 
 /// Why a file is useless.
 #[derive(Debug, thiserror::Error)]
-pub enum Useless {
+pub enum UnusableFile {
     /// It exists, and cannot be read.
     #[error("cannot be read")]
     Unreadable(#[source] FileError),
@@ -58,9 +58,9 @@ pub enum Useless {
     Version(u32, u32),
 }
 
-impl Useless {
+impl UnusableFile {
     /// The suffix of a file that is moved aside for this reason.
-    fn word(&self) -> String {
+    fn suffix(&self) -> String {
         match self {
             Self::Version(version, _) => format!("version-{version}"),
             Self::Unreadable(_) | Self::Syntax(_) | Self::Checksum => "damaged".to_owned(),
@@ -79,16 +79,16 @@ pub struct TakenOver<T> {
     /// The last value, if a usable one was written.
     pub value: Option<T>,
     /// The useless file, if there was one.
-    pub aside: Option<Aside>,
+    pub aside: Option<MovedAside>,
 }
 
 /// A useless file that was moved aside.
 #[derive(Debug)]
-pub struct Aside {
+pub struct MovedAside {
     /// Its new path.
     pub path: PathBuf,
     /// Why it is useless.
-    pub why: Useless,
+    pub why: UnusableFile,
 }
 
 /// The first line.
@@ -111,8 +111,8 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
     }
 
     /// The last value, if one was written.
-    pub async fn read(&self) -> Result<Option<T>, Useless> {
-        let bytes = self.bytes().await.map_err(Useless::Unreadable)?;
+    pub async fn read(&self) -> Result<Option<T>, UnusableFile> {
+        let bytes = self.bytes().await.map_err(UnusableFile::Unreadable)?;
         bytes.map(|bytes| self.value(&bytes)).transpose()
     }
 
@@ -125,10 +125,10 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
             Ok(value) => Ok(TakenOver { value: Some(value), ..nothing }),
             Err(why) => {
                 let mut path = self.path.clone().into_os_string();
-                path.push(format!(".{}", why.word()));
+                path.push(format!(".{}", why.suffix()));
                 let path = PathBuf::from(path);
                 self.files.write_durably(&path, &bytes).await?;
-                Ok(TakenOver { aside: Some(Aside { path, why }), ..nothing })
+                Ok(TakenOver { aside: Some(MovedAside { path, why }), ..nothing })
             }
         }
     }
@@ -152,18 +152,18 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         }
     }
 
-    fn value(&self, bytes: &[u8]) -> Result<T, Useless> {
+    fn value(&self, bytes: &[u8]) -> Result<T, UnusableFile> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         let (header, value) = bytes.split_at(end);
-        let header: Header = serde_json::from_slice(header).map_err(Useless::Syntax)?;
+        let header: Header = serde_json::from_slice(header).map_err(UnusableFile::Syntax)?;
         if header.version != self.format.version {
-            return Err(Useless::Version(header.version, self.format.version));
+            return Err(UnusableFile::Version(header.version, self.format.version));
         }
         let value = value.get(1..).unwrap_or_default();
         if header.checksum != checksum(header.version, value) {
-            return Err(Useless::Checksum);
+            return Err(UnusableFile::Checksum);
         }
-        serde_json::from_slice(value).map_err(Useless::Syntax)
+        serde_json::from_slice(value).map_err(UnusableFile::Syntax)
     }
 
     /// Replaces the value, durably. JSON must be able to express it.

@@ -17,7 +17,7 @@ use crate::ids::{PodName, PodUid};
 pub enum Uid {
     /// In the usual form, lower case with hyphens.
     Uuid([u8; 16]),
-    /// Anything else, as it is.
+    /// Any other text.
     Text(Box<str>),
 }
 
@@ -295,7 +295,7 @@ pub struct Lease {
 
 /// What an event of the API server is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct InvolvedObject {
     /// `v1`, `coordination.k8s.io/v1`.
     pub api_version: &'static str,
     /// `Pod`, `Lease`.
@@ -314,7 +314,7 @@ pub struct About {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEvent {
     /// The object it is about.
-    pub about: About,
+    pub about: InvolvedObject,
     /// Normal or warning.
     pub is_warning: bool,
     /// The reason.
@@ -332,7 +332,7 @@ pub struct ClusterEvent {
 impl ClusterEvent {
     /// An event that happens now.
     pub fn new(
-        about: About,
+        about: InvolvedObject,
         is_warning: bool,
         reason: Cow<'static, str>,
         message: String,

@@ -87,7 +87,7 @@ impl Fingerprint {
 
     /// Whether both mean the same objects in the same states. It is false if any object is in another state
     /// ([`Mark::Unsettled`]): the hash does not distinguish those.
-    pub fn vouches_for(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         self == other && self.unsettled == 0
     }
 }
@@ -134,7 +134,7 @@ mod tests {
             (&[], false),
         ];
         for (objects, same) in rows {
-            assert_eq!(known.vouches_for(&fingerprint(objects)), *same, "{objects:?}");
+            assert_eq!(known.is_same(&fingerprint(objects)), *same, "{objects:?}");
         }
         let (one, other) = (&[("s", ReadySandbox)], &[("c", RunningContainer)]);
         assert_eq!(fingerprint(one).and(fingerprint(other)), known);
@@ -147,7 +147,7 @@ mod tests {
             .collect();
         assert_eq!(similar.len(), 30_000);
         let unsettled = fingerprint(&[("c", Unsettled)]);
-        assert!(!unsettled.vouches_for(&unsettled));
-        assert!(fingerprint(&[]).vouches_for(&fingerprint(&[])));
+        assert!(!unsettled.is_same(&unsettled));
+        assert!(fingerprint(&[]).is_same(&fingerprint(&[])));
     }
 }

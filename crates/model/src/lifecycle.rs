@@ -28,7 +28,7 @@ impl LifecycleEvent {
 
     /// Whether the pod's worker must sync. A removal follows a death that was
     /// already reported, and an object that is being created is not relevant yet.
-    pub fn wants_sync(&self) -> bool {
+    pub fn needs_sync(&self) -> bool {
         match self {
             Self::Started(_) | Self::Died(_) | Self::PodSync => true,
             Self::Removed(_) | Self::Changed(_) => false,

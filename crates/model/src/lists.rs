@@ -86,7 +86,7 @@ pub async fn everything_unless_known(
         answer => return answer,
     }
     let (sandboxes, containers) = everything(runtime).await?;
-    let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
+    let is_known = known.is_same(&Fingerprint::of(&sandboxes, &containers));
     Ok((!is_known).then_some((sandboxes, containers)))
 }
 

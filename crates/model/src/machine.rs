@@ -38,7 +38,7 @@ pub struct Identity {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Machine {
     /// Bytes of memory.
     pub memory: u64,

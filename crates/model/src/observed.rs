@@ -212,7 +212,7 @@ pub fn pods_by_uid(
 
 /// The status of a pod: of all its sandboxes and containers in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodStatus {
+pub struct RuntimePodStatus {
     /// The pod's uid.
     pub uid: PodUid,
     /// The pod's IPs; those of the last ready sandbox if none is ready.
@@ -258,7 +258,7 @@ impl<'a> From<&'a Container> for Instance<'a> {
     }
 }
 
-impl PodStatus {
+impl RuntimePodStatus {
     /// The status of a pod without sandboxes and containers.
     pub fn empty(uid: PodUid) -> Self {
         Self {
@@ -317,7 +317,7 @@ impl PodStatus {
     }
 
     /// Whether something of the pod runs for certain.
-    pub fn lives(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.has_ready_sandbox() || self.running().next().is_some()
     }
 

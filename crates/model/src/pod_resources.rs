@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-/// A pod of the PodResources API. No device is assigned to single containers yet, so it has no more than
-/// what they are called.
+/// A pod of the PodResources API. No device is assigned to single containers yet, so it has only
+/// their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodContainers {
     /// The pod's namespace.

@@ -59,7 +59,7 @@ impl PodState {
     }
 
     /// The state as the journal has it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Known(WorkerState { evicted: true, .. }) => "evicted",
             Self::Known(WorkerState { deleted: true, terminated: true, .. }) => "deleted",

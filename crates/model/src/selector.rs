@@ -92,7 +92,7 @@ impl Selector {
     }
 
     /// Whether these labels match.
-    pub fn means<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.is_empty()
             && self.requirements.iter().all(|Requirement { key, must }| match (must, get(key)) {
                 (Must::Exist, value) => value.is_some(),
@@ -135,7 +135,7 @@ mod tests {
             ("example.com/keep=", true),
         ];
         for (text, means) in rows {
-            assert_eq!(text.parse::<Selector>().unwrap().means(labels), means, "{text}");
+            assert_eq!(text.parse::<Selector>().unwrap().matches(labels), means, "{text}");
         }
     }
 

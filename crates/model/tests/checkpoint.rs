@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::checkpoint::{Checkpoint, Format, Useless};
+use model::checkpoint::{Checkpoint, Format, UnusableFile};
 use proptest::prelude::*;
 use testkit::files::MemoryFiles;
 
@@ -71,17 +71,17 @@ fn other_version_is_an_error() {
     let text = String::from_utf8(files.content(FILE).unwrap()).unwrap();
     files.write(FILE, text.replace("\"version\":3", "\"version\":4"));
     let error = block_on(kept(&files, Format { version: 4, ..FORMAT }).read()).unwrap_err();
-    assert!(matches!(error, Useless::Checksum), "{error}");
+    assert!(matches!(error, UnusableFile::Checksum), "{error}");
 }
 
 #[test]
 fn file_that_is_too_large_or_unreadable_is_useless() {
     let files = written(&("a".repeat(100), vec![]));
     let error = block_on(kept(&files, Format { limit: 50, ..FORMAT }).read()).unwrap_err();
-    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
     files.fail(FILE, std::io::ErrorKind::PermissionDenied);
     let error = block_on(kept(&files, FORMAT).read()).unwrap_err();
-    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
     let value = ("b".to_owned(), vec![]);
     block_on(kept(&files, FORMAT).write(&value)).unwrap_err();
 }
@@ -115,7 +115,7 @@ async fn take_over_never_loses_a_file_that_may_be_intact() {
         let aside = taken.aside.unwrap();
         assert_eq!(aside.path, Path::new(&format!("{FILE}.{word}")));
         assert_eq!((taken.value, files.content(&aside.path)), (None, Some(content)));
-        assert!(files.content(FILE).is_some(), "until it is written anew");
+        assert!(files.content(FILE).is_some(), "until it is written again");
     }
     // A file that cannot be moved aside stays.
     files.fail(format!("{FILE}.damaged"), std::io::ErrorKind::StorageFull);

@@ -75,9 +75,9 @@ impl NodeHandle {
 
     /// Fetches the node object from the server, because the watch may be late. If the request fails,
     /// the known object stays.
-    pub async fn ask(&self) -> Result<(), ApiError> {
+    pub async fn refresh(&self) -> Result<(), ApiError> {
         if let Some(node) = self.api.own_node(&self.name).await? {
-            self.own.saw(node);
+            self.own.observe(node);
         }
         Ok(())
     }

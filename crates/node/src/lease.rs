@@ -134,7 +134,7 @@ impl LeaseTask {
         }
         // A lease is deleted with its node.
         if std::mem::take(&mut self.was_there) {
-            self.own.doubt();
+            self.own.mark_stale();
         }
         let uid = self.own.wait_for(|own| own.uid().cloned()).await;
         let lease = self.terms.make(&uid, self.clock.now());

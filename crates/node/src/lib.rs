@@ -21,7 +21,7 @@
 //!
 //! Wiring: [`node()`] returns the tasks, each with a `run(stop)`, and the handle.
 //! ```text
-//! let own = Particulars { name, hostname, architecture, labels, ips, kubelet_version, identity,
+//! let own = NodeParameters { name, hostname, architecture, labels, ips, kubelet_version, identity,
 //!     capacity, allocatable, declared_features: vec!["RestartAllContainersOnContainerExits"],
 //!     external_cloud: false, cgroup_v1 };
 //! let (node, handle) = node::node(Settings::new(&config, own), ports);
@@ -53,8 +53,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 pub use csi_node::CsiNodeTask;
-pub use decide::health::{Pressure, Unwell};
-pub use decide::settings::{Particulars, Settings};
+pub use decide::health::{Pressure, UnhealthyPart};
+pub use decide::settings::{NodeParameters, Settings};
 pub use handle::{NodeHandle, ReportedRuntime};
 pub use lease::LeaseTask;
 pub use metrics::Metrics;

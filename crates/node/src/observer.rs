@@ -15,7 +15,7 @@ use crate::decide::facts::Facts;
 use crate::decide::images::images;
 use crate::decide::settings::Settings;
 use crate::ports::NodePorts;
-use crate::runtime_check::ask_version;
+use crate::runtime_check::update_version;
 
 /// The period of observations.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -51,11 +51,11 @@ impl Observer {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.look_again_and_again() => {}
+            () = self.observe_periodically() => {}
         }
     }
 
-    async fn look_again_and_again(&self) {
+    async fn observe_periodically(&self) {
         loop {
             self.find_addresses().await;
             self.list_images().await;
@@ -66,7 +66,7 @@ impl Observer {
                 sleep(BURST).await;
                 self.list_images().await;
             }
-            ask_version(&*self.runtime.info, &self.facts).await;
+            update_version(&*self.runtime.info, &self.facts).await;
         }
     }
 

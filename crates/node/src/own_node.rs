@@ -15,12 +15,12 @@ use crate::decide::own_object::OwnObject;
 pub(crate) struct OwnNode {
     known: watch::Sender<OwnObject>,
     /// Restarts the feed.
-    follow_again: Arc<Notify>,
+    restart_watch: Arc<Notify>,
 }
 
 impl Default for OwnNode {
     fn default() -> Self {
-        Self { known: watch::Sender::new(OwnObject::default()), follow_again: Arc::default() }
+        Self { known: watch::Sender::new(OwnObject::default()), restart_watch: Arc::default() }
     }
 }
 
@@ -52,41 +52,41 @@ impl OwnNode {
     }
 
     /// Records an object from a response.
-    pub(crate) fn saw(&self, node: Node) {
-        self.known.send_if_modified(|known| known.saw(node));
+    pub(crate) fn observe(&self, node: Node) {
+        self.known.send_if_modified(|known| known.observe(node));
     }
 
     /// Records that the known object may be wrong: a dependent object is missing.
-    pub(crate) fn doubt(&self) {
-        self.known.send_if_modified(OwnObject::doubt);
+    pub(crate) fn mark_stale(&self) {
+        self.known.send_if_modified(OwnObject::mark_stale);
     }
 
     /// Whether the object must be fetched. Returns true once.
-    pub(crate) fn take_doubt(&self) -> bool {
-        let mut doubt = false;
+    pub(crate) fn take_stale(&self) -> bool {
+        let mut stale = false;
         self.known.send_if_modified(|known| {
-            doubt = known.take_doubt();
+            stale = known.take_stale();
             false
         });
-        doubt
+        stale
     }
 
     /// Restarts the watch, because the object had to be created again and a watch that missed the deletion may
     /// be broken. A server that lost its data restarts its resource versions, and sends no events to a watch of
     /// later ones.
-    pub(crate) fn follow_again(&self) {
-        self.follow_again.notify_one();
+    pub(crate) fn restart_watch(&self) {
+        self.restart_watch.notify_one();
     }
 
     /// Records that the object does not exist.
-    pub(crate) fn is_gone(&self) {
-        self.known.send_if_modified(OwnObject::is_gone);
+    pub(crate) fn set_missing(&self) {
+        self.known.send_if_modified(OwnObject::set_missing);
     }
 }
 
 impl Sink<Node, ()> for OwnNode {
-    fn hear(&self, change: Change<Node, ()>) {
-        self.known.send_if_modified(|known| known.hear(change));
+    fn receive(&self, change: Change<Node, ()>) {
+        self.known.send_if_modified(|known| known.receive(change));
     }
 }
 
@@ -106,7 +106,7 @@ impl OwnNodeFeed {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.own.follow_again.notified() => {}
+                () = self.own.restart_watch.notified() => {}
                 () = self.api.follow_own_node(&self.name, &self.own) => {}
             }
         }

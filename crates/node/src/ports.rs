@@ -13,14 +13,14 @@ use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::decide::health::Unwell;
+use crate::decide::health::UnhealthyPart;
 use crate::metrics::Metrics;
 
 /// A part of the agent that knows its health. Called often: the result must be available without waiting.
 #[async_trait]
 pub trait SelfCheck: Debug + Send + Sync {
     /// The problem, if any.
-    fn unwell(&self) -> Option<Unwell>;
+    fn unwell(&self) -> Option<UnhealthyPart>;
 
     /// Waits until there is no problem.
     async fn well(&self);
@@ -50,7 +50,7 @@ pub struct NodePorts {
 }
 
 /// The problems of all parts.
-pub(crate) fn unwell(checks: &[Arc<dyn SelfCheck>]) -> Vec<Unwell> {
+pub(crate) fn unwell(checks: &[Arc<dyn SelfCheck>]) -> Vec<UnhealthyPart> {
     checks.iter().filter_map(|check| check.unwell()).collect()
 }
 

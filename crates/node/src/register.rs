@@ -46,9 +46,9 @@ impl StatusTask {
                 let ready = is_ready(created.status.as_ref().and_then(|s| s.conditions.as_ref()));
                 info!(node = self.settings.own.name, ready, "Successfully registered node");
                 let uid = created.metadata.uid.clone();
-                self.own.saw(created);
+                self.own.observe(created);
                 if std::mem::replace(&mut self.reconciled, uid).is_some() {
-                    self.own.follow_again();
+                    self.own.restart_watch();
                 }
                 self.reports.record(true, self.start.elapsed(), fraction());
                 self.record(events);
@@ -60,7 +60,7 @@ impl StatusTask {
                 let found = self.in_time(self.ports.api.own_node(name)).await?;
                 let found = found.ok_or(ApiError::NotFound)?;
                 info!(node = name, "Node was previously registered");
-                self.own.saw(found);
+                self.own.observe(found);
                 Ok(())
             }
             Err(error) => Err(error),

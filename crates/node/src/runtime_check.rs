@@ -49,7 +49,7 @@ impl RuntimeCheck {
 
     async fn check_periodically(&mut self) {
         loop {
-            let is_ready = self.ask().await;
+            let is_ready = self.check().await;
             self.was_ready |= is_ready;
             let wait = next_check(self.start.elapsed(), self.was_ready, is_ready);
             let asked = Instant::now();
@@ -62,7 +62,7 @@ impl RuntimeCheck {
     }
 
     /// Checks once; returns whether it is ready. A failed check changes nothing: the age of the last success shows it.
-    async fn ask(&self) -> bool {
+    async fn check(&self) -> bool {
         let status = match timeout(LONGEST, self.runtime.status()).await {
             Ok(Ok(status)) => status,
             Ok(Err(error)) => {
@@ -75,7 +75,7 @@ impl RuntimeCheck {
             }
         };
         if self.facts.borrow().runtime.version.is_none() {
-            ask_version(&*self.runtime, &self.facts).await;
+            update_version(&*self.runtime, &self.facts).await;
         }
         let at = self.start.elapsed();
         let mut is_ready = false;
@@ -95,7 +95,7 @@ impl RuntimeCheck {
 }
 
 /// Reads name and version of the runtime.
-pub(crate) async fn ask_version(runtime: &dyn RuntimeInfo, facts: &watch::Sender<Facts>) {
+pub(crate) async fn update_version(runtime: &dyn RuntimeInfo, facts: &watch::Sender<Facts>) {
     match timeout(LONGEST, runtime.version()).await {
         Ok(Ok(version)) => {
             facts.send_if_modified(|facts| {

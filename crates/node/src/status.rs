@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 use crate::decide::conditions::is_ready;
 use crate::decide::difference::difference;
 use crate::decide::facts::Facts;
-use crate::decide::health::Unwell;
+use crate::decide::health::UnhealthyPart;
 use crate::decide::object::{node_object, set_required_labels};
 use crate::decide::own_object::OwnObject;
 use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
@@ -53,7 +53,7 @@ pub struct StatusTask {
     was_unschedulable: bool,
     was_ready: bool,
     /// The parts that were unhealthy at the last update.
-    was_unwell: Vec<Unwell>,
+    was_unwell: Vec<UnhealthyPart>,
     reboot_recorded: bool,
     pub(crate) startup: Startup,
 }
@@ -112,7 +112,7 @@ impl StatusTask {
                         let error = Chain(&error);
                         warn!(%error, "update node status exceeds retry count");
                     }
-                    // Wait before the next attempt, whatever changes.
+                    // Wait before the next attempt, regardless of changes.
                     sleep(not_before(self.period(), &error)).await;
                 }
             }
@@ -157,7 +157,7 @@ impl StatusTask {
     /// Registers the node if it does not exist, and writes its status if that is due.
     async fn sync(&mut self) -> Result<(), ApiError> {
         let mut was_gone = false;
-        if self.own.take_doubt() {
+        if self.own.take_stale() {
             self.check_existence().await?;
         }
         loop {
@@ -168,7 +168,7 @@ impl StatusTask {
                 // It was deleted meanwhile; retry once, and otherwise with the next update.
                 Err(ApiError::NotFound) if !was_gone => {
                     was_gone = true;
-                    self.own.is_gone();
+                    self.own.set_missing();
                 }
                 outcome => return outcome,
             }
@@ -177,10 +177,10 @@ impl StatusTask {
 
     async fn check_existence(&self) -> Result<(), ApiError> {
         match self.in_time(self.ports.api.own_node(&self.settings.own.name)).await {
-            Ok(Some(node)) => self.own.saw(node),
-            Ok(None) => self.own.is_gone(),
+            Ok(Some(node)) => self.own.observe(node),
+            Ok(None) => self.own.set_missing(),
             Err(error) => {
-                self.own.doubt();
+                self.own.mark_stale();
                 return Err(error);
             }
         }
@@ -194,7 +194,7 @@ impl StatusTask {
             if number > 0 {
                 let name = &self.settings.own.name;
                 match self.in_time(self.ports.api.own_node(name)).await {
-                    Ok(Some(node)) => self.own.saw(node),
+                    Ok(Some(node)) => self.own.observe(node),
                     Ok(None) => return Err(ApiError::NotFound),
                     Err(error) => {
                         last = error;
@@ -245,7 +245,7 @@ impl StatusTask {
             self.reports.record(found.is_change, self.start.elapsed(), fraction());
             self.reconciled.clone_from(&patched.metadata.uid);
             self.time_ready(&patched);
-            self.own.saw(patched);
+            self.own.observe(patched);
         }
         self.was_ready |= ready;
         self.was_unwell = unwell;
@@ -264,11 +264,15 @@ impl StatusTask {
         }
     }
 
-    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> StatusFacts<'a> {
+    pub(crate) fn known<'a>(
+        &'a self,
+        facts: &'a Facts,
+        unwell: &'a [UnhealthyPart],
+    ) -> StatusFacts<'a> {
         StatusFacts { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
     }
 
-    pub(crate) fn unwell(&self) -> Vec<Unwell> {
+    pub(crate) fn unwell(&self) -> Vec<UnhealthyPart> {
         unwell(&self.ports.checks)
     }
 

@@ -142,7 +142,7 @@ impl CertificateStore {
 }
 
 impl Sink<CertificateRequestRecord, String> for CertificateStore {
-    fn hear(&self, change: Change<CertificateRequestRecord, String>) {
+    fn receive(&self, change: Change<CertificateRequestRecord, String>) {
         let mut state = self.state();
         let State { certificates, requests, changed } = &mut *state;
         match &change {
@@ -151,7 +151,7 @@ impl Sink<CertificateRequestRecord, String> for CertificateStore {
             Change::Complete => changed.extend(certificates.keys().map(|one| one.pod_uid.clone())),
             Change::Restarted | Change::Gone(_) | Change::Unread(_) => {}
         }
-        requests.hear(change, |request| request.name.clone());
+        requests.receive(change, |request| request.name.clone());
         drop(state);
         self.shared.changed.notify_one();
     }

@@ -37,8 +37,8 @@ impl Services {
 }
 
 impl Sink<ServiceRecord, ServiceName> for Services {
-    fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
-        self.listed().hear(change, |service| service.name.clone());
+    fn receive(&self, change: Change<ServiceRecord, ServiceName>) {
+        self.listed().receive(change, |service| service.name.clone());
     }
 }
 
@@ -97,9 +97,9 @@ impl RuntimeClasses {
 }
 
 impl Sink<RuntimeClassRecord, String> for RuntimeClasses {
-    fn hear(&self, change: Change<RuntimeClassRecord, String>) {
+    fn receive(&self, change: Change<RuntimeClassRecord, String>) {
         let mut listed = self.listed();
-        listed.hear(change, |class| class.name.clone());
+        listed.receive(change, |class| class.name.clone());
         let are_listed = listed.all().is_some();
         drop(listed);
         let changed = |before: &mut bool| std::mem::replace(before, are_listed) != are_listed;

@@ -69,9 +69,9 @@ impl TrustBundles {
 }
 
 impl Sink<TrustBundleRecord, String> for TrustBundles {
-    fn hear(&self, change: Change<TrustBundleRecord, String>) {
+    fn receive(&self, change: Change<TrustBundleRecord, String>) {
         let mut listed = self.shared.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.hear(change, |bundle| bundle.name.clone());
+        listed.receive(change, |bundle| bundle.name.clone());
         let all: Option<Arc<[_]>> = listed.all().map(|all| all.values().cloned().collect());
         drop(listed);
         self.shared.all.send_if_modified(|before| {

@@ -119,7 +119,7 @@ struct ObjectSink {
 }
 
 impl Sink<DataObject, ()> for ObjectSink {
-    fn hear(&self, change: Change<DataObject, ()>) {
+    fn receive(&self, change: Change<DataObject, ()>) {
         let version = self.watched.lock().unwrap_or_else(PoisonError::into_inner).apply(change);
         if let Some(version) = version {
             let new: Known = version.into();

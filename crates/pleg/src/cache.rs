@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
 use model::seq::Seq;
 use tokio::sync::oneshot;
 
 /// The status of a pod, or the error of reading it.
-pub type Observation = Result<Arc<PodStatus>, RuntimeError>;
+pub type Observation = Result<Arc<RuntimePodStatus>, RuntimeError>;
 
 /// An empty cache. Nothing is fresh in it until the first relist.
 pub fn cache() -> (Writer, Reader) {
@@ -77,7 +77,7 @@ impl Shared {
     fn observation(&self, uid: &PodUid) -> Observation {
         match self.entries.get(uid) {
             Some(entry) => entry.observation.clone(),
-            None => Ok(Arc::new(PodStatus::empty(uid.clone()))),
+            None => Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))),
         }
     }
 
@@ -211,7 +211,7 @@ impl Writer {
     /// The runtime has no object of the pod any more at `at`. The entry is kept until a relist confirms it:
     /// a consumer may wait for it now or later, and the next relist may be far away.
     pub(crate) fn forget(&self, uid: &PodUid, at: Seq) {
-        self.store(uid, Ok(Arc::new(PodStatus::empty(uid.clone()))), at);
+        self.store(uid, Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))), at);
     }
 
     /// A single-pod relist that began at `at` found no change.

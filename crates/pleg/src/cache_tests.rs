@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, RuntimeError};
 use model::seq::{Seq, SeqCounter};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -18,21 +18,21 @@ fn all() -> BTreeSet<PodUid> {
     BTreeSet::new()
 }
 
-fn seen(ip: &str) -> Arc<PodStatus> {
-    Arc::new(PodStatus { ips: vec![ip.parse().unwrap()], ..PodStatus::empty(uid()) })
+fn seen(ip: &str) -> Arc<RuntimePodStatus> {
+    Arc::new(RuntimePodStatus { ips: vec![ip.parse().unwrap()], ..RuntimePodStatus::empty(uid()) })
 }
 
 #[test]
 fn unknown_pod_is_empty_and_not_fresh_before_the_first_relist() {
     let (writer, reader) = cache();
     let seq = SeqCounter::default();
-    assert_eq!(reader.get(&uid()), Ok(Arc::new(PodStatus::empty(uid()))));
+    assert_eq!(reader.get(&uid()), Ok(Arc::new(RuntimePodStatus::empty(uid()))));
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, Seq::START));
     assert_pending!(wait.poll());
     writer.relisted(seq.next(), all());
     assert!(wait.is_woken());
-    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn waiter_gets_an_empty_status_when_the_pod_is_gone() {
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     assert_pending!(wait.poll());
     writer.forget(&uid, seq.next());
-    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
-    assert_eq!(reader.get(&uid), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
+    assert_eq!(reader.get(&uid), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn absent_pod_entry_is_kept_until_a_later_relist() {
     for skipped in [all(), [uid.clone()].into()] {
         writer.relisted(early, skipped);
         let mut wait = task::spawn(reader.newer_than(&uid, action));
-        assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+        assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
         assert_eq!(super::lock(&writer.shared).entries.len(), 1);
     }
     writer.relisted(seq.next(), all());

@@ -9,7 +9,7 @@ use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::lists;
 use model::observed::{
-    Container, ContainerStatus, PodStatus, RuntimePod, Sandbox, SandboxStatus, pods_by_uid,
+    Container, ContainerStatus, RuntimePod, RuntimePodStatus, Sandbox, SandboxStatus, pods_by_uid,
 };
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::ports::termination_message::TerminationMessageReader;
@@ -49,7 +49,7 @@ pub(crate) async fn list_pod(
 #[derive(Debug)]
 pub(crate) struct Before {
     /// The last status that could be read.
-    pub(crate) status: Option<Arc<PodStatus>>,
+    pub(crate) status: Option<Arc<RuntimePodStatus>>,
     /// Whether statuses of unchanged containers and sandboxes can be reused.
     pub(crate) holds: bool,
 }
@@ -63,9 +63,9 @@ pub(crate) async fn status(
     messages: &dyn TerminationMessageReader,
     pod: RuntimePod,
     before: &Before,
-) -> Result<PodStatus, RuntimeError> {
+) -> Result<RuntimePodStatus, RuntimeError> {
     if pod.uid.is_empty() {
-        return Ok(PodStatus { older: pod.containers, ..PodStatus::empty(pod.uid) });
+        return Ok(RuntimePodStatus { older: pod.containers, ..RuntimePodStatus::empty(pod.uid) });
     }
     let old = before.status.as_deref().filter(|_| before.holds);
     let sandboxes = pod.sandboxes.iter().map(async |sandbox| match known_sandbox(sandbox, old) {
@@ -115,7 +115,7 @@ async fn container(
     runtime: &Runtime,
     messages: &dyn TerminationMessageReader,
     listed: &Container,
-    old: Option<&PodStatus>,
+    old: Option<&RuntimePodStatus>,
 ) -> Result<ContainerStatus, RuntimeError> {
     if let Some(known) = known_container(listed, old) {
         return Ok(known.clone());

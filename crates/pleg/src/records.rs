@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::seq::Seq;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ pub(crate) struct Record {
     /// Whether the work for it panicked: until the retry it is not even compared.
     pub(crate) panicked: bool,
     /// The last status that could be read.
-    pub(crate) status: Option<Arc<PodStatus>>,
+    pub(crate) status: Option<Arc<RuntimePodStatus>>,
     /// Its share in the gauges.
     pub(crate) counts: Counts,
 }

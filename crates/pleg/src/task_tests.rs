@@ -10,7 +10,7 @@ mod single_pod;
 mod slow;
 
 use model::lifecycle::LifecycleEvent::{Died, PodSync, Removed, Started};
-use model::observed::{ContainerState, PodStatus, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxState};
 use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::verdict::Subject;
 use testkit::runtime::{Fault, Method, Rule};
@@ -68,7 +68,7 @@ async fn vanished_pod_yields_died_and_removed_and_leaves_no_entry() {
     let (main, web) = (container(&main), sandbox(&web));
     let events = [Died(main.clone()), Removed(main), Died(web.clone()), Removed(web)];
     assert_eq!(node.next_events("web").await, events);
-    let gone = Ok(Arc::new(PodStatus::empty(uid("web"))));
+    let gone = Ok(Arc::new(RuntimePodStatus::empty(uid("web"))));
     assert_eq!(node.cache.get(&uid("web")), gone);
     assert_eq!(node.newer_than("web", action).await, gone);
     node.expect_no_events_for(seconds(3)).await;
@@ -127,7 +127,7 @@ async fn cached_error_is_removed_with_its_pod() {
     node.newer_than("web", Seq::START).await.unwrap_err();
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web))).await.unwrap();
     let status = node.newer_than("web", node.seq.next()).await;
-    assert_eq!(status, Ok(Arc::new(PodStatus::empty(uid("web")))));
+    assert_eq!(status, Ok(Arc::new(RuntimePodStatus::empty(uid("web")))));
     // A consumer that got the error need not wait for the next resync.
     assert_eq!(node.next_events("web").await, [PodSync]);
 }

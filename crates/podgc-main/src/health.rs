@@ -165,8 +165,8 @@ mod tests {
         let health = health();
         let (ready, text) = health.answer("/readyz", false).unwrap();
         assert!(!ready && text.contains("[-]informer-sync failed"), "{text}");
-        Sink::<model::cluster::PodRecord, _>::hear(&*health.cache, Change::Complete);
-        Sink::<model::cluster::NodeRecord, _>::hear(&*health.cache, Change::Complete);
+        Sink::<model::cluster::PodRecord, _>::receive(&*health.cache, Change::Complete);
+        Sink::<model::cluster::NodeRecord, _>::receive(&*health.cache, Change::Complete);
         assert_eq!(health.answer("/readyz", false), Some((true, "ok".to_owned())));
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
 use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
-use journal::{Recording, Witnesses};
+use journal::{Recording, ExistenceChecks};
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
 use model::image_claims::ImageClaims;
@@ -67,7 +67,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     let (mut tasks, mut writers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
     // No list is needed: the leader decides again about pods that still exist.
-    tasks.spawn("journal", |stop| Arc::new(Witnesses::default()).keep(journal, stop));
+    tasks.spawn("journal", |stop| Arc::new(ExistenceChecks::default()).keep(journal, stop));
     open_port(args, &parts, &mut tasks).await?;
     // Biased: a signal comes once and ends the program.
     tokio::select! {

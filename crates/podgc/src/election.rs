@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::pod_gc::Election as Flags;
 use model::chain::Chain;
-use model::cluster::{About, ClusterEvent, Lease, LeaseName};
+use model::cluster::{ClusterEvent, InvolvedObject, Lease, LeaseName};
 use model::jitter::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases};
@@ -230,7 +230,7 @@ impl Election {
     async fn record_event(&self, what: &str) {
         let Some(lease) = self.lease().clone() else { return };
         let name = &self.settings.lease;
-        let about = About {
+        let about = InvolvedObject {
             api_version: "coordination.k8s.io/v1",
             kind: "Lease",
             namespace: name.namespace.clone(),

@@ -1,7 +1,7 @@
 //! The text of a removal: for the journal, the log and events.
 
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent, PodTarget};
+use model::cluster::{ClusterEvent, InvolvedObject, PodTarget};
 use model::ids::PodName;
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
 
@@ -81,7 +81,7 @@ pub fn sentence(rule: &Rule, node: &str) -> String {
 
 /// The event about a deletion.
 pub(crate) fn event(pod: &PodTarget, rule: &Rule, node: &str, now: Timestamp) -> ClusterEvent {
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: pod.namespace.to_string(),

@@ -90,10 +90,7 @@ impl Metrics {
                 "ferrolet_pod_gc_missing_nodes",
                 "Node names of pods without an existing node.",
             )?,
-            concurrency: level(
-                "ferrolet_pod_gc_concurrency",
-                "Current limit of concurrent deletions.",
-            )?,
+            concurrency: level("ferrolet_pod_gc_concurrency", "Limit of concurrent deletions.")?,
             leads: state(
                 "leader_election_master_status",
                 "Whether this process is the leader: 1 for yes, 0 for no.",

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 pub use copies::{CopyTimes, CopyWatch};
 pub use refusal::{Refusal, RefusalList, RefusalWatch};
-pub use sources::{Refused, SourceChange, SourceName, Sources};
+pub use sources::{RejectedPod, SourceChange, SourceName, Sources};
 pub use support::SupportCheck;
 
 /// The complete set of pods of a source, in its own order.

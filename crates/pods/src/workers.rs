@@ -1,4 +1,4 @@
-//! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
+//! Runs the workers' jobs: one task owns the state of all pods, each job is a separate task.
 
 mod fresh;
 mod guarded;
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::in_flight::InFlight;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
@@ -39,7 +39,7 @@ use times::Times;
 
 /// The result of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Synced {
+pub struct SyncResult {
     /// The outcome.
     pub outcome: Outcome,
     /// Whether it changed anything, so that the next observation of the pod differs.
@@ -51,26 +51,43 @@ pub struct Synced {
 pub trait PodSyncer: Debug + Send + Sync {
     /// Syncs the pod with its specification, given its status. Never dropped, because half a sandbox would leak;
     /// `cancel` is cancelled when the pod is to terminate, for waits that may take for ever.
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced;
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        cancel: &CancellationToken,
+    ) -> SyncResult;
     /// Stops everything of the pod that runs; `Done` when nothing does. May be dropped to be
     /// started again with a shorter grace period.
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome;
     /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
     /// Cleans up after a terminated pod.
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome;
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome;
 }
 
 /// Provides the observed statuses of pods.
 #[async_trait]
-pub trait Statuses: Debug + Send + Sync {
+pub trait PodStatuses: Debug + Send + Sync {
     /// The status from an observation that began after `after`; waits for one.
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError>;
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError>;
     /// Requests an observation of the pod now.
     fn look_at(&self, uid: &PodUid);
     /// The status from an observation that began after `after`, if there is one already.
-    fn known_since(&self, uid: &PodUid, after: Seq)
-    -> Option<Result<Arc<PodStatus>, RuntimeError>>;
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>>;
 }
 
 /// Dependencies of the workers.
@@ -79,7 +96,7 @@ pub struct WorkerParts {
     /// Syncs and terminates pods.
     pub syncer: Arc<dyn PodSyncer>,
     /// The observed statuses.
-    pub statuses: Arc<dyn Statuses>,
+    pub statuses: Arc<dyn PodStatuses>,
     /// Records which pods are being acted on, for observers.
     pub in_flight: InFlight,
     /// Orders actions and observations.
@@ -116,11 +133,11 @@ pub struct WorkersTask {
     requests: mpsc::Receiver<Request>,
     /// The states of pods, published for others.
     states: WorkerStates,
-    /// Who waits for the termination of each pod.
+    /// The callers that wait for the termination of each pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
     worker_events: mpsc::UnboundedSender<WorkerEvent>,
-    jobs: JoinSet<(PodUid, Ran)>,
+    jobs: JoinSet<(PodUid, JobResult)>,
     running: BTreeMap<PodUid, Running>,
     /// Waiting pods by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
@@ -155,14 +172,14 @@ struct LastJob {
 
 /// The result of an ended job.
 #[derive(Debug)]
-struct Ran {
-    synced: Synced,
+struct JobResult {
+    synced: SyncResult,
     /// When it last changed something, if it has observed the effect: then the next job needs no new observation.
     seen_since: Option<Seq>,
 }
 
-impl From<Synced> for Ran {
-    fn from(synced: Synced) -> Self {
+impl From<SyncResult> for JobResult {
+    fn from(synced: SyncResult) -> Self {
         Self { synced, seen_since: None }
     }
 }
@@ -306,7 +323,7 @@ impl WorkersTask {
     fn has_remains(&self, uid: &PodUid) -> bool {
         let ended = self.last.get(uid).map(|last| last.ended);
         let seen = ended.and_then(|ended| self.parts.statuses.known_since(uid, ended));
-        seen.is_some_and(|seen| seen.is_ok_and(|status| status.lives()))
+        seen.is_some_and(|seen| seen.is_ok_and(|status| status.is_running()))
     }
 
     fn send_event(&self, event: WorkerEvent) {
@@ -329,8 +346,11 @@ impl WorkersTask {
         self.running.insert(uid, Running { task: handle.id(), cancel });
     }
 
-    fn joined(&mut self, joined: Result<(tokio::task::Id, (PodUid, Ran)), tokio::task::JoinError>) {
-        let (uid, Ran { synced, seen_since }) = match joined {
+    fn joined(
+        &mut self,
+        joined: Result<(tokio::task::Id, (PodUid, JobResult)), tokio::task::JoinError>,
+    ) {
+        let (uid, JobResult { synced, seen_since }) = match joined {
             Ok((_, ended)) => ended,
             Err(error) => {
                 let id = error.id();
@@ -437,8 +457,8 @@ async fn run(
     job: Job,
     last: Option<LastJob>,
     cancel: CancellationToken,
-) -> Ran {
-    let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
+) -> JobResult {
+    let cancelled = SyncResult { outcome: Outcome::Cancelled, acted: false };
     let seen_since = last.as_ref().map(|last| last.ended);
     // Biased in all selects: the token is cancelled at most once, which ends the job.
     let status = tokio::select! {
@@ -454,7 +474,7 @@ async fn run(
             } else {
                 warn!(%uid, %error, "Cannot get pod status, retrying");
             }
-            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false }.into();
+            return SyncResult { outcome: Outcome::Again(Retry::Failure), acted: false }.into();
         }
     };
     let synced = match job {
@@ -462,23 +482,23 @@ async fn run(
             let guard = parts.in_flight.begin(uid);
             let synced = parts.syncer.sync(&pod, &status, &cancel).await;
             drop(guard);
-            return Ran::from(synced);
+            return JobResult::from(synced);
         }
         Job::Terminate(target, grace) => {
             return tokio::select! {
                 biased;
-                () = cancel.cancelled() => Ran::from(Synced { acted: true, ..cancelled }),
+                () = cancel.cancelled() => JobResult::from(SyncResult { acted: true, ..cancelled }),
                 ran = terminate(parts, &target, &status, grace) => ran,
             };
         }
         Job::CleanUp(pod) => tokio::select! {
             biased;
             () = cancel.cancelled() => cancelled,
-            outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
+            outcome = parts.syncer.clean_up(&pod, &status) => SyncResult { outcome, acted: false },
         },
     };
     // Cleaning up starts and stops nothing: an observation made since the termination is still valid.
-    Ran { seen_since, ..Ran::from(synced) }
+    JobResult { seen_since, ..JobResult::from(synced) }
 }
 
 /// Terminates a pod and verifies that: a container may have appeared after the status was
@@ -486,19 +506,19 @@ async fn run(
 async fn terminate(
     parts: &WorkerParts,
     target: &Target,
-    status: &PodStatus,
+    status: &RuntimePodStatus,
     grace: Duration,
-) -> Ran {
+) -> JobResult {
     let outcome = parts.syncer.terminate(target, status, grace).await;
     if outcome != Outcome::Done {
-        return Synced { outcome, acted: true }.into();
+        return SyncResult { outcome, acted: true }.into();
     }
     let ended = parts.seq.next();
     let last = LastJob { ended, ..LastJob::default() };
     match fresh::status_after(&*parts.statuses, &status.uid, last).await {
         Ok(after) if !after.may_be_alive() => {
-            let synced = Synced { outcome, acted: false };
-            return Ran { seen_since: Some(ended), ..Ran::from(synced) };
+            let synced = SyncResult { outcome, acted: false };
+            return JobResult { seen_since: Some(ended), ..JobResult::from(synced) };
         }
         Ok(_) => {
             warn!(uid = %status.uid, "Pod still has running containers or sandboxes after its termination, retrying");
@@ -507,7 +527,7 @@ async fn terminate(
             warn!(uid = %status.uid, %error, "Cannot verify pod termination, retrying");
         }
     }
-    Synced { outcome: Outcome::Again(Retry::Failure), acted: true }.into()
+    SyncResult { outcome: Outcome::Again(Retry::Failure), acted: true }.into()
 }
 
 #[cfg(test)]

@@ -46,20 +46,16 @@ async fn pod_has_one_job_at_a_time_and_pods_run_concurrently() {
 async fn job_uses_an_observation_begun_after_the_previous_job() {
     let bench = Bench::without_observations();
     bench.script("sync a", [Act::Takes(seconds(5))]);
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
     bench.sync("a").await;
     tokio::time::sleep(seconds(3)).await;
     let during = bench.seq.next();
     assert_eq!(bench.after(seconds(3)).await.len(), 1);
-    bench.observations.look("a", during);
-    assert_eq!(
-        bench.after(seconds(10)).await.len(),
-        1,
-        "that observation began before the job ended"
-    );
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", during);
+    assert_eq!(bench.after(seconds(10)).await.len(), 1, "it began before the end of the job");
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.1, seconds(16));
 }
 
@@ -73,7 +69,7 @@ async fn job_does_not_run_while_status_is_unknown() {
     assert!(bench.unknown().is_empty());
     assert!(bench.after(seconds(1)).await.is_empty());
     assert_eq!(bench.unknown(), ["a".into()], "it is reported");
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     // 10 to 15 seconds after the failure.
     let (_, at) = bench.nth(1).await;
     assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
@@ -203,7 +199,7 @@ async fn waiting_sync_is_cancelled_by_termination() {
     assert!(bench.after(seconds(1)).await.is_empty());
     bench.kill("a", 20).await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(1).await.0, ["terminate a 20"]);
 }
 
@@ -315,14 +311,14 @@ async fn remains_of_a_finished_pod_are_found_by_observations() {
 #[tokio::test(start_paused = true)]
 async fn remains_that_appear_during_clean_up_are_terminated() {
     let mut bench = Bench::without_observations();
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("clean up a", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     assert_eq!(bench.after(seconds(1)).await.len(), 2);
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.after(seconds(1)).await[2..], ["clean up a"]);
     bench.observations.life("a", bench.seq.next());
     bench.sync("a").await;
@@ -337,11 +333,11 @@ async fn observation_is_requested_once_and_only_when_needed() {
     bench.create("a").await;
     bench.nth(1).await;
     assert_eq!(bench.observations.requested(), 1, "its status was unknown");
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.sync("a").await;
     bench.nth(2).await;
     assert_eq!(bench.observations.requested(), 1, "a recent observation existed");
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Done)]);
     bench.sync("a").await;
     bench.nth(3).await;
@@ -366,12 +362,12 @@ async fn recreated_pod_is_not_judged_by_its_old_remains() {
 #[tokio::test(start_paused = true)]
 async fn observation_after_a_job_is_used_by_the_next_job() {
     let bench = Bench::without_observations();
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Finished)]);
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
     assert_eq!(bench.observations.requested(), 1);
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
 }
 
@@ -379,23 +375,19 @@ async fn observation_after_a_job_is_used_by_the_next_job() {
 #[tokio::test(start_paused = true)]
 async fn observation_of_termination_is_used_for_clean_up() {
     let bench = Bench::without_observations();
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     tokio::time::sleep(seconds(3)).await;
     let during = bench.seq.next();
     bench.after(seconds(3)).await;
     assert_eq!(bench.observations.requested(), 1, "the termination is verified");
-    bench.observations.look("a", during);
-    assert_eq!(
-        bench.after(seconds(1)).await,
-        ["sync a", "terminate a 20"],
-        "that observation is too old"
-    );
-    bench.observations.look("a", bench.seq.next());
+    bench.observations.observe("a", during);
+    assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "it is too old");
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(3).await.0[2], "clean up a");
     bench.after(seconds(1)).await;
     assert_eq!(bench.observations.requested(), 1, "only once");

@@ -1,7 +1,7 @@
 //! Decides whether a terminated container is restarted.
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 
 use crate::view;
 
@@ -158,7 +158,7 @@ fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRest
 
 /// Whether the pod has finished: every regular container terminated and none will be restarted, or an
 /// init container failed for good. Sidecars and ephemeral containers do not keep a pod running.
-pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
+pub fn has_finished(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let containers = view::containers(pod);
     if has_failed_to_initialize(pod, status) {
         return true;
@@ -173,7 +173,7 @@ pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
 
 /// Whether an init container failed and will not be restarted. Once regular containers run, init
 /// containers have completed, whatever is left of them.
-fn has_failed_to_initialize(pod: &Pod, status: &PodStatus) -> bool {
+fn has_failed_to_initialize(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let running = |container: &Container| {
         let latest = status.latest(&container.name);
         latest.is_some_and(|latest| latest.state == ContainerState::Running)

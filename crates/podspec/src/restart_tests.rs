@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 
 use crate::restart::{
     drop_own_rules, has_finished, may_restart_all, own_rules, restarts_all_after, should_restart,
@@ -45,8 +45,8 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
     }
 }
 
-fn status(containers: Vec<ContainerStatus>) -> PodStatus {
-    PodStatus { containers, ..PodStatus::empty("uid".into()) }
+fn status(containers: Vec<ContainerStatus>) -> RuntimePodStatus {
+    RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) }
 }
 
 fn rule(action: &str, operator: &str, values: Vec<i32>) -> ContainerRestartRule {

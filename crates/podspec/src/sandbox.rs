@@ -1,7 +1,7 @@
 //! Decides whether a pod's sandbox can be used.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::{PodStatus, SandboxState, SandboxStatus};
+use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 
 use crate::view;
 
@@ -21,7 +21,7 @@ pub enum SandboxFit<'a> {
 }
 
 /// The state of a pod's sandboxes.
-pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
+pub fn sandbox_fit<'a>(pod: &Pod, status: &'a RuntimePodStatus) -> SandboxFit<'a> {
     let Some(newest) = status.sandboxes.first() else {
         return SandboxFit::Missing;
     };
@@ -40,7 +40,7 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
 }
 
 /// The live sandboxes of a pod that are not its newest.
-pub fn live_beside_newest(status: &PodStatus) -> impl Iterator<Item = &SandboxStatus> {
+pub fn live_beside_newest(status: &RuntimePodStatus) -> impl Iterator<Item = &SandboxStatus> {
     let others = status.sandboxes.iter().skip(1);
     others.filter(|sandbox| sandbox.state == SandboxState::Ready)
 }
@@ -122,7 +122,8 @@ mod tests {
             let mut pod = Pod::default();
             pod.spec.get_or_insert_default().host_network = Some(host_network);
             let containers = vec![container_in("s")];
-            let status = PodStatus { sandboxes, containers, ..PodStatus::empty("uid".into()) };
+            let status =
+                RuntimePodStatus { sandboxes, containers, ..RuntimePodStatus::empty("uid".into()) };
             let fit = format!("{:?}", sandbox_fit(&pod, &status));
             assert!(fit.starts_with(expected), "{row}: {fit}");
         }

@@ -82,7 +82,7 @@ pub fn version(pod: &Pod) -> &str {
 }
 
 /// Whether the pod's phase is terminal.
-pub fn is_over(pod: &Pod) -> bool {
+pub fn is_terminal(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     phase.is_some_and(|phase| PodPhase::named(phase).is_final())
 }

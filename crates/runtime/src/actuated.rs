@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::{ContainerId, PodUid};
 use model::ports::files::{FileError, HostFiles};
 use podspec::Size;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The record of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Given {
+struct ActuatedResources {
     pod: String,
     size: Size,
     /// The resources of a pending change.
@@ -36,7 +36,7 @@ struct Given {
     next: Option<Size>,
 }
 
-type Record = BTreeMap<String, Given>;
+type Record = BTreeMap<String, ActuatedResources>;
 
 /// The record; read at its first use.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Actuated {
         let read = self.read.get_or_try_init(|| async {
             let TakenOver { value, aside } = self.file.take_over().await?;
             // The resources at creation are on the containers; changes are applied again.
-            if let Some(Aside { path, why }) = aside {
+            if let Some(MovedAside { path, why }) = aside {
                 warn!(path = %path.display(), error = %Chain(&why), "Record of resized containers is corrupt, moved aside");
             }
             let mut known = self.known();
@@ -132,10 +132,8 @@ impl Actuated {
         self.sizes().await;
         self.known().change(|record| {
             for change in changes {
-                let given = record.entry(change.id.to_string()).or_insert_with(|| Given {
-                    pod: pod.to_string(),
-                    size: change.from,
-                    next: None,
+                let given = record.entry(change.id.to_string()).or_insert_with(|| {
+                    ActuatedResources { pod: pod.to_string(), size: change.from, next: None }
                 });
                 // The outcome of an earlier attempt is unknown, and so is that of this one.
                 given.size = change.from;
@@ -149,7 +147,7 @@ impl Actuated {
     /// it before that only applies the change again.
     pub(crate) fn done(&self, pod: &PodUid, id: &ContainerId, size: Size) {
         info!(uid = %pod, %id, %size, "Container resources updated");
-        let given = Given { pod: pod.to_string(), size, next: None };
+        let given = ActuatedResources { pod: pod.to_string(), size, next: None };
         self.known().change(|record| {
             record.insert(id.to_string(), given);
         });
@@ -166,7 +164,7 @@ impl Actuated {
 
     /// Drops all other pods.
     pub(crate) async fn keep_only_of(&self, pods: &BTreeSet<PodUid>) {
-        let is_left = |given: &Given| pods.contains(&PodUid::from(given.pod.as_str()));
+        let is_left = |given: &ActuatedResources| pods.contains(&PodUid::from(given.pod.as_str()));
         self.change(|record| record.retain(|_, given| is_left(given))).await;
     }
 

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
@@ -36,7 +36,7 @@ pub enum PodCgroupError {
     #[error("name the pod's cgroup")]
     Name(#[source] CgroupNameError),
     /// It could not be read.
-    #[error("look at cgroup {name}")]
+    #[error("read cgroup {name}")]
     Look {
         /// The cgroup.
         name: CgroupName,
@@ -45,7 +45,7 @@ pub enum PodCgroupError {
         source: CgroupError,
     },
     /// It could not be created.
-    #[error("make cgroup {name}")]
+    #[error("create cgroup {name}")]
     Make {
         /// The cgroup.
         name: CgroupName,
@@ -54,7 +54,7 @@ pub enum PodCgroupError {
         source: CgroupError,
     },
     /// It could not be limited.
-    #[error("limit cgroup {name}")]
+    #[error("set limits of cgroup {name}")]
     Limit {
         /// The cgroup.
         name: CgroupName,
@@ -87,14 +87,14 @@ pub struct PodCgroups {
     written: tokio::sync::Mutex<Option<i64>>,
     /// Pods of that class that an earlier agent left, with their cgroups, and this one has not synced: their
     /// requests are not known yet. None before the first look. Never held across an await.
-    unmet: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
+    unsynced: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
     /// When this agent started.
     began: Instant,
 }
 
 /// How long the class waits for this agent to sync the pods of an earlier one. After that, those that
 /// it has not synced, such as terminating ones, count with the values of their cgroups.
-const LONGEST_WAIT_FOR_UNMET: Duration = Duration::from_mins(1);
+const LONGEST_WAIT_FOR_UNSYNCED: Duration = Duration::from_mins(1);
 
 /// The known state of a pod's cgroup.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +106,7 @@ struct Known {
 }
 
 /// Returns the rule by which nothing of a pod runs or will run; none if something may.
-pub type WhyRunsNothing<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
+pub type NothingRunsRule<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
 
 /// Creates the cgroups of the QoS classes, or updates the values of existing ones.
 pub async fn make_class_cgroups(
@@ -137,9 +137,9 @@ impl PodCgroups {
         settings: PodCgroupSettings,
     ) -> Self {
         let (turns, known) = (Turns::default(), Mutex::default());
-        let (written, unmet) = (tokio::sync::Mutex::new(None), Mutex::default());
+        let (written, unsynced) = (tokio::sync::Mutex::new(None), Mutex::default());
         let began = Instant::now();
-        Self { port, clock, settings, turns, known, written, unmet, began }
+        Self { port, clock, settings, turns, known, written, unsynced, began }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
@@ -156,7 +156,7 @@ impl PodCgroups {
     pub(crate) async fn facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, PodCgroupError> {
         if let Some(facts) = self.known_facts(pod) {
             return Ok(facts);
@@ -304,8 +304,8 @@ impl PodCgroups {
 
     /// The cgroups of pods that an earlier agent left in the burstable class, and this one has not
     /// synced; none if they cannot be listed.
-    async fn unmet(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
-        let is_known = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    async fn unsynced(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
+        let is_known = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {
             let children = match self.port.children(class).await {
                 Ok(children) => children,
@@ -316,24 +316,24 @@ impl PodCgroups {
             };
             let left = children.into_iter().filter_map(|one| Some((pod_of_cgroup(&one)?, one)));
             let left = left.collect();
-            *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+            *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         }
         let known = self.known();
-        let mut unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner);
-        let unmet = unmet.get_or_insert_default();
-        unmet.retain(|uid, _| !known.contains_key(uid));
-        Some(unmet.values().cloned().collect())
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsynced = unsynced.get_or_insert_default();
+        unsynced.retain(|uid, _| !known.contains_key(uid));
+        Some(unsynced.values().cloned().collect())
     }
 
     /// The sum of the CPU requests of a class; none while some pods were not synced: without those the
     /// sum would be too small.
     async fn class_sum(&self, class: &CgroupName) -> Option<i64> {
-        let unmet = self.unmet(class).await?;
-        if !unmet.is_empty() && self.began.elapsed() < LONGEST_WAIT_FOR_UNMET {
+        let unsynced = self.unsynced(class).await?;
+        if !unsynced.is_empty() && self.began.elapsed() < LONGEST_WAIT_FOR_UNSYNCED {
             return None;
         }
         let mut of_unmet = 0;
-        for name in unmet {
+        for name in unsynced {
             match self.port.values(&name).await {
                 Ok(values) => of_unmet += requested(&values),
                 Err(CgroupError::Missing { .. }) => {}
@@ -376,11 +376,11 @@ impl PodCgroups {
     }
 
     async fn forget(&self, uid: &PodUid) {
-        let mut was_unmet = false;
-        if let Some(unmet) = &mut *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) {
-            was_unmet = unmet.remove(uid).is_some();
+        let mut was_unsynced = false;
+        if let Some(unsynced) = &mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) {
+            was_unsynced = unsynced.remove(uid).is_some();
         }
-        if self.known().remove(uid).is_some() || was_unmet {
+        if self.known().remove(uid).is_some() || was_unsynced {
             self.limit_classes().await;
         }
     }
@@ -409,7 +409,7 @@ impl PodCgroups {
     }
 
     /// Removes leftover cgroups of pods of which nothing may run.
-    pub async fn sweep(&self, why: WhyRunsNothing<'_>, panics: &PanicGuard) {
+    pub async fn sweep(&self, why: NothingRunsRule<'_>, panics: &PanicGuard) {
         for name in self.of_pods().await {
             if let Some(uid) = pod_of_cgroup(&name) {
                 let (step, of) = (PanicStep::CgroupSweep, PanicSubject::Pod(&uid, None));
@@ -421,13 +421,13 @@ impl PodCgroups {
     }
 
     /// Removes leftover cgroups of a pod of which nothing may run, in every class.
-    pub async fn sweep_one(&self, uid: &PodUid, why: WhyRunsNothing<'_>) {
+    pub async fn sweep_one(&self, uid: &PodUid, why: NothingRunsRule<'_>) {
         for name in cgroups_of_pod(&self.settings.root, uid) {
             self.remove_left(&name, uid, why).await;
         }
     }
 
-    async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: WhyRunsNothing<'_>) {
+    async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: NothingRunsRule<'_>) {
         let _turn = self.turns.take(uid).await;
         // Checked during our turn: a pod that comes back waits for its cgroup.
         let Some(rule) = why(uid) else { return };

@@ -34,7 +34,7 @@ use crate::sandboxes::MOST_NAMES;
 use crate::start_context::StartContext;
 
 /// A created container.
-pub(crate) struct Made {
+pub(crate) struct CreatedContainer {
     pub(crate) id: ContainerId,
     /// Its log below the pod's log directory.
     pub(crate) log_path: String,
@@ -80,7 +80,7 @@ impl ContainerCreator {
         starting: &StartContext<'_>,
         image: Ensured,
         volumes: &ImageVolumes,
-    ) -> Result<Made, StartError> {
+    ) -> Result<CreatedContainer, StartError> {
         let latest = starting.latest();
         let logs = self.files.logs.pod_logs.join(starting.logs());
         let number = async {
@@ -99,7 +99,7 @@ impl ContainerCreator {
             info!(id = %waiting.id, container = %waiting.name, "Starting container created by an earlier attempt");
             let log_path = LogLayout::container_log(&waiting.name, number);
             let id = waiting.id.clone();
-            return Ok(Made { id, log_path, runs: false, adopted: true, number });
+            return Ok(CreatedContainer { id, log_path, runs: false, adopted: true, number });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
             let removed = self.remover.never_started(starting, &unused.id, "never-started").await;
@@ -116,7 +116,7 @@ impl ContainerCreator {
         starting: &StartContext<'_>,
         mut number: u32,
         prepared: &Prepared,
-    ) -> Result<Made, StartError> {
+    ) -> Result<CreatedContainer, StartError> {
         let StartContext { container, sandbox, .. } = *starting;
         let mut names = 0;
         loop {
@@ -129,7 +129,15 @@ impl ContainerCreator {
                 .create_container(&sandbox.id, &config, &sandbox.config)
                 .await;
             let error = match made {
-                Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false, number }),
+                Ok(id) => {
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: false,
+                        adopted: false,
+                        number,
+                    });
+                }
                 Err(error) => error,
             };
             if !error.is_name_taken() || names == MOST_NAMES {
@@ -139,10 +147,22 @@ impl ContainerCreator {
             let found = self.named(starting, number).await.map_err(StartError::Create)?;
             match taken_container(found.as_ref(), container, &sandbox.id) {
                 TakenContainer::Start(id) => {
-                    return Ok(Made { id, log_path, runs: false, adopted: true, number });
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: false,
+                        adopted: true,
+                        number,
+                    });
                 }
                 TakenContainer::Runs(id) => {
-                    return Ok(Made { id, log_path, runs: true, adopted: true, number });
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: true,
+                        adopted: true,
+                        number,
+                    });
                 }
                 TakenContainer::Remove(id) => {
                     // If the removal fails, its name stays taken.

@@ -109,7 +109,7 @@ pub enum StartError {
         source: RuntimeError,
     },
     /// Files for the container cannot be created.
-    #[error("make the container's files")]
+    #[error("create the container's files")]
     Files(#[source] FileError),
     /// Its target container does not exist.
     #[error("unable to find target container {container}")]
@@ -205,7 +205,7 @@ impl StartError {
             | Self::Files(_)
             | Self::NoTarget { .. }
             | Self::LogDirectory { .. }
-            | Self::Logs { .. } => self.in_words(),
+            | Self::Logs { .. } => self.full_text(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
@@ -226,12 +226,12 @@ impl StartError {
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
             Self::ImageInspect { source, .. } => pull_messages::uninspected(source),
             Self::ImageNeverPull { image } => pull_messages::never(image),
-            _ => self.in_words(),
+            _ => self.full_text(),
         }
     }
 
     /// The full message; for file errors in upstream's format.
-    fn in_words(&self) -> String {
+    fn full_text(&self) -> String {
         match self {
             Self::Files(source) => go_text::file_error(source),
             Self::LogDirectory { source, .. } => {
@@ -262,7 +262,7 @@ pub enum SandboxConfigError {
     #[error(transparent)]
     Config(ConfigError),
     /// The node's `resolv.conf` cannot be read.
-    #[error("look up the node's name servers")]
+    #[error("read the node's resolv.conf")]
     ResolvConf(#[source] FileError),
     /// The node's `resolv.conf` is invalid.
     #[error("encountered error while parsing resolv conf file")]
@@ -339,19 +339,19 @@ pub enum SyncError {
     #[error("{}", several(.0))]
     KillPod(Vec<SyncError>),
     /// The pod has no cgroup.
-    #[error("see to the pod's cgroup")]
+    #[error("ensure the pod's cgroup")]
     Cgroup(#[source] PodCgroupError),
     /// The pod's log directory cannot be created.
-    #[error("make the pod's log directory")]
+    #[error("create the pod's log directory")]
     LogDirectory(#[source] FileError),
     /// The pod's directory cannot be created.
-    #[error("make the pod's directory")]
+    #[error("create the pod's directory")]
     PodDirectory(#[source] FileError),
     /// The configuration of the sandbox cannot be made.
-    #[error("make the sandbox's configuration")]
+    #[error("prepare the sandbox's configuration")]
     SandboxConfig(#[source] SandboxConfigError),
     /// The new sandbox cannot be inspected.
-    #[error("look at the new sandbox")]
+    #[error("get the status of the new sandbox")]
     SandboxStatus(#[source] RuntimeError),
     /// The runtime did not create a sandbox.
     #[error("create pod sandbox")]
@@ -385,7 +385,7 @@ pub enum ResizeError {
         source: RuntimeError,
     },
     /// The pending change could not be recorded.
-    #[error("keep a record of containers that change")]
+    #[error("record pending container resizes")]
     Record(#[source] FileError),
     /// The runtime did not update a container.
     #[error("update the resources of container {name}")]

@@ -43,7 +43,7 @@ pub enum HookFailure {
     #[error("read the hook")]
     Hook(#[source] HookError),
     /// The pod's IP is unknown.
-    #[error("ask for the pod's address")]
+    #[error("look up the pod's address")]
     Address(#[source] RuntimeError),
     /// Its command did not run.
     #[error("run the command")]
@@ -62,7 +62,7 @@ pub enum HookFailure {
     #[error("the container has ended")]
     Ended,
     /// Its request got no response.
-    #[error("make the request")]
+    #[error("send the request")]
     Http {
         /// The URL.
         url: String,

@@ -167,7 +167,7 @@ impl ImageProvider {
     }
 
     fn count(&self, policy: Option<&str>, present: Option<bool>, pull: Option<bool>) {
-        self.parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
+        self.parts.metrics.attempts.image_requested(policy.unwrap_or_default(), present, pull);
     }
 
     async fn need<'a>(

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod, Po
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::labels;
-use model::observed::{ContainerStatus, PodStatus};
+use model::observed::{ContainerStatus, RuntimePodStatus};
 use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
@@ -42,7 +42,7 @@ const RESTART_ALL: &str = "restart-all-containers";
 const POST_START_FAILED: &str = "post-start-hook-failed";
 
 /// A container to kill.
-struct Doomed<'a> {
+struct KillTarget<'a> {
     pod: &'a Pod,
     id: &'a ContainerId,
     container: Cow<'a, Container>,
@@ -56,10 +56,10 @@ struct Doomed<'a> {
     cause: KillCause,
 }
 
-impl<'a> Doomed<'a> {
+impl<'a> KillTarget<'a> {
     fn of(
         pod: &'a Pod,
-        status: &'a PodStatus,
+        status: &'a RuntimePodStatus,
         instance: &'a ContainerStatus,
         cause: KillCause,
     ) -> Self {
@@ -133,7 +133,7 @@ impl PodKiller {
     pub async fn pod(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Result<(), SyncError> {
@@ -158,7 +158,7 @@ impl PodKiller {
     async fn kill_containers(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Vec<SyncError> {
@@ -174,8 +174,8 @@ impl PodKiller {
                     join_all(order.iter().map(|before| ended[*before].cancelled())).await;
                 };
                 let cause = KillCause::of(rule);
-                let doomed = Doomed { grace, ..Doomed::of(pod, status, instance, cause) };
-                let killed = self.kill_in_turn(&doomed, turn).await;
+                let target = KillTarget { grace, ..KillTarget::of(pod, status, instance, cause) };
+                let killed = self.kill_in_turn(&target, turn).await;
                 if killed.is_ok() {
                     ended[place].cancel();
                 }
@@ -189,41 +189,41 @@ impl PodKiller {
     pub(crate) async fn container(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         kill: &ContainerKill,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
         let Some(instance) = instances.find(|one| one.id == kill.id) else { return Ok(()) };
         let init = role(pod, &kill.name).is_init();
-        let doomed = Doomed {
+        let target = KillTarget {
             why: Some(kill.why),
             message: Some(kill.message(init)),
-            ..Doomed::of(pod, status, instance, kill.cause())
+            ..KillTarget::of(pod, status, instance, kill.cause())
         };
         self.killed.add(status, kill);
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
     /// Kills an instance without grace, because all containers restart.
     pub(crate) async fn for_reset(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
         let Some(instance) = instances.find(|one| one.id == reset.id) else { return Ok(()) };
-        let doomed = Doomed {
+        let target = KillTarget {
             grace: Some(Duration::ZERO),
             message: Some("killing".to_owned()),
-            ..Doomed::of(pod, status, instance, KillCause::of(RESTART_ALL))
+            ..KillTarget::of(pod, status, instance, KillCause::of(RESTART_ALL))
         };
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
     /// Kills a container whose postStart hook failed. The event is about the hook.
     pub(crate) async fn after_post_start(&self, hooked: &Hooked<'_>) {
-        let doomed = Doomed {
+        let target = KillTarget {
             pod: hooked.pod,
             id: hooked.id,
             container: Cow::Borrowed(hooked.container),
@@ -233,7 +233,7 @@ impl PodKiller {
             message: Some("FailedPostStartHook".to_owned()),
             cause: KillCause::of(POST_START_FAILED),
         };
-        if let Err(error) = self.kill_in_turn(&doomed, std::future::ready(())).await {
+        if let Err(error) = self.kill_in_turn(&target, std::future::ready(())).await {
             let container = &hooked.container.name;
             warn!(container, error = %Chain(&error), "Cannot stop container after failed postStart hook");
         }
@@ -257,28 +257,28 @@ impl PodKiller {
             termination_grace_period_seconds: noted(labels::POD_TERMINATION_GRACE),
             ..PodSpec::default()
         });
-        let status = PodStatus::empty(uid.clone());
+        let status = RuntimePodStatus::empty(uid.clone());
         let cause = KillCause::of(PodEnd::Orphaned.rule());
-        let doomed = Doomed { message: None, ..Doomed::of(&pod, &status, instance, cause) };
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        let target = KillTarget { message: None, ..KillTarget::of(&pod, &status, instance, cause) };
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
     /// Kills a container: runs its hook, waits for its turn, then stops it. All of this shares one
     /// grace period; a hook that exceeds it continues during the stop.
     async fn kill_in_turn(
         &self,
-        doomed: &Doomed<'_>,
+        target: &KillTarget<'_>,
         turn: impl Future<Output = ()>,
     ) -> Result<(), SyncError> {
-        let name = doomed.container.name.as_str();
-        if let Some(message) = doomed.message.clone() {
-            Reporter::of_container(&*self.events, doomed.pod, name)
+        let name = target.container.name.as_str();
+        if let Some(message) = target.message.clone() {
+            Reporter::of_container(&*self.events, target.pod, name)
                 .event(Normal, "Killing", message);
         }
-        let grace = stop_grace(doomed.pod, Some(&doomed.container), doomed.why, doomed.grace);
-        self.incidents.record_incident(doomed.incident(grace));
+        let grace = stop_grace(target.pod, Some(&target.container), target.why, target.grace);
+        self.incidents.record_incident(target.incident(grace));
         let mut budget = GraceBudget::new(grace);
-        let mut hook = pin!(self.pre_stop(doomed, grace));
+        let mut hook = pin!(self.pre_stop(target, grace));
         let begun = Instant::now();
         let outlived = timeout(budget.left(), hook.as_mut()).await.is_err();
         budget.spend(begun.elapsed());
@@ -293,7 +293,7 @@ impl PodKiller {
             }
             budget.spend(begun.elapsed());
         }
-        let stop = pin!(self.stop(doomed.id, name, budget.for_runtime()));
+        let stop = pin!(self.stop(target.id, name, budget.for_runtime()));
         if !outlived {
             return stop.await;
         }
@@ -304,7 +304,7 @@ impl PodKiller {
         match select(stop, hook).await {
             Either::Left((stopped, hook)) => {
                 // A command or a request mostly ends with its container, and the result is reported. A sleep continues.
-                if !doomed.pre_stop().is_some_and(sleeps) {
+                if !target.pre_stop().is_some_and(sleeps) {
                     timeout(LAST_MOMENT, hook).await.ok();
                 }
                 stopped
@@ -315,22 +315,22 @@ impl PodKiller {
 
     /// Runs the preStop hook, if there is time for it. A failure has an event and is
     /// ignored.
-    async fn pre_stop(&self, doomed: &Doomed<'_>, grace: Duration) {
-        let Some(handler) = doomed.pre_stop().filter(|_| !grace.is_zero()) else { return };
-        let on_host = view::host_network(doomed.pod).then(|| self.host_ips.host_ips());
+    async fn pre_stop(&self, target: &KillTarget<'_>, grace: Duration) {
+        let Some(handler) = target.pre_stop().filter(|_| !grace.is_zero()) else { return };
+        let on_host = view::host_network(target.pod).then(|| self.host_ips.host_ips());
         let hooked = Hooked {
-            pod: doomed.pod,
-            container: &doomed.container,
-            id: doomed.id,
-            ips: on_host.as_deref().unwrap_or(doomed.ips),
+            pod: target.pod,
+            container: &target.container,
+            id: target.id,
+            ips: on_host.as_deref().unwrap_or(target.ips),
             sandbox: None,
         };
         if let Err(failure) = self.hooks.run(&hooked, handler).await {
-            let container = &doomed.container.name;
+            let container = &target.container.name;
             warn!(container, error = %Chain(&failure), "PreStop hook failed");
             // The output of the hook may contain secrets, so the event does not have it.
             let message = "PreStopHook failed".to_owned();
-            Reporter::of_container(&*self.events, doomed.pod, container).event(
+            Reporter::of_container(&*self.events, target.pod, container).event(
                 Warning,
                 "FailedPreStopHook",
                 message,

@@ -54,7 +54,7 @@ mod user_namespaces;
 mod volumes;
 
 pub use api::ApiParts;
-pub use cgroups::{PodCgroupError, PodCgroups, WhyRunsNothing, make_class_cgroups};
+pub use cgroups::{NothingRunsRule, PodCgroupError, PodCgroups, make_class_cgroups};
 pub use error::{
     ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,
 };

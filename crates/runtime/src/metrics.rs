@@ -77,26 +77,26 @@ impl Metrics {
             )?,
             pulls: timed(
                 "kubelet_image_pull_duration_seconds",
-                "Time to pull an image, with the wait for others, by the size of the image.",
+                "Time to pull an image, including the wait for other pulls, by image size.",
                 "image_size_in_bytes",
                 &PULL_BUCKETS,
             )?,
             pods: counter(
                 "kubelet_started_pods_total",
-                "Number of times that it was begun to make a pod's sandbox.",
+                "Number of attempts to create a pod sandbox.",
             )?,
             pod_errors: counter(
                 "kubelet_started_pods_errors_total",
-                "Number of times that a pod's sandbox could not be made.",
+                "Number of failed attempts to create a pod sandbox.",
             )?,
             containers: counters(
                 "kubelet_started_containers_total",
-                "Number of times that it was begun to start a container.",
+                "Number of attempts to start a container.",
                 &["container_type"],
             )?,
             container_errors: counters(
                 "kubelet_started_containers_errors_total",
-                "Number of times that a container could not be started, by the reason.",
+                "Number of failed attempts to start a container, by reason.",
                 &["container_type", "code"],
             )?,
             attempts: Attempts::new(registry)?,

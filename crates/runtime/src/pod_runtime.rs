@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
 use model::ports::files::FileError;
@@ -29,7 +29,7 @@ use crate::parts::{PodRuntimeParts, SharedParts};
 use crate::remover::ContainerRemover;
 use crate::report::Reporter;
 use crate::resizer::{Lacking, PodResizer};
-use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
+use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
@@ -148,12 +148,12 @@ impl PodRuntime {
     }
 
     /// The memory limits of the running containers of a pod, by their names.
-    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    pub fn memory_requests(&self, status: &RuntimePodStatus) -> BTreeMap<String, i64> {
         self.resizer.memory_requests(status)
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
         self.resizer.missing(pod, status).await
     }
 
@@ -161,7 +161,7 @@ impl PodRuntime {
     pub async fn cgroup_facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, SyncError> {
         match &self.cgroups {
             Some(cgroups) => cgroups.facts(pod, status).await.map_err(SyncError::Cgroup),
@@ -173,7 +173,7 @@ impl PodRuntime {
     pub async fn kill(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         why: PodEnd,
     ) -> Result<(), SyncError> {
@@ -217,16 +217,16 @@ impl PodRuntime {
             raised = self.resizer.raise(pod, kept.as_ref()).await;
         }
         if raised.is_err() {
-            actions.leave_sizes();
+            actions.drop_resizes();
         }
-        self.make_way(context, &actions).await?;
+        self.kill_and_remove(context, &actions).await?;
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Applied::Done(Progress::Again));
         }
         let prepared = match self.setup.prepare(pod, needs(&actions), cancel).await? {
             Preparation::Ready(prepared) => prepared,
             Preparation::NotReady(wait) => {
-                return Ok(Applied::NotReady { wait, acted: actions.makes_way() });
+                return Ok(Applied::NotReady { wait, acted: actions.kills_or_removes() });
             }
         };
         let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
@@ -270,7 +270,7 @@ impl PodRuntime {
     }
 
     fn count_failed_start(&self, pod: &Pod, cancel: &CancellationToken) {
-        if has_own_users(pod) && !cancel.is_cancelled() {
+        if has_user_namespace(pod) && !cancel.is_cancelled() {
             self.metrics.attempts.pod_with_own_users_did_not_start();
         }
     }
@@ -314,7 +314,7 @@ impl PodRuntime {
     }
 
     /// Executes the kills and removals that precede the start of containers.
-    async fn make_way(
+    async fn kill_and_remove(
         &self,
         context: &SyncContext<'_>,
         actions: &PodActions,

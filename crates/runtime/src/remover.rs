@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
 use model::log_layout::LogLayout;
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
 use model::ports::runtime::{ContainerService, RuntimeError};
@@ -43,7 +43,7 @@ impl ContainerRemover {
     pub(crate) async fn reset(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
         let subject = Subject::Container(reset.id.clone());
@@ -59,7 +59,7 @@ impl ContainerRemover {
     pub(crate) async fn leftovers(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         removal: &ContainerRemoval,
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
@@ -145,6 +145,6 @@ impl ContainerRemover {
     }
 }
 
-fn owner(pod: &Pod, status: &PodStatus) -> Owner {
+fn owner(pod: &Pod, status: &RuntimePodStatus) -> Owner {
     Owner { uid: status.uid.clone(), pod: Some(view::pod_name(pod)) }
 }

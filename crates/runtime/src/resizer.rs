@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::CgroupValues;
 use model::ids::{PodUid, SandboxId};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::files::FileError;
 use model::ports::runtime::{ContainerService, RuntimeError, SandboxService};
 use podspec::view;
@@ -82,7 +82,7 @@ impl PodResizer {
     }
 
     /// The memory limits of the running containers of a pod, by their names.
-    pub(crate) fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    pub(crate) fn memory_requests(&self, status: &RuntimePodStatus) -> BTreeMap<String, i64> {
         let sizes = self.actuated.known_sizes();
         let all = status.running().filter_map(|one| {
             let has = actual(one, &sizes)?;
@@ -92,7 +92,7 @@ impl PodResizer {
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub(crate) async fn missing(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
         let sizes = self.sizes().await;
         if is_resizing(pod, status, &sizes) {
             Lacking::Containers
@@ -103,7 +103,7 @@ impl PodResizer {
         }
     }
 
-    fn runs(&self, status: &PodStatus) -> bool {
+    fn runs(&self, status: &RuntimePodStatus) -> bool {
         self.cgroups.is_some() && status.running().next().is_some()
     }
 
@@ -116,7 +116,7 @@ impl PodResizer {
     pub(crate) async fn apply(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<bool, ResizeError> {
@@ -132,7 +132,7 @@ impl PodResizer {
     async fn resize_all(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<(), ResizeError> {
@@ -191,20 +191,20 @@ impl PodResizer {
         let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         if let Some(id) = sandbox {
             let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
-            let result = self.tell_sandbox(pod, id, &has).await;
+            let result = self.update_sandbox(pod, id, &has).await;
             result.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
         }
         let written = cgroups.write(pod, values, has).await;
         if written.is_err()
             && let Some(id) = sandbox
-            && let Err(error) = self.tell_sandbox(pod, id, had).await
+            && let Err(error) = self.update_sandbox(pod, id, had).await
         {
             warn!(pod = %view::pod_name(pod), %error, "Cannot revert the sandbox resources in the runtime");
         }
         written.map_err(ResizeError::Cgroup)
     }
 
-    async fn tell_sandbox(
+    async fn update_sandbox(
         &self,
         pod: &Pod,
         sandbox: &SandboxId,
@@ -228,7 +228,7 @@ impl PodResizer {
     async fn resize_container(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         change: &ContainerResize,
     ) -> Result<(), ResizeError> {
         let ContainerResize { id, name, .. } = change;

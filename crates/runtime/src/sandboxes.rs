@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodUid, SandboxId};
 use model::lists;
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Warning;
@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
 
-pub(crate) use config::has_own_users;
+pub(crate) use config::has_user_namespace;
 
 /// How many names are tried before the pod waits for its next sync.
 pub(crate) const MOST_NAMES: usize = 16;
@@ -73,7 +73,7 @@ impl Sandboxes {
     pub(crate) async fn reuse(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         id: SandboxId,
     ) -> Result<SandboxContext, SyncError> {
         let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
@@ -94,7 +94,7 @@ impl Sandboxes {
         cancel: &CancellationToken,
     ) -> Result<SandboxContext, SyncError> {
         self.metrics.pod_starts();
-        if has_own_users(pod) {
+        if has_user_namespace(pod) {
             self.metrics.attempts.pod_with_own_users_starts();
         }
         let made = self.create_or_report(pod, attempt, cancel).await;

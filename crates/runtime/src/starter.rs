@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::container_files::ContainerFiles;
-use crate::create::{ContainerCreator, Made};
+use crate::create::{ContainerCreator, CreatedContainer};
 use crate::decide::{
     Backoff, ContainerStart, PodActions, Restart, Role, SandboxPlan, StartReason, SyncContext,
     Turn, sleeps,
@@ -35,7 +35,7 @@ use crate::start_context::StartContext;
 use crate::start_watch::{StartWatch, WatchedContainer};
 
 /// How long a hook may still run after its container has exited.
-const AFTERLIFE: Duration = Duration::from_secs(10);
+const HOOK_TIME_AFTER_EXIT: Duration = Duration::from_secs(10);
 
 /// The container to start.
 fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
@@ -271,7 +271,7 @@ impl ContainerStarter {
 
     /// Removes a container of another attempt that does not start, so that the next attempt
     /// creates it again. One that runs although its start failed is left to the next sync.
-    async fn give_up(&self, starting: &StartContext<'_>, made: &Made) {
+    async fn give_up(&self, starting: &StartContext<'_>, made: &CreatedContainer) {
         if !made.adopted {
             return;
         }
@@ -305,7 +305,7 @@ impl ContainerStarter {
             ran = self.hooks.run(&hooked, handler) => ran,
             // A command ends with its container, but the response may be lost; a request to another host
             // may never get a response. A sleep ends by itself.
-            () = watched.has_ended_for(AFTERLIFE), if !sleeps => Err(HookFailure::Ended),
+            () = watched.has_ended_for(HOOK_TIME_AFTER_EXIT), if !sleeps => Err(HookFailure::Ended),
         };
         let Err(failure) = ran else { return Ok(()) };
         // The output of the hook may contain secrets, so the event does not have it.

@@ -95,7 +95,7 @@ fn operation(call: &FileCall<'_>) -> &'static str {
     match call {
         FileCall::List { .. } | FileCall::Entries { .. } => "list",
         FileCall::Read { .. } | FileCall::ReadVersion { .. } | FileCall::ReadEnd { .. } => "read",
-        FileCall::Look { .. } => "look at",
+        FileCall::Look { .. } => "stat",
         FileCall::Watch { .. } => "watch",
         FileCall::WriteDurably { .. } => "write",
         FileCall::Overwrite { .. } => "overwrite",

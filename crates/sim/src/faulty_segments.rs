@@ -5,9 +5,9 @@ use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journal::{Became, Entry};
+use journal::{EntryOutcome, Entry};
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{SegmentInfo, Segment, Segments};
 
 use crate::history::{Event, ObjectRef};
 use crate::life::Life;
@@ -55,7 +55,7 @@ impl FaultySegments {
 }
 
 impl Segments for FaultySegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         self.segments().list()
     }
 
@@ -122,7 +122,7 @@ impl Segment for FaultySegment {
             Place::Journal => {
                 let entry: Entry = serde_json::from_slice(bytes)?;
                 let object = ObjectRef { kind: entry.kind, id: entry.id };
-                let failed = entry.outcome == Became::Failed;
+                let failed = entry.outcome == EntryOutcome::Failed;
                 self.outside.record(Event::EntryWritten(object, entry.rule, failed));
             }
             Place::Other(_) => {}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use tokio::sync::watch;
@@ -53,7 +53,7 @@ impl StatusCheckpoint {
     /// overwritten.
     pub(crate) async fn load(&self) -> Result<Saved, FileError> {
         let TakenOver { value, aside } = self.file.take_over().await?;
-        if let Some(Aside { path, why }) = aside {
+        if let Some(MovedAside { path, why }) = aside {
             warn!(path = %path.display(), error = %Chain(&why), "Pod status checkpoint is corrupt, moved aside");
         }
         let saved = value.unwrap_or_default().into_iter();

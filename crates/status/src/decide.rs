@@ -60,7 +60,7 @@ pub(crate) use probe_update::with_probes;
 pub use queue::{Queue, WriteOutcome, changes_readiness};
 pub use saved::SavedPods;
 pub(crate) use saved::{base as saved_base, restored};
-pub use starts::{Pull, Started, Starts};
+pub use starts::{Pull, StartDuration, StartTracker};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub(crate) use terminations::{Termination, terminations};

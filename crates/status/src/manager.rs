@@ -151,7 +151,7 @@ impl PodStatusManager {
     pub fn observed(
         &self,
         pod: &Arc<Pod>,
-        observed: &observed::PodStatus,
+        observed: &observed::RuntimePodStatus,
         overrides: &StatusOverrides,
     ) -> Published {
         let now = self.parts.clock.now();

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use model::observed::PodStatus as Observed;
+use model::observed::RuntimePodStatus as Observed;
 use prometheus::{Registry, TextEncoder};
 use testkit::clock::VirtualClock;
 use testkit::pods::pod;

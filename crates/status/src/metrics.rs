@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, HistogramOpts, Registry};
 
-use crate::decide::Started;
+use crate::decide::StartDuration;
 
 /// Upstream's buckets.
 const SYNC: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
@@ -63,7 +63,7 @@ impl Metrics {
     }
 
     /// Records the start of a pod.
-    pub(crate) fn started(&self, started: &Started) {
+    pub(crate) fn started(&self, started: &StartDuration) {
         self.start_total.observe(started.total.as_secs_f64());
         let Some(own) = started.own else { return };
         let is_first = self.first_start.get() == 0.0;
@@ -85,7 +85,7 @@ mod tests {
     fn start_durations_have_upstream_metric_names() {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
-        let started = |total, own: Option<u64>, has_network| Started {
+        let started = |total, own: Option<u64>, has_network| StartDuration {
             total: Duration::from_secs(total),
             own: own.map(Duration::from_secs),
             has_network,

@@ -9,14 +9,14 @@ use model::ports::events::PodEvent;
 use podspec::view;
 use tracing::debug;
 
-use crate::decide::{Pull, Starts};
+use crate::decide::{Pull, StartTracker};
 use crate::metrics::Metrics;
 
 /// Receives pods and image pulls. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct StartTimes {
     /// Written here only. Never held across an await.
-    starts: Arc<Mutex<Starts>>,
+    starts: Arc<Mutex<StartTracker>>,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
 }
@@ -27,7 +27,7 @@ impl StartTimes {
         Self { starts: Arc::default(), clock, metrics }
     }
 
-    fn starts(&self) -> MutexGuard<'_, Starts> {
+    fn starts(&self) -> MutexGuard<'_, StartTracker> {
         self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

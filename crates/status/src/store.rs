@@ -17,7 +17,7 @@ use crate::decide::{Phase, SavedPods, is_restarting_all};
 pub struct Published {
     /// The status.
     pub status: Arc<PodStatus>,
-    /// The number of the change that made it. Later changes have higher numbers, also after the pod
+    /// The number of the change that created it. Later changes have higher numbers, also after the pod
     /// was removed and added again.
     pub version: u64,
     /// Whether this is the final status: nothing of the pod is left on the node.
@@ -48,7 +48,7 @@ pub struct StatusEntry {
     pub pod: Arc<Pod>,
     /// Its last status.
     pub status: Option<Arc<PodStatus>>,
-    /// The number of the change that made the status; 0 without one.
+    /// The number of the change that created the status; 0 without one.
     pub version: u64,
     /// Whether the status is final.
     pub finished: bool,

@@ -42,7 +42,7 @@ const RESYNC: Duration = Duration::from_secs(10);
 /// Why a pod is deleted from the API server.
 const RULE: &str = "pod-ended";
 
-/// State of pods that the writer needs besides their statuses.
+/// State of pods that the writer needs in addition to their statuses.
 pub trait ApiView: Debug + Send + Sync {
     /// The API server's copy of a pod; for a static pod its mirror pod.
     fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>>;

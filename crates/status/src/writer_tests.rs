@@ -26,7 +26,7 @@ struct Copies {
 }
 
 impl Sink<Arc<Pod>, PodUid> for Copies {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         if self.is_stopped.load(Ordering::SeqCst) {
             return;
         }
@@ -369,7 +369,7 @@ async fn replacement_pod_does_not_get_the_status_of_the_former() {
     assert_eq!(harness.server.pod(&named("web")), Some(Arc::clone(&other)));
     // Once the watch delivers that, no more attempts follow.
     harness.stop_watch(false);
-    harness.copies.hear(Change::Gone(former));
+    harness.copies.receive(Change::Gone(former));
     sleep(Duration::from_mins(5)).await;
     harness.server.forget_calls();
     sleep(Duration::from_mins(5)).await;

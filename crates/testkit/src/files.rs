@@ -224,7 +224,7 @@ impl HostFiles for MemoryFiles {
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.tree().found(path).map_err(failed("look at", path))
+        self.tree().found(path).map_err(failed("stat", path))
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
@@ -232,7 +232,7 @@ impl HostFiles for MemoryFiles {
         let names = tree.list(directory).map_err(failed("list", directory))?;
         let entries = names.into_iter().map(|name| {
             let path = directory.join(&name);
-            let found = tree.found(&path).map_err(failed("look at", &path));
+            let found = tree.found(&path).map_err(failed("stat", &path));
             Entry { name: OsString::from(name), found }
         });
         Ok(entries.collect())
@@ -245,7 +245,7 @@ impl HostFiles for MemoryFiles {
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
         let mut tree = self.tree();
         let content = tree.read(path, limit).map_err(failed("read", path))?;
-        let found = tree.found(path).map_err(failed("look at", path))?;
+        let found = tree.found(path).map_err(failed("stat", path))?;
         Ok((found.version, content))
     }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::observed::{
-    Container, ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus,
+    Container, ContainerState, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus,
 };
 
 /// A container with these values only.
@@ -46,14 +46,14 @@ pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
 }
 
 /// A pod with sandboxes and containers in these states.
-pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> PodStatus {
+pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> RuntimePodStatus {
     let sandbox = |(at, state): (usize, &SandboxState)| sandbox_status(&format!("s{at}"), *state);
     let container =
         |(at, state): (usize, &ContainerState)| container_status(&format!("c{at}"), "main", *state);
-    PodStatus {
+    RuntimePodStatus {
         sandboxes: sandboxes.iter().enumerate().map(sandbox).collect(),
         containers: containers.iter().enumerate().map(container).collect(),
-        ..PodStatus::empty(PodUid::from("uid"))
+        ..RuntimePodStatus::empty(PodUid::from("uid"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 
 /// Segments that outlive their writer. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -77,11 +77,11 @@ fn failed(operation: &'static str, number: u64, kind: ErrorKind) -> FileError {
 }
 
 impl Segments for MemorySegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         let place = self.place();
-        let lying = place.segments.iter();
-        Ok(lying
-            .map(|(number, bytes)| Lying { number: *number, size: bytes.len() as u64 })
+        let existing = place.segments.iter();
+        Ok(existing
+            .map(|(number, bytes)| SegmentInfo { number: *number, size: bytes.len() as u64 })
             .collect())
     }
 

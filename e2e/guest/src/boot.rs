@@ -82,7 +82,10 @@ fn serve() -> Result<i32> {
     fs::create_dir(&cgroup).with_context(|| format!("make {cgroup}"))?;
     let procs = format!("{cgroup}/cgroup.procs");
     fs::write(&procs, "1").with_context(|| format!("write {procs}"))?;
-    let child = Command::new(PROGRAM).arg("serve").spawn().context("start what serves the test")?;
+    let child = Command::new(PROGRAM)
+        .arg("serve")
+        .spawn()
+        .context("start the program that serves the test")?;
     // Reaped below, with all others.
     Ok(child.id().cast_signed())
 }

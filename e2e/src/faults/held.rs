@@ -154,7 +154,7 @@ impl FaultyNode {
     }
 
     fn wait_for_attempts(&self, wanted: &[u32]) -> Result<()> {
-        self.node.explained(wait::until(&format!("just sandboxes {wanted:?}"), STAGE, || {
+        self.node.explained(wait::until(&format!("only sandboxes {wanted:?}"), STAGE, || {
             let attempts = self.attempts()?;
             Ok(if attempts == wanted { Ok(()) } else { Err(format!("{attempts:?}")) })
         }))

@@ -148,7 +148,7 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     make_class(cluster, "lost", "unconfigured")?;
     cluster.wait_for(
         &format!("/api/v1/nodes/{NODE_NAME}"),
-        "the node tells its runtimes",
+        "the node reports its runtime handlers",
         |node| {
             let handlers = node?["status"]["runtimeHandlers"].as_array()?;
             handlers.iter().any(|handler| handler["name"] == "second").then_some(())

@@ -23,7 +23,7 @@ spec:
 /// Waits until a mirror pod was recreated for the same version of the static pod, and is ready.
 fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value> {
     // Upstream recreates it with the next sync of the pod, which may take longer than a minute.
-    let made = cluster.api().wait(path, "it is made anew", 3 * PATIENCE, |mirror| {
+    let made = cluster.api().wait(path, "it is recreated", 3 * PATIENCE, |mirror| {
         (mirror?["metadata"]["uid"] != former["metadata"]["uid"]).then_some(())
     });
     cluster.node().explained(made)?;

@@ -14,11 +14,12 @@ const WHY: &str = "container runtime network not ready: NetworkReady=false \
 pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
     // Upstream may take minutes to see its own node.
     let path = format!("/api/v1/nodes/{NODE_NAME}");
-    let waited = cluster.api().wait(&path, "the node says what it lacks", 5 * PATIENCE, |node| {
-        let ready = condition(node?, "Ready");
-        let is_unready = ready["status"] == "False" && ready["reason"] == "KubeletNotReady";
-        (is_unready && ready["message"] == WHY).then_some(())
-    });
+    let waited =
+        cluster.api().wait(&path, "the node reports why it is not ready", 5 * PATIENCE, |node| {
+            let ready = condition(node?, "Ready");
+            let is_unready = ready["status"] == "False" && ready["reason"] == "KubeletNotReady";
+            (is_unready && ready["message"] == WHY).then_some(())
+        });
     cluster.node().explained(waited)?;
     let mut host = pod("with-hosts", &["sleep", "forever"]);
     host["spec"]["hostNetwork"] = true.into();

@@ -1,4 +1,4 @@
-//! The PodResources API of the node, as exporters of metrics and network plugins call it.
+//! The `PodResources` API of the node, as exporters of metrics and network plugins call it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

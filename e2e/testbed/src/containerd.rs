@@ -198,7 +198,7 @@ disabled_plugins = [
             .env("PATH", path);
         let log = self.dir.logs().join("containerd.log");
         let process = self.init.spawn(&command, &log).map_err(ContainerdError::Start)?;
-        let mut answer = "it was not asked".to_owned();
+        let mut answer = "it got no request".to_owned();
         let up = Deadline::after(START).poll(|| self.answers(&process, &mut answer).transpose());
         match up {
             Some(up) => up.map(|()| process),

@@ -194,7 +194,7 @@ impl ControlPlane {
         let program = component.program();
         let (address, path) = component.health(address);
         let tls = component.speaks_tls().then_some(admin);
-        let mut answer = io::Error::other("it was not asked");
+        let mut answer = io::Error::other("it got no request");
         let ready = Deadline::after(START).poll(|| match process.is_alive() {
             Err(source) => Some(Err(ControlPlaneError::Ask { program, source })),
             Ok(false) => Some(Err(ControlPlaneError::Ended { program, log: tail(process) })),

@@ -135,7 +135,7 @@ impl Supervised {
         let pid = child.id();
         let lines = child.stdout.take();
         self.init = Some(child);
-        wait_ready(lines.expect("standard output was asked for"))?;
+        wait_ready(lines.expect("standard output is piped"))?;
         let addresses = network::connect(slot, pid).map_err(SuperviseError::Network)?;
         cgroup::move_aside(pid).map_err(SuperviseError::MoveAside)?;
         Ok(addresses)

@@ -75,7 +75,7 @@ impl Supervisor {
             .spawn();
         let mut child = spawned.map_err(|source| SupervisorError::Start { path, source })?;
         let hold = child.stdin.take();
-        let output = child.stdout.take().expect("standard output was asked for");
+        let output = child.stdout.take().expect("standard output is piped");
         let (sender, reports) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {

@@ -48,7 +48,7 @@ pub(crate) enum SweepError {
     },
     #[error("all {SLOTS} slots are taken")]
     NoSlot,
-    #[error("cannot look for what earlier instances left")]
+    #[error("cannot search leftovers of earlier instances")]
     Look(#[source] CgroupError),
     #[error("cannot prepare the directory of instances")]
     Instances(#[source] PathError),

@@ -85,7 +85,7 @@ pub(crate) fn wait_for_a_pass(plane: &Plane, namespace: &str) -> Result<()> {
     last["spec"]["schedulerName"] = json!("missing");
     api.create(&collection, &last)?;
     api.delete(&path)?;
-    api.wait(&path, "a pass is made", PASS, |pod| {
+    api.wait(&path, "a pass runs", PASS, |pod| {
         (pod?["status"]["phase"] == "Failed").then_some(())
     })?;
     api.patch(&path, Patch::Merge, &json!({ "metadata": { "finalizers": null } }))?;

@@ -83,7 +83,7 @@ fn others_words_stay_and_ours_come_back(api: &Api) -> Result<()> {
 
 fn is_made_again(api: &Api, node: &Value) -> Result<()> {
     api.delete(NODE)?;
-    let again = api.wait(NODE, "the node is made again", PATIENCE, |found| {
+    let again = api.wait(NODE, "the node is created again", PATIENCE, |found| {
         let found = found.filter(|found| is_ready(found))?;
         (found["metadata"]["uid"] != node["metadata"]["uid"]).then(|| found.clone())
     })?;
@@ -137,7 +137,7 @@ fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
     let new = ready_node(cluster.api(), PATIENCE)?;
     owned_lease(cluster.api(), &new)?;
     eprintln!("there again {:?} after the API server was", begin.elapsed());
-    ensure!(ours.handle.node().is_some(), "known differences follow");
+    ensure!(ours.handle.node().is_some(), "the cached node follows the watch");
     let reasons: Vec<&str> = ours.events.all().iter().map(|event| event.reason).collect();
     ensure!(
         reasons.contains(&"NodeReady") && reasons.contains(&"NodeHasSufficientMemory"),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Source};
 use config::KubeletConfiguration;
 use model::ports::runtime::Runtime;
-use node::{NodeHandle, NodePorts, Particulars, Settings};
+use node::{NodeHandle, NodePorts, NodeParameters, Settings};
 use podspec::quantity::Quantity;
 use podspec::resources::Amounts;
 use testkit::addresses::MemoryAddresses;
@@ -62,7 +62,7 @@ pub(crate) struct Who<'a> {
 
 pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<Settings> {
     let labels = who.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let own = Particulars {
+    let own = NodeParameters {
         name: who.name.to_owned(),
         hostname: who.name.to_owned(),
         architecture: "amd64".to_owned(),
@@ -72,7 +72,7 @@ pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<S
         identity: hostfs::identity(),
         capacity: amounts(who.root)?,
         allocatable: amounts(who.root)?,
-        ..Particulars::default()
+        ..NodeParameters::default()
     };
     Ok(Settings::new(config, own))
 }
@@ -101,7 +101,7 @@ impl OurNode {
         let stop = CancellationToken::new();
         let mut set = JoinSet::new();
         set.spawn(tasks.feed.run(stop.clone()));
-        set.spawn(tasks.look.run(stop.clone()));
+        set.spawn(tasks.observer.run(stop.clone()));
         set.spawn(tasks.check.run(stop.clone()));
         set.spawn(tasks.status.run(stop.clone()));
         set.spawn(tasks.lease.run(stop.clone()));

@@ -40,7 +40,7 @@ impl ChangeLog {
 }
 
 impl<T, K> Sink<T, K> for ChangeLog {
-    fn hear(&self, change: Change<T, K>) {
+    fn receive(&self, change: Change<T, K>) {
         let letter = match change {
             Change::Restarted => 'r',
             Change::Applied(_) => 'a',

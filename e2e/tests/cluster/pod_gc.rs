@@ -127,7 +127,7 @@ fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     }
     let deleted =
         deletions(&proxy).into_iter().filter(|asked| asked.path.contains("/stuck-before"));
-    assert_eq!(deleted.count(), 0, "what could not be marked as failed was deleted");
+    assert_eq!(deleted.count(), 0, "a pod that could not be marked as failed was deleted");
     cluster.stop()
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Scenario {
 
 /// The state of a pod after the controller's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct PodState {
     phase: String,
     is_terminating: bool,
     is_forced: bool,
@@ -141,9 +141,9 @@ impl Scenario {
     }
 
     /// All remaining pods.
-    pub(crate) fn seen(&self, api: &Api) -> Result<BTreeMap<String, Seen>> {
+    pub(crate) fn seen(&self, api: &Api) -> Result<BTreeMap<String, PodState>> {
         let pods = api.list(&self.collection())?;
-        Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), Seen::of(pod))).collect())
+        Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), PodState::of(pod))).collect())
     }
 
     pub(crate) fn names(&self) -> BTreeSet<String> {
@@ -170,7 +170,7 @@ impl Pod {
     }
 }
 
-impl Seen {
+impl PodState {
     fn of(pod: &Value) -> Self {
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut disruption = conditions

@@ -9,7 +9,7 @@ use e2e::cluster::Cluster;
 use testbed::ControlPlaneOptions;
 
 use crate::collector::{Collector, wait_for_a_pass};
-use crate::scenario::{Scenario, Seen};
+use crate::scenario::{PodState, Scenario};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 
@@ -20,7 +20,7 @@ const THRESHOLD: u32 = 12;
 const ORPHANS: Duration = Duration::from_mins(4);
 
 /// The remaining pods, by name.
-type End = BTreeMap<String, Seen>;
+type End = BTreeMap<String, PodState>;
 
 /// The state of the scenarios after a collector's work.
 fn collected_by(collector: Collector) -> Result<End> {

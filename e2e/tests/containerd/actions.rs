@@ -190,7 +190,7 @@ fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     ensure!(hook <= signal, "the signal came before the hook: {hook} {signal}");
     let patient = written(&node, &kept("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
-    ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
+    ensure!((1.5..15.0).contains(&waited), "stopped {waited} s after the hook began");
     graces::take_their_time(&node, begun)?;
     node.stop()
 }

@@ -186,7 +186,7 @@ fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result
     node.wait_for_containers("web", "it runs once more", |containers| {
         one_running(containers).filter(|next| next.id != second.id)
     })?;
-    wait_for_counts(&node, "the first sandbox goes with its container", (3, 2))?;
+    wait_for_counts(&node, "the first sandbox is removed with its container", (3, 2))?;
     let log = node.run("sh", &["-c", "cat /var/log/pods/*job*/main/0.log"])?;
     ensure!(log.contains("done"), "{log}");
     node.stop()
@@ -278,7 +278,7 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
         wait_until_met(&node, "Removal failed", method)?;
         proxy.clear()?;
     }
-    wait_for_counts(&node, "what could not be removed goes with a later pass", (1, 1))?;
+    wait_for_counts(&node, "a later pass removes what could not be removed", (1, 1))?;
 
     for (fault, list) in
         [("ListPodSandbox=hang", "sandboxes"), ("ListContainers=unavailable", "containers")]
@@ -302,7 +302,7 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
     proxy.clear()?;
     wait_for_counts(&node, "a later pass makes up for it", (1, 2))?;
     node.remove_manifest("last.yaml")?;
-    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_counts(&node, "only the desired pod is left", (1, 1))?;
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
     node.stop()

@@ -243,7 +243,7 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     wait::until("traces are sent again", LONG, || {
         node.pass()?;
         let again = node.said("traces are sent again")?;
-        Ok(if again > 0 { Ok(()) } else { Err("nothing is said".to_owned()) })
+        Ok(if again > 0 { Ok(()) } else { Err("nothing is logged".to_owned()) })
     })?;
     expect(&mut sent, &[CONTAINERS]).await?;
     ensure!(node.said("cannot send traces")? == 1);

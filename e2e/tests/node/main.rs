@@ -5,6 +5,7 @@
     reason = "tests on the real thing: real files, processes and time"
 )]
 
+mod emptied_store;
 mod expired;
 mod https_api;
 mod life;
@@ -13,6 +14,5 @@ mod make_cluster;
 mod scenarios;
 mod soak;
 mod start;
-mod successor;
+mod takeover;
 mod volumes;
-mod wiped;

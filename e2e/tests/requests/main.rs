@@ -54,10 +54,10 @@ fn runtime_requests_equal_those_of_the_upstream_kubelet() -> Result<()> {
     }
     let (ours, upstreams) = (both.ours.events(&REASONS), both.upstream.events(&REASONS));
     for event in ours.difference(&upstreams) {
-        writeln!(differences, "only this agent says {event:?}")?;
+        writeln!(differences, "only this agent has {event:?}")?;
     }
     for event in upstreams.difference(&ours) {
-        writeln!(differences, "only upstream says {event:?}")?;
+        writeln!(differences, "only upstream has {event:?}")?;
     }
     ensure!(differences.is_empty(), "\n{differences}");
     both.stop()

@@ -54,7 +54,7 @@ impl Vm {
         let socket = directory.path().join("guest");
         let listener = UnixListener::bind(&socket).context("listen for the machine")?;
         let mut qemu = machine.start(root, &directory.path().join(FILES), &socket)?;
-        let console = qemu.stdout.take().context("the console was asked for")?;
+        let console = qemu.stdout.take().context("the console is piped")?;
         let console = Console::read(console);
         let wire = accept(&listener, &mut qemu);
         let mut vm = match wire {

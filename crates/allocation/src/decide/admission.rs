@@ -51,7 +51,7 @@ pub enum Decision {
     Preempt(Preemption),
 }
 
-/// Decides whether a pod is admitted beside the pods of the node.
+/// Decides whether a pod is admitted in addition to the pods of the node.
 pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
     if let Some(rejection) = system(pod, node) {
         return Decision::Reject(rejection);
@@ -110,7 +110,7 @@ fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
     None
 }
 
-/// The failures besides resources, in order.
+/// The failures other than resources, in order.
 fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
     let named = view::spec(pod).and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let checks = [

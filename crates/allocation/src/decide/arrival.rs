@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::{Preemption, Rejection};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::restart::has_finished;
 use podspec::view;
 
@@ -23,11 +23,11 @@ pub enum Standing {
 }
 
 /// The standing of a pod, by whether something of it runs and by its last known status.
-pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing {
+pub fn standing(pod: &Pod, lives: bool, status: Option<&RuntimePodStatus>) -> Standing {
     if lives {
         Standing::Runs
     } else if view::is_being_deleted(pod)
-        || view::is_over(pod)
+        || view::is_terminal(pod)
         || status.is_some_and(|status| has_finished(pod, status))
     {
         Standing::Over
@@ -63,7 +63,7 @@ pub enum AdmissionDecision {
     Preempt(Preemption),
 }
 
-/// Decides whether a pod is admitted beside the pods of the node.
+/// Decides whether a pod is admitted in addition to the pods of the node.
 pub fn decide_arrival(
     chain: &AdmissionChain,
     arrival: &Arrival,

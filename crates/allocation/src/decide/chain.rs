@@ -47,7 +47,7 @@ impl AdmissionChain {
         self.unsupported(pod).or_else(forbidden).or_else(|| self.lacks_apparmor(pod))
     }
 
-    /// Decides whether a pod is admitted beside the pods of the node. No pod is preempted for one
+    /// Decides whether a pod is admitted in addition to the pods of the node. No pod is preempted for one
     /// that is rejected for another reason.
     pub fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
         if let Some(rejection) = self.forbidden_sysctl(pod) {

@@ -9,7 +9,7 @@ use model::admission::{Preemption, Rejection};
 use podspec::Allocation;
 
 use super::pod_allocation::{Refusal, ResizeRequest, ResizeStage};
-use super::resize::{Impossible, Refused, Resize, refusal_report};
+use super::resize::{InfeasibleResize, RefusedResize, Resize, refusal_report};
 
 /// The request after a decision, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,7 +66,7 @@ pub fn next_resize(
             ..NextResize::default()
         },
         Resize::Deferred(why) => refuse(refusal, desired, why, None, now),
-        Resize::Infeasible(Impossible { message, detail }) => {
+        Resize::Infeasible(InfeasibleResize { message, detail }) => {
             let why = Rejection::new("Infeasible", message);
             refuse(refusal, desired, why, Some(detail), now)
         }
@@ -83,7 +83,7 @@ fn refuse(
 ) -> NextResize {
     let Rejection { reason, message } = why;
     let wanted = Allocation::of(desired);
-    let refused = Refused { wanted, infeasible: infeasible.is_some(), message };
+    let refused = RefusedResize { wanted, infeasible: infeasible.is_some(), message };
     let report = refusal_report(before.as_ref().map(|before| &before.refused), &refused);
     let since = before.filter(|_| !report.event).map_or(now, |before| before.since);
     let event = || RefusalEvent { reason, message: refused.message.clone(), infeasible };
@@ -124,7 +124,7 @@ mod tests {
 
     fn refusal(second: i64, cpu: &str, infeasible: bool) -> Refusal {
         let (wanted, message) = (Allocation::of(&requesting(cpu)), "no room".to_owned());
-        Refusal { since: at(second), refused: Refused { wanted, infeasible, message } }
+        Refusal { since: at(second), refused: RefusedResize { wanted, infeasible, message } }
     }
 
     /// A short text.
@@ -157,7 +157,7 @@ mod tests {
         let plan = Preemption { victims: vec!["lesser".into()], resource: "cpu".to_owned() };
         let deferred = || Resize::Deferred(Rejection::new("OutOfcpu", "no room"));
         let other = || Resize::Deferred(Rejection::new("OutOfcpu", "less room"));
-        let impossible = Impossible { message: "no room", detail: "removal" };
+        let impossible = InfeasibleResize { message: "no room", detail: "removal" };
         let infeasible = || Resize::Infeasible(impossible);
         let before = |cpu: &str, is_infeasible| Some(refusal(1, cpu, is_infeasible));
         let rows = [

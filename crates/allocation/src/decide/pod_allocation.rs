@@ -12,10 +12,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::PendingResize;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::{Allocation, SavedAllocation, Sizes, reported_resize};
 
-use super::resize::Refused;
+use super::resize::RefusedResize;
 use super::restored::still_has;
 
 /// The resource state of one pod. Requests and actuations are boxed: few pods are resized.
@@ -75,7 +75,7 @@ pub struct Refusal {
     /// When the pod was first refused what it requests.
     pub since: Timestamp,
     /// The request, and the reason.
-    pub refused: Refused,
+    pub refused: RefusedResize,
 }
 
 /// A resize that is being actuated.
@@ -95,7 +95,7 @@ pub struct Actuation {
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedResize<'a> {
     /// The pod in the runtime.
-    pub observed: Option<&'a PodStatus>,
+    pub observed: Option<&'a RuntimePodStatus>,
     /// Resources applied to containers since their creation.
     pub sizes: &'a Sizes,
     /// The time now.
@@ -156,7 +156,8 @@ impl PodAllocation {
 
     /// Why the pod is not allocated what it requests.
     pub fn pending(&self) -> Option<PendingResize> {
-        let Refused { infeasible, message, .. } = &self.request.as_ref()?.refusal.as_ref()?.refused;
+        let RefusedResize { infeasible, message, .. } =
+            &self.request.as_ref()?.refusal.as_ref()?.refused;
         Some(PendingResize { infeasible: *infeasible, message: message.clone() })
     }
 
@@ -226,7 +227,7 @@ impl PodAllocation {
         };
         let is_current = generation == desired.metadata.generation.filter(|number| *number != 0);
         if let Some(request) = self.request.as_mut().filter(|_| is_current) {
-            let refused = Refused { wanted: Allocation::of(desired), infeasible, message };
+            let refused = RefusedResize { wanted: Allocation::of(desired), infeasible, message };
             request.refusal = Some(Refusal { since: now, refused });
         }
     }

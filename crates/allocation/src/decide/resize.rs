@@ -3,7 +3,7 @@
 //! ```text
 //!  desired ─┬─ equal to the allocation ──> nothing to do
 //!           ├─ impossible ───────────────> infeasible, until it requests something else
-//!           └─ the chain of admission, beside the other pods ──> allocated, or deferred
+//!           └─ the admission chain, with the other pods ──> allocated, or deferred
 //! ```
 
 use std::cmp::Reverse;
@@ -28,19 +28,19 @@ pub enum Resize {
     /// The request is deferred by the chain; it is decided again when resources may be free.
     Deferred(Rejection),
     /// The request is infeasible.
-    Infeasible(Impossible),
+    Infeasible(InfeasibleResize),
 }
 
 /// Why a resize is infeasible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Impossible {
+pub struct InfeasibleResize {
     /// The message.
     pub message: &'static str,
     /// The metric label.
     pub detail: &'static str,
 }
 
-/// Decides about a resize; `chain` is the admission decision for the desired pod beside the others.
+/// Decides about a resize; `chain` is the admission decision for the desired pod with the other pods unchanged.
 pub fn resize(
     desired: &Pod,
     allocated: &Pod,
@@ -53,13 +53,13 @@ pub fn resize(
     }
     if wanted.whole != has.whole && !node.can(Ability::InPlacePodLevelResourcesVerticalScaling) {
         let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
-        return Resize::Infeasible(Impossible { message, detail: "plr_feature_gate_off" });
+        return Resize::Infeasible(InfeasibleResize { message, detail: "plr_feature_gate_off" });
     }
     if !node.can(Ability::InPlacePodVerticalScalingInitContainers)
         && init_containers_change(desired, &wanted, &has)
     {
         let message = "resources for non-sidecar init containers are immutable";
-        return Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+        return Resize::Infeasible(InfeasibleResize { message, detail: "init_feature_gate_off" });
     }
     if let Some(why) = impossible(desired, allocated, &wanted, &has) {
         return Resize::Infeasible(why);
@@ -86,8 +86,8 @@ fn impossible(
     allocated: &Pod,
     wanted: &Allocation,
     has: &Allocation,
-) -> Option<Impossible> {
-    let because = |detail, message| Some(Impossible { message, detail });
+) -> Option<InfeasibleResize> {
+    let because = |detail, message| Some(InfeasibleResize { message, detail });
     if qos_class(desired) != qos_class(allocated) {
         let message = "Pod QOS Class may not change as a result of resizing";
         return because("qos_class_change", message);
@@ -132,7 +132,7 @@ fn lacks(wanted: [i64; 2], has: [i64; 2]) -> bool {
 
 /// A refused resize.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedResize {
     /// The requested resources.
     pub wanted: Allocation,
     /// Whether the request is infeasible.
@@ -151,9 +151,9 @@ pub struct RefusalReport {
 }
 
 /// Compares a refusal with the previous one.
-pub fn refusal_report(before: Option<&Refused>, now: &Refused) -> RefusalReport {
+pub fn refusal_report(before: Option<&RefusedResize>, now: &RefusedResize) -> RefusalReport {
     let same =
-        |before: &Refused| before.wanted == now.wanted && before.infeasible == now.infeasible;
+        |before: &RefusedResize| before.wanted == now.wanted && before.infeasible == now.infeasible;
     RefusalReport {
         event: !before.is_some_and(same),
         status: before.is_none_or(|before| {

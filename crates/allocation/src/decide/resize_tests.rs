@@ -105,7 +105,7 @@ fn resize_that_the_api_server_would_reject_is_infeasible() {
     let incapable = Node { abilities: <_>::default(), ..node() };
     let answer = resize(&larger, &has, &incapable, || Decision::Admit);
     let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
-    let expected = Impossible { message, detail: "plr_feature_gate_off" };
+    let expected = InfeasibleResize { message, detail: "plr_feature_gate_off" };
     assert_eq!(answer, Resize::Infeasible(expected));
 }
 
@@ -126,7 +126,7 @@ fn init_containers_are_immutable_without_their_gate() {
     let level = Ability::InPlacePodLevelResourcesVerticalScaling;
     let without = Node { abilities: [level].into(), ..node() };
     let message = "resources for non-sidecar init containers are immutable";
-    let never = Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+    let never = Resize::Infeasible(InfeasibleResize { message, detail: "init_feature_gate_off" });
     let rows = [
         ("the init container", pod("200m", "100m", "100m"), &never),
         ("it and another", pod("200m", "100m", "300m"), &never),
@@ -186,7 +186,7 @@ fn undeclared_feature_of_a_change_is_named() {
 // behaviour: RSZ-22, RSZ-23
 #[test]
 fn refusal_event_is_recorded_once_per_request() {
-    let refused = |cpu: &str, infeasible: bool, message: &str| Refused {
+    let refused = |cpu: &str, infeasible: bool, message: &str| RefusedResize {
         wanted: Allocation::of(&pod(&format!("requests: {{cpu: {cpu}}}"))),
         infeasible,
         message: message.to_owned(),

@@ -1,7 +1,7 @@
 //! Restores the resources of a pod that an earlier agent admitted.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::{PodStatus, SandboxState};
+use model::observed::{RuntimePodStatus, SandboxState};
 use podspec::{Allocation, Size, Sizes, actual};
 
 /// The resources that a restored pod counts with: those of the checkpoint; else those that its containers have or had
@@ -9,7 +9,7 @@ use podspec::{Allocation, Size, Sizes, actual};
 pub fn restored(
     pod: &Pod,
     record: Option<&Allocation>,
-    observed: Option<&PodStatus>,
+    observed: Option<&RuntimePodStatus>,
     sizes: &Sizes,
 ) -> Allocation {
     if let Some(given) = record {
@@ -39,7 +39,7 @@ pub fn restored(
 pub fn still_has(
     given: &Allocation,
     before: Option<&Allocation>,
-    observed: Option<&PodStatus>,
+    observed: Option<&RuntimePodStatus>,
     sizes: &Sizes,
 ) -> Allocation {
     let mut had = given.clone();
@@ -58,10 +58,10 @@ pub fn still_has(
 }
 
 fn running<'a>(
-    observed: Option<&'a PodStatus>,
+    observed: Option<&'a RuntimePodStatus>,
     sizes: &'a Sizes,
 ) -> impl Iterator<Item = (&'a str, Size)> {
-    let all = observed.into_iter().flat_map(PodStatus::running);
+    let all = observed.into_iter().flat_map(RuntimePodStatus::running);
     all.filter_map(move |one| Some((&*one.name, actual(one, sizes)?.most())))
 }
 
@@ -93,13 +93,13 @@ mod tests {
     }
 
     /// An instance of the container, created with this CPU request.
-    fn observed(state: ContainerState, made_with: Option<i64>) -> PodStatus {
+    fn observed(state: ContainerState, made_with: Option<i64>) -> RuntimePodStatus {
         let mut instance = testkit::observed::container_status("c1", "main", state);
         if let Some(cpu) = made_with {
             let text = size(cpu).to_string();
             instance.annotations.insert(labels::CONTAINER_SIZE.to_owned(), text);
         }
-        let mut status = PodStatus::empty("web".into());
+        let mut status = RuntimePodStatus::empty("web".into());
         status.containers = vec![instance];
         status
     }
@@ -145,7 +145,7 @@ mod tests {
             ))
         };
         let unchanged = Sizes::new();
-        let bearing = |mut status: PodStatus, notes: &[&str]| {
+        let bearing = |mut status: RuntimePodStatus, notes: &[&str]| {
             let sandbox = |note: &&str| {
                 let made = testkit::observed::sandbox_status("s", SandboxState::Ready);
                 SandboxStatus { given: Some((*note).into()), ..made }
@@ -153,9 +153,10 @@ mod tests {
             status.sandboxes = notes.iter().map(sandbox).collect();
             status
         };
-        let empty = || PodStatus::empty("web".into());
+        let empty = || RuntimePodStatus::empty("web".into());
         let note = Allocation::of(&whole(1)).note();
-        let of_whole = |status: &PodStatus| restored(&whole(100), None, Some(status), &unchanged);
+        let of_whole =
+            |status: &RuntimePodStatus| restored(&whole(100), None, Some(status), &unchanged);
         for status in [empty(), observed(Running, Some(200))] {
             let given = of_whole(&bearing(status, &[&note, "older"]));
             assert_eq!(given, Allocation::of(&whole(1)));
@@ -200,7 +201,8 @@ mod tests {
             Allocation::of(&pod(&(spec + "containers: [{name: main, image: i}]")))
         };
         let (given, before, none) = (whole(1), whole(3), Sizes::new());
-        let of = |observed: &PodStatus| still_has(&given, Some(&before), Some(observed), &none);
+        let of =
+            |observed: &RuntimePodStatus| still_has(&given, Some(&before), Some(observed), &none);
         assert_eq!((of(&runs).whole, of(&ended).whole), (before.whole, given.whole));
     }
 }

@@ -17,7 +17,7 @@ use ferrolet::node_cgroups;
 use ferrolet::run::JOURNAL;
 use ferrolet::runtime_note::{CgroupsNote, RuntimeNote};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, Recording, Witnesses};
+use journal::{DiskJournal, Ledger, Recording, ExistenceChecks};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
@@ -79,12 +79,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
     let ledger = Arc::new(ledger.context("count removals")?);
     let (runtime, files) = (Runtime::new(Arc::new(runtime)), Arc::new(files));
-    let witnesses = Witnesses {
+    let checks = ExistenceChecks {
         runtime: Some(runtime.clone()),
         files: Some(Arc::clone(&files) as _),
         cgroups: None,
     };
-    witnesses.settle(&journal).await;
+    checks.settle(&journal).await;
     let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
     let cleaner = Cleaner {
         runtime: runtime.intercepted(&recording),

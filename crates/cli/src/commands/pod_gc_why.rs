@@ -157,7 +157,7 @@ mod tests {
         assert!(before.starts_with(said), "{before}");
         assert!(before.contains("\n  error: the process ended before the answer\n"), "{before}");
         let next = open();
-        ::journal::Witnesses::default().settle(&next).await;
+        ::journal::ExistenceChecks::default().settle(&next).await;
         drop(next);
         assert_eq!(ask(), before, "the next process has recorded it");
         assert!(journal_dir(place.path()).join("00000001.jsonl").is_file());

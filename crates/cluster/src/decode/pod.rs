@@ -95,8 +95,8 @@ impl Pod<'_> {
             .find(|condition| condition.kind == "DisruptionTarget" && condition.status == "True");
         let ends = status.container_statuses.iter().chain(&status.init_container_statuses);
         let finished = ends.filter_map(|one| one.state.terminated.as_ref()?.finished_at).max();
-        let is_excluded = exclusion.labels.means(|key| value(&metadata.labels, key))
-            || exclusion.annotations.means(|key| value(&metadata.annotations, key));
+        let is_excluded = exclusion.labels.matches(|key| value(&metadata.labels, key))
+            || exclusion.annotations.matches(|key| value(&metadata.annotations, key));
         PodRecord {
             uid: metadata.uid(),
             version: Version::from(&*metadata.resource_version),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use cluster::{Cluster, NEEDED};
 use jiff::Timestamp;
 use model::cluster::{
-    About, AccessRequest, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord,
-    PodRecord, Uid, User,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, Lease, LeaseName, LeaseRecord,
+    NodeRecord, PodRecord, Uid, User,
 };
 use model::ports::cluster::{
     Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,
@@ -23,11 +23,11 @@ use crate::writes::{target, verdict};
 struct Deaf;
 
 impl Sink<PodRecord, Uid> for Deaf {
-    fn hear(&self, _: Change<PodRecord, Uid>) {}
+    fn receive(&self, _: Change<PodRecord, Uid>) {}
 }
 
 impl Sink<NodeRecord, String> for Deaf {
-    fn hear(&self, _: Change<NodeRecord, String>) {}
+    fn receive(&self, _: Change<NodeRecord, String>) {}
 }
 
 /// Group, resource and verb of a request.
@@ -69,7 +69,7 @@ async fn ask_everything(cluster: &Cluster) {
     drop(cluster.update_lease(&name, &lease, &lease.record).await);
     drop(cluster.token_owner("t").await);
     drop(cluster.is_allowed(&User::default(), &path("/metrics")).await);
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: "n".to_owned(),

@@ -26,7 +26,7 @@ impl RecordingSink {
 }
 
 impl Sink<PodRecord, Uid> for RecordingSink {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(pod) => format!("+{} {}", pod.name, pod.phase),
@@ -38,7 +38,7 @@ impl Sink<PodRecord, Uid> for RecordingSink {
 }
 
 impl Sink<NodeRecord, String> for RecordingSink {
-    fn hear(&self, change: Change<NodeRecord, String>) {
+    fn receive(&self, change: Change<NodeRecord, String>) {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(node) => format!("+{} {}", node.name, node.is_ready),

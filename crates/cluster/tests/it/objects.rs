@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use cluster::Rate;
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::ids::PodName;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceName, ServiceRecord, TokenRequest,
@@ -49,7 +49,7 @@ impl RecordingSink {
 }
 
 impl Sink<DataObject, ()> for RecordingSink {
-    fn hear(&self, change: Change<DataObject, ()>) {
+    fn receive(&self, change: Change<DataObject, ()>) {
         let describe = |object: DataObject| {
             let values = object
                 .data
@@ -62,7 +62,7 @@ impl Sink<DataObject, ()> for RecordingSink {
 }
 
 impl Sink<ServiceRecord, ServiceName> for RecordingSink {
-    fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
+    fn receive(&self, change: Change<ServiceRecord, ServiceName>) {
         let describe = |service: ServiceRecord| {
             let ports = service
                 .ports
@@ -76,13 +76,13 @@ impl Sink<ServiceRecord, ServiceName> for RecordingSink {
 }
 
 impl Sink<RuntimeClassRecord, String> for RecordingSink {
-    fn hear(&self, change: Change<RuntimeClassRecord, String>) {
+    fn receive(&self, change: Change<RuntimeClassRecord, String>) {
         self.note(change, |class| format!("{} {}", class.name, class.handler), |name| name);
     }
 }
 
 impl Sink<TrustBundleRecord, String> for RecordingSink {
-    fn hear(&self, change: Change<TrustBundleRecord, String>) {
+    fn receive(&self, change: Change<TrustBundleRecord, String>) {
         let noted = |one: TrustBundleRecord| {
             format!("{} {} {:?} {:?}", one.name, one.signer, one.labels, one.certificates)
         };
@@ -191,7 +191,7 @@ async fn services_and_runtime_classes_decode_only_needed_fields() {
 
 fn event(name: &str) -> ClusterEvent {
     ClusterEvent {
-        about: About {
+        about: InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: "ns".to_owned(),

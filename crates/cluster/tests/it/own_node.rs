@@ -68,7 +68,7 @@ async fn node_lease_is_written_to_the_lease_namespace() {
 struct RecordingSink(Mutex<Vec<String>>);
 
 impl Sink<Node, ()> for RecordingSink {
-    fn hear(&self, change: Change<Node, ()>) {
+    fn receive(&self, change: Change<Node, ()>) {
         self.0.lock().unwrap().push(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Complete => "complete".to_owned(),

@@ -16,7 +16,7 @@ use crate::server::{Server, lines, ok, refused};
 struct RecordingSink(watch::Sender<Vec<Change<Arc<Pod>, PodUid>>>);
 
 impl Sink<Arc<Pod>, PodUid> for RecordingSink {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         self.0.send_modify(|all| all.push(change));
     }
 }

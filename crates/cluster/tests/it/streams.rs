@@ -160,7 +160,7 @@ async fn cluster(server: &Server, rate: Rate) -> Cluster {
 struct Deaf;
 
 impl Sink<DataObject, ()> for Deaf {
-    fn hear(&self, _: Change<DataObject, ()>) {}
+    fn receive(&self, _: Change<DataObject, ()>) {}
 }
 
 // behaviour: NODE-38

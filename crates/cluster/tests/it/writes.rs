@@ -3,7 +3,7 @@ use std::time::Duration;
 use cluster::Rate;
 use jiff::Timestamp;
 use model::cluster::{
-    About, AccessRequest, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, LeaseName, LeaseRecord, PodRemoved,
     PodTarget, User, Version,
 };
 use model::ids::PodName;
@@ -170,7 +170,7 @@ async fn lease_write_has_the_version_that_was_read() {
 async fn event_is_written_to_the_namespace_of_its_object() {
     let server = Server::start([ok("{}")]).await;
     let event = ClusterEvent {
-        about: About {
+        about: InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: "ns".to_owned(),

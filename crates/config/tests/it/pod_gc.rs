@@ -100,8 +100,8 @@ fn invalid_values_are_refused_with_the_flag_name() {
 #[test]
 fn exclusion_selectors_are_parsed() {
     let given = arguments(&["--exclude-labels=tier in (db,queue)", "--exclude-annotations=keep"]);
-    assert!(given.exclude_labels.means(|key| (key == "tier").then_some("db")));
-    assert!(given.exclude_annotations.means(|key| (key == "keep").then_some("")));
+    assert!(given.exclude_labels.matches(|key| (key == "tier").then_some("db")));
+    assert!(given.exclude_annotations.matches(|key| (key == "keep").then_some("")));
     assert!(arguments(&[]).exclude_labels.is_empty());
 }
 

@@ -2,14 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{InvolvedObject, ClusterEvent};
 use proptest::prelude::*;
 
 use super::Correlator;
 
 fn event(name: &str, message: &str, second: i64) -> ClusterEvent {
     let at = Timestamp::from_second(second).unwrap();
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: "ns".to_owned(),

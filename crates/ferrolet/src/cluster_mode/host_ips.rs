@@ -45,7 +45,7 @@ pub(crate) fn follow_host_ips(
                     continue;
                 }
                 for uid in statuses.entries().into_keys() {
-                    workers.ask(uid, Update::Sync).await;
+                    workers.update(uid, Update::Sync).await;
                 }
             }
         };

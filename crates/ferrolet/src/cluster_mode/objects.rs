@@ -67,7 +67,7 @@ mod tests {
     use model::objects::ObjectKey;
     use model::ports::objects::PodObjects as _;
     use model::ports::runtime::Runtime;
-    use node::{NodePorts, Particulars};
+    use node::{NodeParameters, NodePorts};
     use testkit::addresses::MemoryAddresses;
     use testkit::clock::VirtualClock;
     use testkit::cluster::node_api::MemoryNodeApi;
@@ -94,7 +94,7 @@ mod tests {
             clock,
             checks: Vec::new(),
         };
-        let own = Particulars { name: "n".to_owned(), ..Particulars::default() };
+        let own = NodeParameters { name: "n".to_owned(), ..NodeParameters::default() };
         let (node, handle) =
             node::node(node::Settings::new(&KubeletConfiguration::default(), own), ports);
         tasks.spawn(node.feed.run(CancellationToken::new()));

@@ -8,7 +8,7 @@ use allocation::decide::admission::Ability;
 use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
-use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use node::{NodeHandle, NodeParameters, NodePorts, SelfCheck, UnhealthyPart};
 use podspec::resources::Amounts;
 use process::tasks::Tasks;
 use process::version::{FERROLET, KUBERNETES};
@@ -52,7 +52,7 @@ pub(crate) fn settings(
     node: &NodeSettings,
     given: NodeInputs,
 ) -> node::Settings {
-    let own = Particulars {
+    let own = NodeParameters {
         hostname: given.name.clone(),
         name: given.name,
         architecture: go_arch(std::env::consts::ARCH).to_owned(),
@@ -112,9 +112,9 @@ struct Pleg(pleg::Health);
 
 #[async_trait]
 impl SelfCheck for Pleg {
-    fn unwell(&self) -> Option<Unwell> {
+    fn unwell(&self) -> Option<UnhealthyPart> {
         let problem = self.0.check(Instant::now()).err()?.to_string();
-        Some(Unwell { part: "PLEG", problem })
+        Some(UnhealthyPart { part: "PLEG", problem })
     }
 
     async fn well(&self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use gc::containers::{ContainerGc, Pass, KeepReason, Step};
+use gc::containers::{ContainerGc, KeepReason, Pass, Step};
 use gc::images::ImageGc;
 use journal::{Inputs, Ledger, Progress};
 use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
@@ -167,7 +167,9 @@ fn step_line(step: Step) -> GcLine {
     let item = removal_item(step.verdict);
     match step.outcome {
         Ok(()) => GcLine::Removed { item },
-        Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => GcLine::Failed { item, error },
+        Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => {
+            GcLine::Failed { item, error }
+        }
         Err(KeepReason::Kept(rule)) => {
             let (verdict, rule, detail) = (GcVerdict::Keep, rule.to_owned(), Inputs::default());
             GcLine::Kept { item: GcItem { verdict, rule, detail, ..item } }

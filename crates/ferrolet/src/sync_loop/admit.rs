@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Preemption;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
@@ -224,7 +224,7 @@ impl SyncLoop {
         self.parts.events.record(event);
         let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
         let observed = self.parts.cache.get(uid);
-        let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
+        let observed = observed.unwrap_or_else(|_| Arc::new(RuntimePodStatus::empty(uid.clone())));
         let resize = ResizeState {
             pending: self.parts.allocation.pending_resize(uid),
             ..ResizeState::default()

@@ -25,7 +25,7 @@ pub(super) struct NodeRefresh(JoinSet<BTreeSet<PodUid>>);
 impl NodeRefresh {
     fn begin(&mut self, pods: BTreeSet<PodUid>, node: NodeHandle) {
         self.0.spawn(async move {
-            match tokio::time::timeout(TIMEOUT, node.ask()).await {
+            match tokio::time::timeout(TIMEOUT, node.refresh()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     warn!(error = %Chain(&error), "Cannot fetch the Node object, using the stored one");

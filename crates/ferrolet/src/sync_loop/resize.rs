@@ -65,7 +65,7 @@ impl SyncLoop {
     async fn resize_decided(&mut self, uid: &PodUid, decided: DecidedResize) -> Vec<IntakeCommand> {
         let DecidedResize { allocated, preempt, publish } = decided;
         if publish {
-            self.parts.workers.ask(uid.clone(), Update::Update(allocated)).await;
+            self.parts.workers.update(uid.clone(), Update::Update(allocated)).await;
         }
         let preempts = preempt.map(|plan| IntakeEvent::Preempts(uid.clone(), plan));
         preempts.map(|event| self.decide(event)).unwrap_or_default()
@@ -91,6 +91,6 @@ impl SyncLoop {
     pub(super) async fn granted(&mut self, grant: Grant) {
         let Some(desired) = self.intake.pod(&grant.uid).cloned() else { return };
         let allocated = self.parts.allocation.actuate(&grant, &desired);
-        self.parts.workers.ask(grant.uid, Update::Update(allocated)).await;
+        self.parts.workers.update(grant.uid, Update::Update(allocated)).await;
     }
 }

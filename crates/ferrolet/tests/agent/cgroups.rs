@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ferrolet::wiring::Agent;
-use journal::{Became, Query, find};
+use journal::{EntryOutcome, Query, find};
 use model::cgroup::CgroupName;
 use model::ports::runtime::SandboxService;
 use testkit::wanted;
@@ -34,7 +34,7 @@ async fn pod_cgroup_exists_from_start_to_end_of_the_pod() {
     let reported: Vec<_> =
         entries.iter().map(|one| (one.kind.as_str(), one.rule.as_str())).collect();
     assert_eq!(reported, [("cgroup", "pod-has-ended")]);
-    assert_eq!(entries[0].outcome, Became::Removed);
+    assert_eq!(entries[0].outcome, EntryOutcome::Removed);
     assert!(entries[0].pod.is_some());
 }
 

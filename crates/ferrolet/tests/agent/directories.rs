@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use journal::{Became, Query, find};
+use journal::{EntryOutcome, Query, find};
 use model::observed::Container;
 
 use crate::harness::Harness;
@@ -138,16 +138,16 @@ async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
     harness.files.fail(&left, ErrorKind::TimedOut);
     harness.files.release_removal(&left);
     let path = left.to_str().expect("text");
-    let outcomes = |harness: &Harness| -> Vec<Became> {
+    let outcomes = |harness: &Harness| -> Vec<EntryOutcome> {
         let found = find(&harness.journal, &Query::new(path), 10).expect("the journal can be read");
         found.entries.into_iter().map(|entry| entry.outcome).collect()
     };
-    let failed = |harness: &Harness| (outcomes(harness) == [Became::Failed]).then_some(());
+    let failed = |harness: &Harness| (outcomes(harness) == [EntryOutcome::Failed]).then_some(());
     harness.until("the removal was given up", failed).await;
     // The abandoned removal goes on, and succeeds.
     harness.files.repair(&left);
     harness.files.remove(&left);
-    let gone = |harness: &Harness| outcomes(harness).contains(&Became::Gone).then_some(());
+    let gone = |harness: &Harness| outcomes(harness).contains(&EntryOutcome::Gone).then_some(());
     harness.until("the journal says that it is gone", gone).await;
 }
 

@@ -299,13 +299,13 @@ impl Harness {
 
 /// The settings of the Node object.
 fn own_node(settings: &Settings) -> node::Settings {
-    let own = node::Particulars {
+    let own = node::NodeParameters {
         name: settings.node_name.clone(),
         hostname: settings.node_name.clone(),
         architecture: "amd64".to_owned(),
         capacity: settings.admission.allocatable.clone(),
         allocatable: settings.admission.allocatable.clone(),
-        ..node::Particulars::default()
+        ..node::NodeParameters::default()
     };
     node::Settings::new(&KubeletConfiguration::of_empty_file(), own)
 }

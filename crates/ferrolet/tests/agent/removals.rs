@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use journal::{Became, Entry, Query, find};
+use journal::{Entry, EntryOutcome, Query, find};
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Method, Rule};
 
@@ -48,8 +48,8 @@ async fn every_removal_is_in_the_journal_with_pod_and_rule() {
     }
     let of_web = entries(&harness, "default/web-node/main");
     let container: Vec<&Entry> = of_web.iter().filter(|one| one.id == web.id.as_str()).collect();
-    let became: Vec<Became> = container.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(became, [Became::Removed, Became::Failed]);
+    let outcomes: Vec<EntryOutcome> = container.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(outcomes, [EntryOutcome::Removed, EntryOutcome::Failed]);
     let kinds: BTreeSet<String> =
         entries(&harness, web.pod_uid.as_str()).into_iter().map(|entry| entry.kind).collect();
     assert!(kinds.contains("sandbox") && kinds.contains("log"), "{kinds:?}");

@@ -86,7 +86,7 @@ impl HostFiles for HungFiles {
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.thread("look at", path).await?;
+        self.thread("stat", path).await?;
         self.inner.look(path).await
     }
 

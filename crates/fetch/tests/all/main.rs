@@ -48,16 +48,16 @@ impl contract::http::Harness for Harness {
 
 #[tokio::test]
 async fn client_passes_the_contract_over_http() {
-    let new_world = async || Harness {
+    let new_harness = async || Harness {
         server: Server::start(None).await,
         fetcher: Arc::new(Fetcher::new("kubelet/test")),
     };
-    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+    assert_eq!(assert_kept(&contract::http::run(new_harness).await), []);
 }
 
 #[tokio::test]
 async fn client_passes_the_contract_over_https() {
-    let new_world = async || {
+    let new_harness = async || {
         let identity = Identity::new("127.0.0.1");
         let authorities = vec![identity.authority.clone()];
         Harness {
@@ -65,5 +65,5 @@ async fn client_passes_the_contract_over_https() {
             fetcher: Arc::new(Fetcher::trusting("kubelet/test", authorities)),
         }
     };
-    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+    assert_eq!(assert_kept(&contract::http::run(new_harness).await), []);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{Container, ContainerState, Instance, PodStatus};
+use model::observed::{Container, ContainerState, Instance, RuntimePodStatus};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -84,7 +84,7 @@ impl Deletor {
 }
 
 /// An instance in the form of a list entry.
-fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Container {
+fn listed(instance: &Instance<'_>, status: &RuntimePodStatus, pod: &PodName) -> Container {
     Container {
         id: instance.id.clone(),
         sandbox_id: instance.sandbox_id.clone(),

@@ -191,7 +191,7 @@ fn remove_all_of_removable(units: &mut Units<'_>, facts: &Facts<'_>) {
         for candidate in unit {
             if let Some(rule) = facts.removable(candidate.state) {
                 let detail = Detail::default()
-                    .with("pod", Input::Text(candidate.state.word().to_owned()))
+                    .with("pod", Input::Text(candidate.state.as_str().to_owned()))
                     .with("instances", count(members));
                 candidate.remove(rule, detail);
             }

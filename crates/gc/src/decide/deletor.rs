@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{ContainerState, Instance, PodStatus};
+use model::observed::{ContainerState, Instance, RuntimePodStatus};
 use model::verdict::{Detail, Input, Owner, Subject};
 
 use super::containers::count;
@@ -26,7 +26,7 @@ pub enum DeletorScope<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedPod<'a> {
     /// Its runtime status.
-    pub status: &'a PodStatus,
+    pub status: &'a RuntimePodStatus,
     /// Its name.
     pub name: &'a PodName,
 }
@@ -44,7 +44,11 @@ pub struct Surplus<'a> {
 
 /// The instances to remove beyond the newest `keep`, newest first: of one name in the order of the status, of
 /// all in order of creation. Only exited ones count; neither age nor the node's cap matters.
-pub fn beyond<'a>(status: &'a PodStatus, which: DeletorScope<'_>, keep: usize) -> Vec<Surplus<'a>> {
+pub fn beyond<'a>(
+    status: &'a RuntimePodStatus,
+    which: DeletorScope<'_>,
+    keep: usize,
+) -> Vec<Surplus<'a>> {
     let name = match which {
         DeletorScope::All => None,
         DeletorScope::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {

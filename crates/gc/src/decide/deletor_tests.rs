@@ -9,7 +9,7 @@ fn container(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
     ContainerStatus { created_at, ..observed::container_status(id, name, state) }
 }
 
-fn pod() -> PodStatus {
+fn pod() -> RuntimePodStatus {
     use ContainerState::{Created, Exited, Running, Unknown};
     let containers = vec![
         container("7", "bar", Unknown),
@@ -21,7 +21,7 @@ fn pod() -> PodStatus {
     ];
     let created_at = Timestamp::from_second(2).unwrap();
     let older = vec![Container { created_at, ..observed::listed_container("2", "bar", Exited) }];
-    PodStatus { containers, older, ..PodStatus::empty(PodUid::from("uid")) }
+    RuntimePodStatus { containers, older, ..RuntimePodStatus::empty(PodUid::from("uid")) }
 }
 
 // behaviour: GC-60, GC-61, GC-62

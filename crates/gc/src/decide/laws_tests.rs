@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid, SandboxId};
-use model::observed::{ContainerState, PodStatus, Sandbox, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus, Sandbox, SandboxState};
 use model::pod_state::{PodState, WorkerState};
 use model::verdict::Subject;
 use proptest::collection::vec;
@@ -163,7 +163,7 @@ proptest! {
         keep in 0..4_usize,
     ) {
         let name = |foo: bool| if foo { "foo" } else { "bar" };
-        let mut status = PodStatus::empty(PodUid::from("uid"));
+        let mut status = RuntimePodStatus::empty(PodUid::from("uid"));
         for (number, (foo, state)) in drawn.iter().enumerate() {
             let id = format!("c{number}");
             status.containers.push(observed::container_status(&id, name(*foo), *state));

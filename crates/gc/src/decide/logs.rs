@@ -38,7 +38,7 @@ pub fn logs(
             owner: Some(Owner { uid, pod: LogLayout::pod_name_of_directory(name) }),
             fate,
             rule,
-            detail: Detail::default().with("pod", Input::Text(state.word().to_owned())),
+            detail: Detail::default().with("pod", Input::Text(state.as_str().to_owned())),
         }
     });
     all.collect()

@@ -79,7 +79,7 @@ fn item(sandbox: &Sandbox, fate: Fate, rule: &'static str, detail: Detail) -> It
 
 fn detail(sandbox: &Sandbox, state: PodState, position: usize, instances: usize) -> Detail {
     Detail::default()
-        .with("pod", Input::Text(state.word().to_owned()))
+        .with("pod", Input::Text(state.as_str().to_owned()))
         .with("position", count(position + 1))
         .with("instances", count(instances))
         .with("created", Input::Time(sandbox.created_at))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxState, SandboxStatus};
 use model::pod_state::PodState;
 
 /// How many consecutive regular passes may skip the runtime. The full list is only a safety net: every known
@@ -41,7 +41,7 @@ pub fn removed_by(state: PodState, sources_ready: bool, any_terminating: bool) -
 }
 
 /// Whether a pod has nothing to collect: it has one sandbox, and all of its objects live.
-pub fn is_whole(status: &PodStatus) -> bool {
+pub fn is_whole(status: &RuntimePodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
         && status.sandboxes.iter().all(lives)
@@ -75,7 +75,7 @@ pub struct ExitedContainers {
 }
 
 /// The exited containers of a pod. With `ended`, none of its containers will start again.
-pub fn dead_of(status: &PodStatus, ended: bool) -> ExitedContainers {
+pub fn dead_of(status: &RuntimePodStatus, ended: bool) -> ExitedContainers {
     let mut names = BTreeSet::new();
     let mut dead = ExitedContainers::default();
     for one in status.instances() {

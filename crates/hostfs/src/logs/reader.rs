@@ -154,7 +154,7 @@ impl Reader {
             return Ok(None);
         }
         let (open, position) = (Arc::clone(&self.file), self.position);
-        let next = call(&self.pool, "look at the log", &self.path, move |path| {
+        let next = call(&self.pool, "stat log", &self.path, move |path| {
             let old = open.metadata()?;
             let new = match beneath::open_log(path) {
                 Ok(file) => file,

@@ -43,7 +43,7 @@ const SLOWEST: u64 = 4 << 20;
 #[async_trait]
 impl LogFiles for HostLogs {
     async fn size(&self, file: &Path) -> Result<u64, FileError> {
-        call(self.watches.pool(), "look at the log", file, |file| {
+        call(self.watches.pool(), "stat log", file, |file| {
             let (directory, name) = place(file)?;
             let stat = regular(&directory, name)?;
             Ok(size_of(&stat))

@@ -18,7 +18,7 @@ use rustix::mount::UnmountFlags;
 use super::bind::{Bound, bind_opened, is_directory};
 use super::place::{self, BENEATH, NAMED, child, naming, refused};
 use super::{listing, unmount};
-use crate::look;
+use crate::inspect;
 
 /// Mounts a subpath of a volume at a place.
 pub(super) fn bind(subpath: &Subpath) -> Result<(), SubpathError> {
@@ -77,7 +77,7 @@ pub(super) fn read(volume: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>
     if !file.metadata()?.is_file() {
         return Err(refused("it is not a file"));
     }
-    look::read(&file, limit)
+    inspect::read(&file, limit)
 }
 
 /// A volume with subpaths.

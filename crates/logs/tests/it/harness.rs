@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use logs::{LogMetrics, LogParts, LogRotation, ReopenLog, Settings, log_rotation};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::intercept::{Call, Intercepted, Interceptor};
-use model::observed::{ContainerState, PodStatus, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxState};
 use model::panics::PanicGuard;
 use model::ports::files::{FileError, HostFiles, Removed};
 use model::ports::runtime::{Code, RuntimeError};
@@ -186,10 +186,10 @@ impl Harness {
         });
         let uid = PodUid::from(pod);
         let containers = containers.collect();
-        self.rotation.observe(&PodStatus {
+        self.rotation.observe(&RuntimePodStatus {
             sandboxes: vec![sandbox],
             containers,
-            ..PodStatus::empty(uid)
+            ..RuntimePodStatus::empty(uid)
         });
     }
 

@@ -39,10 +39,10 @@ pub enum ApiError {
     #[error("the API server cannot be reached")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The server does not respond in time.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
     /// The response cannot be decoded.
-    #[error("the answer cannot be understood")]
+    #[error("cannot decode the response")]
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
@@ -106,7 +106,7 @@ pub enum Change<T, K> {
 /// Receives changes, without waiting.
 pub trait Sink<T, K>: Debug + Send + Sync {
     /// Takes one change.
-    fn hear(&self, change: Change<T, K>);
+    fn receive(&self, change: Change<T, K>);
 }
 
 /// Watches the pods of the whole cluster.

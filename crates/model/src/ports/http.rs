@@ -51,13 +51,13 @@ pub enum HttpError {
     #[error("server gave HTTP response to HTTPS client")]
     NotSecure,
     /// The request timed out.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
     /// The body is too large.
-    #[error("the answer is larger than {0} bytes")]
+    #[error("the response is larger than {0} bytes")]
     TooLarge(u64),
     /// The response is incomplete.
-    #[error("the answer of {server} breaks off")]
+    #[error("the response of {server} is incomplete")]
     CutOff {
         /// Host and port.
         server: String,

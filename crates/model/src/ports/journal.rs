@@ -19,7 +19,7 @@ pub enum Outcome<'a> {
 }
 
 /// Ready once a removal is recorded, or cannot be.
-pub type Noted = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type WhenRecorded = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Records what was removed and why, for later queries. Never blocks and never
 /// fails: an entry that cannot be recorded is logged.
@@ -30,7 +30,7 @@ pub trait Journal: Debug + Send + Sync {
     /// Records a verdict that is about to be carried out, so that it is known even if this process is
     /// killed meanwhile. Returns a number for [`ended`](Journal::ended), and a future to wait for before
     /// the removal.
-    fn begun(&self, _: &Verdict) -> (u64, Noted) {
+    fn begun(&self, _: &Verdict) -> (u64, WhenRecorded) {
         (0, Box::pin(std::future::ready(())))
     }
 

@@ -60,7 +60,7 @@ impl fmt::Display for FilterChain {
     }
 }
 
-/// Where a new rule goes in its chain.
+/// The position of a new rule in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Before all others.

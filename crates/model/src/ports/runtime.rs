@@ -81,7 +81,7 @@ impl RuntimeError {
         self.code == Code::Unavailable
     }
 
-    /// Whether the runtime does not implement the method. containerd 2.2 says so only in the message.
+    /// Whether the runtime does not implement the method. containerd 2.2 reports it only in the message.
     pub fn is_unimplemented(&self) -> bool {
         let said = || self.message.contains("not implemented");
         self.code == Code::Unimplemented || self.code == Code::Unknown && said()
@@ -395,7 +395,7 @@ pub trait ImageService: Debug + Send + Sync {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
     /// Pulls an image and returns its reference. The runtime may store the image depending on the sandbox
     /// of the pod that it is pulled for. Without `auth` the pull is anonymous, unless the
-    /// runtime has credentials of its own.
+    /// runtime has its own credentials.
     async fn pull_image(
         &self,
         image: &str,

@@ -1,7 +1,7 @@
 //! Numbered append-only files: the storage of a journal.
 //!
-//! Calls block, as the file system does: an append goes to the page cache, which is short unless the disk hangs. They are
-//! made on threads that may wait.
+//! Calls block on the file system: an append writes to the page cache, which is fast unless the disk hangs. Only
+//! threads that may wait call them.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead};
@@ -11,7 +11,7 @@ use super::files::FileError;
 
 /// An existing segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lying {
+pub struct SegmentInfo {
     /// Its number; later ones are greater.
     pub number: u64,
     /// Its size in bytes.
@@ -21,7 +21,7 @@ pub struct Lying {
 /// Segments in one directory, for the agent's user alone.
 pub trait Segments: Debug + Send + Sync {
     /// All segments by number; none if the directory does not exist.
-    fn list(&self) -> Result<Vec<Lying>, FileError>;
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError>;
 
     /// Opens a segment to append to, and creates it and its directory if missing.
     fn append_to(&self, number: u64) -> Result<Arc<dyn Segment>, FileError>;

@@ -18,7 +18,7 @@ pub struct Pressure {
 
 /// An unhealthy part of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwell {
+pub struct UnhealthyPart {
     /// The part, such as `PLEG`.
     pub part: &'static str,
     /// The problem.
@@ -29,7 +29,7 @@ pub struct Unwell {
 /// capacity is unknown.
 pub fn problems(
     facts: &Facts,
-    unwell: &[Unwell],
+    unwell: &[UnhealthyPart],
     missing: &[&str],
     since_start: Duration,
 ) -> Vec<String> {
@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn problems_are_in_upstream_order() {
         let facts = Facts::default();
-        let pleg = Unwell { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
+        let pleg =
+            UnhealthyPart { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
         let all = problems(&facts, &[pleg], &["cpu", "pods"], Duration::ZERO);
         let expected = [
             "container runtime status check may not have completed yet",

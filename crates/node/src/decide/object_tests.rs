@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::facts::Facts;
-use crate::decide::settings::Particulars;
+use crate::decide::settings::NodeParameters;
 use crate::decide::status::REBOOTED;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
@@ -9,9 +9,9 @@ use model::ports::runtime::RuntimeFeatures;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut Particulars)) -> Settings {
+fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut NodeParameters)) -> Settings {
     let mut config = KubeletConfiguration::default();
-    let mut own = Particulars {
+    let mut own = NodeParameters {
         name: "n".to_owned(),
         hostname: "n".to_owned(),
         architecture: "amd64".to_owned(),
@@ -24,7 +24,7 @@ fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut Particulars)) ->
             os_image: "Debian".to_owned(),
             swap: 0,
         },
-        ..Particulars::default()
+        ..NodeParameters::default()
     };
     change(&mut config, &mut own);
     Settings::new(&config, own)

@@ -34,40 +34,40 @@ impl OwnObject {
     }
 
     /// Processes a change of the watch; returns whether it is new.
-    pub fn hear(&mut self, change: Change<Node, ()>) -> bool {
+    pub fn receive(&mut self, change: Change<Node, ()>) -> bool {
         let is_end = matches!(change, Change::Complete);
         let is_first = is_end && !std::mem::replace(&mut self.was_listed, true);
         let is_new = match self.watched.apply(change) {
             None => false,
-            Some(ObjectState::Missing) => self.is_gone(),
+            Some(ObjectState::Missing) => self.set_missing(),
             // A complete list always counts: a server that lost its data restarts its resource versions at a
             // lower number.
             Some(ObjectState::Present(node)) if is_end => {
                 self.take(node, |known, node| known != node)
             }
-            Some(ObjectState::Present(node)) => self.saw(node),
+            Some(ObjectState::Present(node)) => self.observe(node),
         };
         is_first || is_new
     }
 
     /// Processes an object from a response; returns whether it is new. An older version than the
     /// known one is ignored.
-    pub fn saw(&mut self, node: Node) -> bool {
+    pub fn observe(&mut self, node: Node) -> bool {
         self.take(node, |known, node| is_newer(node, known))
     }
 
     /// Records that the object does not exist; returns whether that is new.
-    pub fn is_gone(&mut self) -> bool {
+    pub fn set_missing(&mut self) -> bool {
         self.node.take().is_some()
     }
 
     /// Records that the known version may be wrong; returns whether that is new.
-    pub fn doubt(&mut self) -> bool {
+    pub fn mark_stale(&mut self) -> bool {
         !std::mem::replace(&mut self.in_doubt, true)
     }
 
     /// Whether the object must be fetched; resets the flag.
-    pub fn take_doubt(&mut self) -> bool {
+    pub fn take_stale(&mut self) -> bool {
         std::mem::take(&mut self.in_doubt)
     }
 

@@ -14,7 +14,7 @@ use super::configured::taints;
 
 /// Settings of a node beyond its configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Particulars {
+pub struct NodeParameters {
     /// The name of the object.
     pub name: String,
     /// The host's name, which `--hostname-override` replaces.
@@ -50,7 +50,7 @@ pub struct Particulars {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Settings beyond the configuration.
-    pub own: Particulars,
+    pub own: NodeParameters,
     /// Whether the agent creates the node object.
     pub register: bool,
     /// Labels of a new object.
@@ -75,7 +75,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a node with this configuration.
-    pub fn new(config: &KubeletConfiguration, mut own: Particulars) -> Self {
+    pub fn new(config: &KubeletConfiguration, mut own: NodeParameters) -> Self {
         let gates = FeatureGates::new(&config.feature_gates, &config.feature_gates);
         let declares = gates.enabled("NodeDeclaredFeatures");
         own.declared_features.retain(|name| declares && gates.enabled(name));

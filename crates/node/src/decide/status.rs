@@ -13,7 +13,7 @@ use model::ports::runtime::{RuntimeFeatures, RuntimeHandler};
 use super::addresses::{PROVIDED_NODE_IP, hostname_only, provided_node_ip};
 use super::conditions::{Health, conditions, status_event};
 use super::facts::Facts;
-use super::health::{Unwell, problems};
+use super::health::{UnhealthyPart, problems};
 use super::resources;
 use super::settings::Settings;
 
@@ -39,7 +39,7 @@ pub struct StatusFacts<'a> {
     /// The observed state.
     pub facts: &'a Facts,
     /// Unhealthy parts of the agent.
-    pub unwell: &'a [Unwell],
+    pub unwell: &'a [UnhealthyPart],
     /// The time since the start of the agent.
     pub since_start: Duration,
 }

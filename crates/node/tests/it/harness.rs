@@ -8,7 +8,9 @@ use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
-use node::{Metrics, NodeHandle, NodePorts, NodeTasks, Particulars, SelfCheck, Settings, Unwell};
+use node::{
+    Metrics, NodeHandle, NodeParameters, NodePorts, NodeTasks, SelfCheck, Settings, UnhealthyPart,
+};
 use podspec::quantity::Quantity;
 use prometheus::Registry;
 use testkit::addresses::MemoryAddresses;
@@ -39,9 +41,9 @@ impl Part {
 
 #[async_trait]
 impl SelfCheck for Part {
-    fn unwell(&self) -> Option<Unwell> {
+    fn unwell(&self) -> Option<UnhealthyPart> {
         let problem = self.0.borrow().clone()?;
-        Some(Unwell { part: "PLEG", problem })
+        Some(UnhealthyPart { part: "PLEG", problem })
     }
 
     async fn well(&self) {
@@ -95,14 +97,14 @@ impl Harness {
             let quantity = |text: &str| Quantity::parse(text).unwrap();
             all.iter().map(|(name, text)| ((*name).to_owned(), quantity(text))).collect()
         };
-        let own = Particulars {
+        let own = NodeParameters {
             name: NAME.to_owned(),
             hostname: NAME.to_owned(),
             architecture: "amd64".to_owned(),
             kubelet_version: "v1.36.3+ferrolet.0.1.0".to_owned(),
             capacity: amounts("2"),
             allocatable: amounts("1500m"),
-            ..Particulars::default()
+            ..NodeParameters::default()
         };
         Settings::new(&config, own)
     }

@@ -73,7 +73,7 @@ async fn startup_durations_of_a_new_node_are_measured() {
         (60.0, 0.0),
         "it is not ready"
     );
-    assert!(timed(&harness, "registration_") > 0.1, "it took some tries");
+    assert!(timed(&harness, "registration_") > 0.1, "it took some attempts");
     assert!(
         (0.9..2.0).contains(&timed(&harness, "pre_registration_")),
         "the registration waited for it"

@@ -21,7 +21,7 @@ impl<K, V> Default for Listed<K, V> {
 
 impl<K: Ord + Clone, V> Listed<K, V> {
     /// Applies a change. Objects that an incomplete list has not delivered yet stay.
-    pub fn hear(&mut self, change: Change<V, K>, key: impl Fn(&V) -> K) {
+    pub fn receive(&mut self, change: Change<V, K>, key: impl Fn(&V) -> K) {
         match change {
             Change::Restarted => self.seen = Some(BTreeSet::new()),
             Change::Applied(object) => {
@@ -65,17 +65,17 @@ mod tests {
     #[test]
     fn objects_missing_from_a_complete_list_are_removed() {
         let mut listed = Listed::default();
-        let mut hear = |changes: Vec<Change<u8, u8>>| {
+        let mut receive = |changes: Vec<Change<u8, u8>>| {
             for change in changes {
-                listed.hear(change, |one| *one);
+                listed.receive(change, |one| *one);
             }
             listed.all().map(|all| all.keys().copied().collect::<Vec<_>>())
         };
-        assert_eq!(hear(vec![Restarted, Applied(1), Applied(2)]), None);
-        assert_eq!(hear(vec![Complete]), Some(vec![1, 2]));
-        assert_eq!(hear(vec![Applied(3), Gone(1)]), Some(vec![2, 3]));
-        assert_eq!(hear(vec![Restarted, Applied(4)]), Some(vec![2, 3, 4]));
-        assert_eq!(hear(vec![Restarted, Applied(3), Complete]), Some(vec![3]));
-        assert_eq!(hear(vec![Restarted, Unread(3), Unread(9), Complete]), Some(vec![3]));
+        assert_eq!(receive(vec![Restarted, Applied(1), Applied(2)]), None);
+        assert_eq!(receive(vec![Complete]), Some(vec![1, 2]));
+        assert_eq!(receive(vec![Applied(3), Gone(1)]), Some(vec![2, 3]));
+        assert_eq!(receive(vec![Restarted, Applied(4)]), Some(vec![2, 3, 4]));
+        assert_eq!(receive(vec![Restarted, Applied(3), Complete]), Some(vec![3]));
+        assert_eq!(receive(vec![Restarted, Unread(3), Unread(9), Complete]), Some(vec![3]));
     }
 }

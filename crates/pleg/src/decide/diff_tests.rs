@@ -50,7 +50,7 @@ fn each_state_transition_yields_its_events() {
 fn first_relist_reports_running_and_dead_containers_but_not_created_ones() {
     let first = record(&[("c1", Exited), ("c2", Running), ("c3", Unknown)]);
     let events = diff(&PodRecord::default(), &first);
-    let reported: Vec<_> = events.iter().filter(|event| event.wants_sync()).cloned().collect();
+    let reported: Vec<_> = events.iter().filter(|event| event.needs_sync()).cloned().collect();
     assert_eq!(reported, [Died(id("c1")), Started(id("c2"))]);
     assert_eq!(diff(&first, &first), []);
 }

@@ -1,14 +1,15 @@
 //! Which statuses need not be read again.
 
 use model::observed::{
-    Container, ContainerState, ContainerStatus, PodStatus, Sandbox, SandboxState, SandboxStatus,
+    Container, ContainerState, ContainerStatus, RuntimePodStatus, Sandbox, SandboxState,
+    SandboxStatus,
 };
 
 /// The status of a container that was read before and is still valid: the status of an instance changes
 /// only with its state, unless a request marks the pod as stale.
 pub fn known_container<'a>(
     container: &Container,
-    old: Option<&'a PodStatus>,
+    old: Option<&'a RuntimePodStatus>,
 ) -> Option<&'a ContainerStatus> {
     // A container in an unknown state may recover without a change that a list shows.
     let settled = matches!(container.state, ContainerState::Running | ContainerState::Exited);
@@ -20,7 +21,7 @@ pub fn known_container<'a>(
 /// address yet is read again.
 pub fn known_sandbox<'a>(
     sandbox: &Sandbox,
-    old: Option<&'a PodStatus>,
+    old: Option<&'a RuntimePodStatus>,
 ) -> Option<&'a SandboxStatus> {
     let known = old?.sandboxes.iter().find(|known| known.id == sandbox.id);
     known.filter(|known| {
@@ -52,9 +53,9 @@ mod tests {
         }
     }
 
-    fn old(state: ContainerState) -> PodStatus {
+    fn old(state: ContainerState) -> RuntimePodStatus {
         let status = observed::container_status("c", "main", state);
-        PodStatus { containers: vec![status], ..PodStatus::empty("uid".into()) }
+        RuntimePodStatus { containers: vec![status], ..RuntimePodStatus::empty("uid".into()) }
     }
 
     #[test]
@@ -97,7 +98,10 @@ mod tests {
             };
             let status =
                 SandboxStatus { ips, host_network, ..observed::sandbox_status("s", before) };
-            let old = PodStatus { sandboxes: vec![status], ..PodStatus::empty("uid".into()) };
+            let old = RuntimePodStatus {
+                sandboxes: vec![status],
+                ..RuntimePodStatus::empty("uid".into())
+            };
             assert_eq!(known_sandbox(&listed, Some(&old)).is_some(), reused, "{name}");
         }
     }

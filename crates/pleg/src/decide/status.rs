@@ -1,7 +1,7 @@
 //! The status of a pod from the statuses of its parts.
 
 use model::ids::PodUid;
-use model::observed::{Container, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus};
 
 /// Builds a pod's status; sandboxes and containers are in the order of the list, newest first. A pod whose
 /// sandbox is dead keeps its addresses, so that its last status still has them.
@@ -10,14 +10,14 @@ pub fn pod_status(
     sandboxes: Vec<SandboxStatus>,
     containers: Vec<ContainerStatus>,
     older: Vec<Container>,
-    old: Option<&PodStatus>,
-) -> PodStatus {
+    old: Option<&RuntimePodStatus>,
+) -> RuntimePodStatus {
     let mut ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
     let alive = sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
     if ips.is_empty() && !alive {
         ips = old.map(|old| old.ips.clone()).unwrap_or_default();
     }
-    PodStatus { uid, ips, sandboxes, containers, older }
+    RuntimePodStatus { uid, ips, sandboxes, containers, older }
 }
 
 #[cfg(test)]
@@ -61,7 +61,10 @@ mod tests {
                 vec![],
             ),
         ];
-        let old = PodStatus { ips: addresses(&["10.0.0.1"]), ..PodStatus::empty("uid".into()) };
+        let old = RuntimePodStatus {
+            ips: addresses(&["10.0.0.1"]),
+            ..RuntimePodStatus::empty("uid".into())
+        };
         for (name, sandboxes, expected) in rows {
             let status = pod_status("uid".into(), sandboxes, Vec::new(), Vec::new(), Some(&old));
             assert_eq!(status.ips, addresses(&expected), "{name}");

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use model::ids::{ContainerId, PodUid};
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::ports::runtime::{Code, ContainerService, SandboxService};
 use model::seq::Seq;
 use model::verdict::Subject;
@@ -81,7 +81,7 @@ async fn unchanged_single_pod_relist_wakes_the_waiter_with_two_calls() {
     assert_eq!(runtime.calls().len(), 2);
     node.relist_pod("absent");
     let absent = node.newer_than("absent", node.seq.next()).await;
-    assert_eq!(*absent.unwrap(), PodStatus::empty(uid("absent")));
+    assert_eq!(*absent.unwrap(), RuntimePodStatus::empty(uid("absent")));
 }
 
 // behaviour: PLEG-33
@@ -96,7 +96,7 @@ async fn absent_pod_is_known_after_a_single_pod_relist() {
     node.relist_pod("web");
     node.at(seconds(12)).await;
     let status = node.newer_than("web", action).await;
-    assert_eq!(*status.unwrap(), PodStatus::empty(uid("web")));
+    assert_eq!(*status.unwrap(), RuntimePodStatus::empty(uid("web")));
     assert_eq!(node.elapsed(), seconds(12));
 }
 

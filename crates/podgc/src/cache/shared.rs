@@ -51,7 +51,7 @@ impl SharedCache {
 }
 
 impl Sink<PodRecord, Uid> for SharedCache {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         match change {
             Change::Restarted => self.lock().restart_pods(),
             Change::Applied(pod) => self.lock().apply(pod),
@@ -66,7 +66,7 @@ impl Sink<PodRecord, Uid> for SharedCache {
 }
 
 impl Sink<NodeRecord, String> for SharedCache {
-    fn hear(&self, change: Change<NodeRecord, String>) {
+    fn receive(&self, change: Change<NodeRecord, String>) {
         match change {
             Change::Restarted => self.lock().restart_nodes(),
             Change::Applied(node) => self.lock().apply_node(&node),

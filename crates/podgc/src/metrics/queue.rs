@@ -116,11 +116,11 @@ impl UnderWay {
             since: Arc::default(),
             unfinished: gauge(
                 "workqueue_unfinished_work_seconds",
-                "How long it took so far to look at what is being looked at.",
+                "Seconds of work in progress that is not yet counted in work_duration.",
             )?,
             longest: gauge(
                 "workqueue_longest_running_processor_seconds",
-                "How long it took so far to look at what is looked at for longest.",
+                "Seconds that the longest running work is in progress.",
             )?,
         })
     }

@@ -29,9 +29,9 @@ pub(crate) struct Tee {
 }
 
 impl Sink<PodRecord, Uid> for Tee {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         self.reported.take(change.clone());
-        Sink::<PodRecord, Uid>::hear(&*self.cache, change);
+        Sink::<PodRecord, Uid>::receive(&*self.cache, change);
     }
 }
 

@@ -59,7 +59,7 @@ pub struct SourceUpdate {
 impl ApiPods {
     /// Processes a change of the watch. A list takes effect once it is complete: before that, deleted pods are not
     /// known, and two pods could have the same name.
-    pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> SourceUpdate {
+    pub fn receive(&mut self, change: Change<Arc<Pod>, PodUid>) -> SourceUpdate {
         match (change, &mut self.listing) {
             (Change::Restarted, listing) => {
                 *listing = Some(Listing::default());

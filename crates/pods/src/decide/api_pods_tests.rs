@@ -33,11 +33,11 @@ fn listed(pods: &[Arc<Pod>]) -> ApiPods {
 }
 
 fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> SourceUpdate {
-    assert_eq!(all.hear(Change::Restarted), NOTHING);
+    assert_eq!(all.receive(Change::Restarted), NOTHING);
     for pod in pods {
-        assert_eq!(all.hear(Change::Applied(Arc::clone(pod))), NOTHING);
+        assert_eq!(all.receive(Change::Applied(Arc::clone(pod))), NOTHING);
     }
-    all.hear(Change::Complete)
+    all.receive(Change::Complete)
 }
 
 fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
@@ -75,7 +75,7 @@ fn status_update_changes_the_pod_when_a_readiness_gate_changes() {
     ];
     for (version, (conditions, expected)) in (2..).zip(rows) {
         let pod = with(version, conditions);
-        assert_eq!(all.hear(Change::Applied(Arc::clone(&pod))), expected, "{conditions:?}");
+        assert_eq!(all.receive(Change::Applied(Arc::clone(&pod))), expected, "{conditions:?}");
         if expected == WANTED {
             assert_eq!(all.wanted()[0].status, pod.status, "the worker gets the condition");
         }
@@ -86,10 +86,10 @@ fn status_update_changes_the_pod_when_a_readiness_gate_changes() {
 #[test]
 fn nothing_is_known_before_the_first_list_is_complete() {
     let mut all = ApiPods::default();
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("a", 1)));
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("a", 1)));
     assert!(!all.is_complete() && all.wanted().is_empty());
-    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(all.receive(Change::Complete), WANTED);
     assert!(all.is_complete());
     assert_eq!(names(&all.wanted()), ["a"]);
     let mut empty = ApiPods::default();
@@ -115,7 +115,7 @@ fn container_restart_rules_are_dropped_when_disabled() {
     all.drop_restart_rules();
     list(&mut all, &[rules(1)]);
     assert_eq!(policy(&all), None);
-    assert_eq!(all.hear(Change::Applied(rules(2))), CHANGED, "the specification is the same");
+    assert_eq!(all.receive(Change::Applied(rules(2))), CHANGED, "the specification is the same");
     let copy = all.copy(&view::uid(&rules(2)), None).unwrap();
     assert!(copy.spec == rules(2).spec, "the copy is unchanged");
 }
@@ -124,14 +124,14 @@ fn container_restart_rules_are_dropped_when_disabled() {
 #[test]
 fn relist_replaces_known_pods_once_complete() {
     let mut all = listed(&[at("a", 1), at("b", 2)]);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("b", 2)));
-    all.hear(Change::Applied(at("c", 3)));
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("b", 2)));
+    all.receive(Change::Applied(at("c", 3)));
     assert_eq!(names(&all.wanted()), ["a", "b"], "as before, until the list is complete");
-    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(all.receive(Change::Complete), WANTED);
     assert_eq!(names(&all.wanted()), ["b", "c"]);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("z", 4)));
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("z", 4)));
     // The connection broke within the list.
     assert_eq!(list(&mut all, &[at("b", 2), at("c", 3)]), NOTHING);
     assert_eq!(names(&all.wanted()), ["b", "c"]);
@@ -161,20 +161,20 @@ fn new_status_changes_the_pod_only_when_terminal() {
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
         Arc::new(pod)
     };
-    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), CHANGED);
+    assert_eq!(all.receive(Change::Applied(with_phase("Running", 2))), CHANGED);
     assert!(Arc::ptr_eq(&before, &all.wanted()[0]));
     let copy = all.copy(&"uid-of-a".into(), None).unwrap();
     assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
-    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
-    assert_eq!(all.hear(Change::Applied(with_phase("Failed", 3))), WANTED);
+    assert_eq!(all.receive(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
+    assert_eq!(all.receive(Change::Applied(with_phase("Failed", 3))), WANTED);
     let mut evicted = Arc::unwrap_or_clone(with_phase("Failed", 4));
     evicted.status.get_or_insert_default().reason = Some("Evicted".to_owned());
-    assert_eq!(all.hear(Change::Applied(Arc::new(evicted))), WANTED);
+    assert_eq!(all.receive(Change::Applied(Arc::new(evicted))), WANTED);
     let mut going = Arc::unwrap_or_clone(with_phase("Failed", 5));
     going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    assert_eq!(all.hear(Change::Applied(Arc::new(going))), WANTED);
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), WANTED);
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), NOTHING);
+    assert_eq!(all.receive(Change::Applied(Arc::new(going))), WANTED);
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), WANTED);
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), NOTHING);
 }
 
 // behaviour: API-4
@@ -189,26 +189,26 @@ fn mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
     assert_eq!(copy(None), None, "no such static pod");
     assert_eq!(all.copy(&"uid-of-m".into(), None), None);
     let before = all.number();
-    assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), CHANGED);
+    assert_eq!(all.receive(Change::Applied(mirror("m", "static-uid", 3))), CHANGED);
     assert_eq!(all.changed_since(before), ["static-uid".into()]);
-    assert_eq!(all.hear(Change::Gone("uid-of-m".into())), CHANGED);
+    assert_eq!(all.receive(Change::Gone("uid-of-m".into())), CHANGED);
 }
 
 // behaviour: API-14
 #[test]
 fn undecodable_update_keeps_the_known_pod() {
     let mut all = listed(&[at("a", 1), at("b", 2)]);
-    assert_eq!(all.hear(Change::Unread("uid-of-a".into())), NOTHING);
-    all.hear(Change::Restarted);
-    all.hear(Change::Unread("uid-of-a".into()));
-    all.hear(Change::Unread("uid-of-c".into()));
-    assert_eq!(all.hear(Change::Complete), SourceUpdate { unread: true, ..WANTED });
+    assert_eq!(all.receive(Change::Unread("uid-of-a".into())), NOTHING);
+    all.receive(Change::Restarted);
+    all.receive(Change::Unread("uid-of-a".into()));
+    all.receive(Change::Unread("uid-of-c".into()));
+    assert_eq!(all.receive(Change::Complete), SourceUpdate { unread: true, ..WANTED });
     assert_eq!(names(&all.wanted()), ["a"]);
     let newer = at("a", 5);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(Arc::clone(&newer)));
-    all.hear(Change::Unread("uid-of-a".into()));
-    all.hear(Change::Complete);
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(Arc::clone(&newer)));
+    all.receive(Change::Unread("uid-of-a".into()));
+    all.receive(Change::Complete);
     assert_eq!(
         all.copy(&"uid-of-a".into(), None),
         Some(newer),
@@ -222,26 +222,26 @@ fn undecodable_new_pod_is_listed_as_unread() {
     let mut all = ApiPods::default();
     let unread = |all: &ApiPods| all.unread().iter().map(ToString::to_string).collect::<Vec<_>>();
     let others = |update| SourceUpdate { unread: true, ..update };
-    all.hear(Change::Restarted);
+    all.receive(Change::Restarted);
     for name in ["a", "b", "c"] {
-        all.hear(Change::Unread(format!("uid-of-{name}").into()));
+        all.receive(Change::Unread(format!("uid-of-{name}").into()));
     }
-    all.hear(Change::Gone("uid-of-b".into()));
-    all.hear(Change::Applied(at("c", 3)));
+    all.receive(Change::Gone("uid-of-b".into()));
+    all.receive(Change::Applied(at("c", 3)));
     assert_eq!(unread(&all), [""; 0], "not before the list is complete");
-    assert_eq!(all.hear(Change::Complete), others(WANTED));
+    assert_eq!(all.receive(Change::Complete), others(WANTED));
     assert_eq!((names(&all.wanted()), unread(&all)), (vec!["c"], vec!["uid-of-a".to_owned()]));
     // It is added, becomes readable, and is removed.
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), others(NOTHING));
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "already known");
-    assert_eq!(all.hear(Change::Applied(at("d", 4))), others(WANTED));
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "unchanged");
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), others(NOTHING));
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), others(NOTHING));
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), NOTHING, "already known");
+    assert_eq!(all.receive(Change::Applied(at("d", 4))), others(WANTED));
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), NOTHING, "unchanged");
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), others(NOTHING));
     assert_eq!(unread(&all), [""; 0]);
     // All are listed again.
-    all.hear(Change::Unread("uid-of-e".into()));
-    all.hear(Change::Restarted);
-    all.hear(Change::Complete);
+    all.receive(Change::Unread("uid-of-e".into()));
+    all.receive(Change::Restarted);
+    all.receive(Change::Complete);
     assert_eq!(unread(&all), [""; 0]);
 }
 
@@ -274,6 +274,6 @@ fn mirror_annotation_alone_makes_no_mirror() {
     assert_eq!(view::pod_name(&copy), name, "the status of the static pod is for its mirror alone");
     let before = all.number();
     let changed = unowned(Arc::unwrap_or_clone(mirror("forged", "static-uid", 9)));
-    assert_eq!(all.hear(Change::Applied(changed)), CHANGED);
+    assert_eq!(all.receive(Change::Applied(changed)), CHANGED);
     assert_eq!(all.changed_since(before), ["uid-of-forged".into()]);
 }

@@ -2,13 +2,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::view;
 
 /// When a pod's active deadline expires: `activeDeadlineSeconds` after the creation of its first sandbox, which the
 /// runtime reports, so a restart of the agent grants no more time. The start time in the API server covers a runtime
 /// that lost its state. A pod without either started when the agent first saw it.
-pub fn deadline(pod: &Pod, status: &PodStatus, first_seen: Option<Timestamp>) -> Option<Timestamp> {
+pub fn deadline(
+    pod: &Pod,
+    status: &RuntimePodStatus,
+    first_seen: Option<Timestamp>,
+) -> Option<Timestamp> {
     let seconds = view::spec(pod)?.active_deadline_seconds?;
     let of_api = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     let sandboxes = status.sandboxes.iter().map(|sandbox| sandbox.created_at);
@@ -17,7 +21,7 @@ pub fn deadline(pod: &Pod, status: &PodStatus, first_seen: Option<Timestamp>) ->
 }
 
 /// Whether a terminated pod exceeded its deadline. An agent that restarted later must report the same reason.
-pub fn outlasted(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
+pub fn exceeded_deadline(pod: &Pod, status: &RuntimePodStatus, deadline: Timestamp) -> bool {
     // Sidecars terminate after the other containers, at any time.
     let init = view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init));
     let all = view::containers(pod).iter().chain(init);
@@ -70,7 +74,7 @@ mod tests {
             let mut pod = Pod::default();
             pod.status.get_or_insert_default().start_time = of_api.map(at).map(Time);
             pod.spec.get_or_insert_default().active_deadline_seconds = seconds;
-            let status = PodStatus { sandboxes, ..PodStatus::empty("uid".into()) };
+            let status = RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty("uid".into()) };
             assert_eq!(
                 deadline(&pod, &status, first_seen.map(at)),
                 expected,
@@ -92,14 +96,14 @@ mod tests {
         };
         for (a, b, expected) in [(90, 99, false), (90, 100, true), (101, 90, true)] {
             let containers = vec![ended("a", a), ended("b", b)];
-            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{a} {b}");
+            let status = RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) };
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{a} {b}");
         }
         for (name, expected) in [("init", true), ("side", false)] {
             let containers = vec![ended(name, 100)];
-            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{name}");
+            let status = RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) };
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{name}");
         }
-        assert!(!outlasted(&pod, &PodStatus::empty("uid".into()), at(100)));
+        assert!(!exceeded_deadline(&pod, &RuntimePodStatus::empty("uid".into()), at(100)));
     }
 }

@@ -1,11 +1,11 @@
 //! The first status of a pod.
 
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 
 /// Whether a status from before the pod had a worker is reliable. It is if something of the pod runs, or if there
 /// is nothing. Remains alone may belong to an earlier pod of the same uid, and may have been removed since: they
 /// would make the pod look finished before it started.
-pub fn is_reliable(status: &PodStatus) -> bool {
+pub fn is_reliable(status: &RuntimePodStatus) -> bool {
     let is_empty = status.sandboxes.is_empty() && status.containers.is_empty();
     is_empty || status.may_be_alive()
 }
@@ -42,7 +42,7 @@ mod tests {
         ];
         for (row, sandboxes, expected) in rows {
             let sandboxes = sandboxes.into_iter().map(sandbox).collect();
-            let status = PodStatus { sandboxes, ..PodStatus::empty("a".into()) };
+            let status = RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty("a".into()) };
             assert_eq!(is_reliable(&status), expected, "{row}");
         }
     }

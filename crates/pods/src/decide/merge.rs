@@ -92,7 +92,7 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     };
     view::pod_name(old) == view::pod_name(new)
         && old.spec == new.spec
-        && view::is_over(old) == view::is_over(new)
+        && view::is_terminal(old) == view::is_terminal(new)
         && view::is_evicted(old) == view::is_evicted(new)
         && gate_statuses(old).eq(gate_statuses(new))
         && old.metadata.labels == new.metadata.labels

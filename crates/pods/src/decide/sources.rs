@@ -33,7 +33,7 @@ impl fmt::Display for SourceName {
 
 /// A pod that is rejected because another one has its name or uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedPod {
     /// Its name.
     pub pod: PodName,
     /// Its uid.
@@ -42,7 +42,7 @@ pub struct Refused {
     pub holder: Option<SourceName>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RejectedPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder {
             None => f.write_str("another pod of this source has the same name or uid"),
@@ -59,7 +59,7 @@ pub struct SourceChange {
     /// What changed; its own `refused` is empty.
     pub changes: Changes,
     /// Pods that are newly rejected.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RejectedPod>,
 }
 
 impl SourceChange {
@@ -83,7 +83,7 @@ struct SourceState {
     /// The latest set of the source, rejected pods included.
     latest: Option<Arc<Vec<Arc<Pod>>>>,
     set: PodSet,
-    refused: Vec<Refused>,
+    refused: Vec<RejectedPod>,
 }
 
 impl Merged {
@@ -109,7 +109,7 @@ impl Merged {
     }
 
     /// Rejected pods.
-    pub fn refused(&self) -> impl Iterator<Item = (SourceName, &Refused)> {
+    pub fn refused(&self) -> impl Iterator<Item = (SourceName, &RejectedPod)> {
         self.sources
             .iter()
             .flat_map(|(source, state)| state.refused.iter().map(|refused| (*source, refused)))
@@ -148,14 +148,14 @@ impl Merged {
         let free = latest.iter().filter(|pod| {
             let holder = taken.holder(pod);
             if holder.is_some() {
-                clashes.push(Refused { pod: view::pod_name(pod), uid: view::uid(pod), holder });
+                clashes.push(RejectedPod { pod: view::pod_name(pod), uid: view::uid(pod), holder });
             }
             holder.is_none()
         });
         let free: Vec<Arc<Pod>> = free.cloned().collect();
         let (mut changes, set) = merge(&state.set, free);
         let own = std::mem::take(&mut changes.refused).into_iter();
-        clashes.extend(own.map(|(pod, uid)| Refused { pod, uid, holder: None }));
+        clashes.extend(own.map(|(pod, uid)| RejectedPod { pod, uid, holder: None }));
         let state = self.sources.get_mut(&source)?;
         state.set = set;
         let before = std::mem::take(&mut state.refused);

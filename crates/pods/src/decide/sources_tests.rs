@@ -67,7 +67,7 @@ fn first_source_holds_a_name() {
     let change = change.unwrap();
     assert_eq!(uids(&change.changes.added), ["c"]);
     let holder = Some(SourceName::Http);
-    let refused = Refused { pod: PodName::new("default", "x"), uid: "a".into(), holder };
+    let refused = RejectedPod { pod: PodName::new("default", "x"), uid: "a".into(), holder };
     assert_eq!(refused.to_string(), "a pod of the source http has the same name or uid");
     assert_eq!(change.refused, [refused]);
     // It is returned once, also after an update of the other pod.

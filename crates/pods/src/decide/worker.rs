@@ -269,7 +269,7 @@ impl Workers {
     }
 
     /// Whether the pod has a worker.
-    pub fn knows(&self, uid: &PodUid) -> bool {
+    pub fn has_worker(&self, uid: &PodUid) -> bool {
         self.known.contains_key(uid)
     }
 
@@ -412,8 +412,8 @@ impl Workers {
             (Stage::Syncing, Outcome::Done) if !moved_on => {
                 commands.push(Command::Requeue(uid.clone(), Retry::Resync));
             }
-            // The job that ended may have been the sync before. Whatever was updated during a
-            // termination, such as to look at the death of its containers, is settled by its end.
+            // The job that ended may have been the sync before. Updates that arrive during a
+            // termination, such as for the exit of its containers, need no further job.
             (Stage::Terminating { .. }, Outcome::Done) if ran == Some(Work::Terminate) => {
                 worker.stage = Stage::Terminated;
                 commands.push(Command::Terminated(uid.clone()));
@@ -527,7 +527,7 @@ fn is_evicted(target: &Target) -> bool {
 fn must_end(target: &Target) -> bool {
     match target {
         Target::RuntimeOnly(_) => true,
-        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_over(pod),
+        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_terminal(pod),
     }
 }
 

@@ -118,7 +118,7 @@ fn pod_is_synced_terminated_cleaned_and_forgotten() {
         "forgotten a",
     ];
     assert_eq!(play(&mut workers, story), expected);
-    assert!(!workers.knows(&"a".into()));
+    assert!(!workers.has_worker(&"a".into()));
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn grace_is_taken_from_the_request_then_deletion_then_specification() {
     let rows = [
         ("specification", kill(&api_pod("a"), None), 30),
         ("deletion", update(&deleted(api_pod("a"), 5)), 5),
-        ("asked", kill(&api_pod("a"), Some(2)), 2),
+        ("requested", kill(&api_pod("a"), Some(2)), 2),
         ("deletion of 0", update(&deleted(api_pod("a"), 0)), 1),
-        ("asked 0", kill(&api_pod("a"), Some(0)), 1),
+        ("requested 0", kill(&api_pod("a"), Some(0)), 1),
         ("longer than the specification", kill(&api_pod("a"), Some(60)), 60),
     ];
     for (name, event, grace) in rows {
@@ -522,7 +522,7 @@ proptest! {
                             }
                             Job::CleanUp(_) => 3,
                         };
-                        prop_assert!(stage >= pod.stage, "backwards from {} to {stage}", pod.stage);
+                        prop_assert!(stage >= pod.stage, "stage went back from {} to {stage}", pod.stage);
                         pod.stage = stage;
                     }
                     Command::Finished(uid) => {

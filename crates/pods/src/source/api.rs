@@ -84,10 +84,10 @@ impl ApiSource {
 }
 
 impl Sink<Arc<Pod>, PodUid> for ApiSink {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         let is_end = matches!(change, Change::Complete);
         let mut state = lock(&self.state);
-        let update = state.hear(change);
+        let update = state.receive(change);
         let (number, wanted) = (state.number(), update.wanted.then(|| state.wanted()));
         let unread = update.unread.then(|| state.unread().clone());
         drop(state);

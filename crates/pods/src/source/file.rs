@@ -30,7 +30,7 @@ use super::refusal::{self, Refusal, RefusalList};
 use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::claims::contest;
 
-use manifest::{Manifest, Reading};
+use manifest::{Manifest, ReadContext};
 use watching::Watching;
 
 /// How long changes are gathered before a scan. An editor that writes, renames and sets the
@@ -157,7 +157,7 @@ impl FileSource {
             }
         };
         let had_problem = self.problem.text().is_some();
-        self.problem.is_over();
+        self.problem.clear();
         let is_first = self.pods.borrow().is_none();
         if !is_first && !had_problem && self.is_as_known(&manifests) {
             return;
@@ -246,7 +246,7 @@ impl FileSource {
         let node_name = &self.settings.node_name;
         let now = self.settings.clock.now();
         let (files, support) = (&*self.files, &*self.settings.support);
-        let reading = Reading { files, last_good: &self.last_good, node_name, now, support };
+        let reading = ReadContext { files, last_good: &self.last_good, node_name, now, support };
         // Both are in the order of their paths, and of the same paths.
         let both = self.known.values_mut().zip(manifests.into_values());
         let mut under_way = FuturesUnordered::new();

@@ -124,7 +124,7 @@ impl HttpSource {
         let asking = async {
             self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
             loop {
-                self.ask().await;
+                self.poll().await;
                 self.publish_refusal();
                 sleep(self.period).await;
             }
@@ -138,7 +138,7 @@ impl HttpSource {
     }
 
     /// Sends one request and publishes the pods of the response, if they changed.
-    async fn ask(&mut self) {
+    async fn poll(&mut self) {
         let body = match self.get().await {
             Ok(body) => body,
             Err(error) => {
@@ -150,7 +150,7 @@ impl HttpSource {
                 return;
             }
         };
-        if self.problem.is_over() {
+        if self.problem.clear() {
             info!(url = self.shown, "Static pod URL is reachable again");
         }
         let digest = digest(&body);

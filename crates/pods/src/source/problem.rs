@@ -25,7 +25,7 @@ impl Problem {
     }
 
     /// Clears the problem. Returns whether there was one.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(super) fn clear(&mut self) -> bool {
         self.said.take().is_some()
     }
 }

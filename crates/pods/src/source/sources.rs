@@ -14,7 +14,7 @@ use super::{CopyWatch, Refusal, SourceWatch, UnreadWatch};
 use crate::decide::merge::Changes;
 use crate::decide::sources::Merged;
 
-pub use crate::decide::sources::{Refused, SourceChange, SourceName};
+pub use crate::decide::sources::{RejectedPod, SourceChange, SourceName};
 
 /// The merged sets of the configured sources. Each pod has a unique uid, and each pod of a manifest has a unique
 /// name among those.

@@ -53,7 +53,7 @@ impl StoredManifest {
         }
         self.on_disk = match disk.keep(&self.origin, &content).await {
             Ok(()) => {
-                self.problem.is_over();
+                self.problem.clear();
                 OnDisk::Content(Some(new))
             }
             Err(error) => {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
 
-use super::{LastJob, Statuses, WorkerParts};
+use super::{LastJob, PodStatuses, WorkerParts};
 use crate::decide::first_status;
 
 /// The status that a job acts on. The first job of a pod uses a known status, if that is reliable.
@@ -14,7 +14,7 @@ pub(super) async fn status(
     parts: &WorkerParts,
     uid: &PodUid,
     last: Option<LastJob>,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     if let Some(last) = last {
         return status_after(&*parts.statuses, uid, last).await;
     }
@@ -29,10 +29,10 @@ pub(super) async fn status(
 /// A status observed after the last job. Requests an observation only if none is known or in progress, so
 /// that an idle node is not observed more often than necessary.
 pub(super) async fn status_after(
-    statuses: &dyn Statuses,
+    statuses: &dyn PodStatuses,
     uid: &PodUid,
     last: LastJob,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     let mut wait = statuses.newer_than(uid, last.ended);
     if last.look_asked {
         return wait.await;

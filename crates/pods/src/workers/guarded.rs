@@ -9,13 +9,14 @@ use podspec::view;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{LastJob, Ran, Synced, WorkerParts, WorkersTask};
+use super::{JobResult, LastJob, SyncResult, WorkerParts, WorkersTask};
 use crate::decide::pod_retries::Repeatable;
 use crate::decide::requeue::Retry;
 use crate::decide::worker::{Command, Event, Job, Outcome, Update};
 
 /// The result of a job that panicked.
-pub(super) const FAILED: Synced = Synced { outcome: Outcome::Again(Retry::Failure), acted: true };
+pub(super) const FAILED: SyncResult =
+    SyncResult { outcome: Outcome::Again(Retry::Failure), acted: true };
 
 /// A step of the workers' task that panicked.
 #[derive(Debug, Clone)]
@@ -117,7 +118,7 @@ pub(super) async fn run(
     job: Job,
     last: Option<LastJob>,
     cancel: CancellationToken,
-) -> Ran {
+) -> JobResult {
     let name = name_of(&job);
     let of = PanicSubject::Pod(uid, Some(&name));
     let job = super::run(parts, uid, job, last, cancel);

@@ -44,7 +44,7 @@ pub struct ExceededGracePeriod {
 
 impl WorkersHandle {
     /// Sends an update to a pod's worker. Waits while the task is behind; never waits for a job.
-    pub async fn ask(&self, uid: PodUid, update: Update) {
+    pub async fn update(&self, uid: PodUid, update: Update) {
         self.send(Event::Updated(uid, update)).await;
     }
 

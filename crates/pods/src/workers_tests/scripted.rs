@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::in_flight::InFlight;
-use model::observed::{PodStatus, SandboxState, SandboxStatus};
+use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
 use model::seq::{Seq, SeqCounter};
 use podspec::view;
@@ -22,7 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{PodSyncer, Statuses, Synced, WorkerEvent, WorkerParts, WorkersHandle, workers};
+use super::super::{
+    PodStatuses, PodSyncer, SyncResult, WorkerEvent, WorkerParts, WorkersHandle, workers,
+};
 use crate::decide::worker::{Outcome, Target, Update};
 
 /// A timeout that is longer than anything a test waits for.
@@ -66,17 +68,17 @@ impl Drop for Job<'_> {
 }
 
 impl Scripted {
-    async fn job(&self, uid: &PodUid, job: String) -> Synced {
+    async fn job(&self, uid: &PodUid, job: String) -> SyncResult {
         let alone = lock(&self.running).insert(uid.clone());
         assert!(alone, "two concurrent jobs of {uid}");
         let _job = Job { syncer: self, uid: uid.clone() };
         self.jobs.send_modify(|jobs| jobs.push((job.clone(), self.start.elapsed())));
         let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
-        let done = |acted| Synced { outcome: Outcome::Done, acted };
+        let done = |acted| SyncResult { outcome: Outcome::Done, acted };
         match act {
             None => done(false),
-            Some(Act::Ends(outcome)) => Synced { outcome, acted: false },
-            Some(Act::Acts(outcome)) => Synced { outcome, acted: true },
+            Some(Act::Ends(outcome)) => SyncResult { outcome, acted: false },
+            Some(Act::Acts(outcome)) => SyncResult { outcome, acted: true },
             Some(Act::Takes(time)) => {
                 sleep(time).await;
                 done(false)
@@ -89,12 +91,17 @@ impl Scripted {
 
 #[async_trait]
 impl PodSyncer for Scripted {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> Synced {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        _: &CancellationToken,
+    ) -> SyncResult {
         assert_eq!(view::uid(pod), status.uid);
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
 
-    async fn terminate(&self, _: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, grace: Duration) -> Outcome {
         let job = format!("terminate {} {}", status.uid, grace.as_secs());
         self.job(&status.uid, job).await.outcome
     }
@@ -103,12 +110,12 @@ impl PodSyncer for Scripted {
         lock(&self.unknown).push(view::uid(pod));
     }
 
-    async fn clean_up(&self, _: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, _: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.job(&status.uid, format!("clean up {}", status.uid)).await.outcome
     }
 }
 
-type Seen = BTreeMap<PodUid, (Seq, Option<Arc<PodStatus>>)>;
+type Seen = BTreeMap<PodUid, (Seq, Option<Arc<RuntimePodStatus>>)>;
 
 /// Observations made by the test, or made whenever they are requested.
 #[derive(Debug)]
@@ -134,16 +141,16 @@ impl Observations {
     }
 
     /// An observation that began at `began`.
-    pub(super) fn look(&self, uid: &str, began: Seq) {
-        let status = Some(Arc::new(PodStatus::empty(uid.into())));
+    pub(super) fn observe(&self, uid: &str, began: Seq) {
+        let status = Some(Arc::new(RuntimePodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
     /// An observation that begins now and shows a dead sandbox.
     pub(super) fn remains(&self, uid: &str) {
-        let status = Some(Arc::new(PodStatus {
+        let status = Some(Arc::new(RuntimePodStatus {
             sandboxes: vec![dead_sandbox(uid)],
-            ..PodStatus::empty(uid.into())
+            ..RuntimePodStatus::empty(uid.into())
         }));
         let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
@@ -153,14 +160,15 @@ impl Observations {
     pub(super) fn life(&self, uid: &str, began: Seq) {
         let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
         let sandboxes = vec![sandbox];
-        let status = Some(Arc::new(PodStatus { sandboxes, ..PodStatus::empty(uid.into()) }));
+        let status =
+            Some(Arc::new(RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty(uid.into()) }));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
     /// An observation that begins now, like a relist.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {
-            self.look(uid, self.seq.next());
+            self.observe(uid, self.seq.next());
         }
     }
 
@@ -185,8 +193,12 @@ impl Observations {
 }
 
 #[async_trait]
-impl Statuses for Observations {
-    async fn newer_than(&self, uid: &PodUid, after: Seq) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for Observations {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
         let seen = seen.wait_for(fresh).await.expect("the sender is in self");
@@ -205,7 +217,7 @@ impl Statuses for Observations {
         &self,
         uid: &PodUid,
         after: Seq,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.may_panic(uid);
         self.newer_than(uid, after).now_or_never()
     }
@@ -214,7 +226,7 @@ impl Statuses for Observations {
         self.may_panic(uid);
         lock(&self.requested).push(uid.clone());
         if self.by_themselves {
-            self.look(uid.as_str(), self.seq.next());
+            self.observe(uid.as_str(), self.seq.next());
         }
     }
 }
@@ -297,15 +309,15 @@ impl Bench {
     }
 
     pub(super) async fn create(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn update(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn sync(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Sync).await;
+        self.handle.update(uid.into(), Update::Sync).await;
     }
 
     pub(super) fn target(uid: &str) -> Target {
@@ -315,7 +327,7 @@ impl Bench {
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
         self.handle
-            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .update(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
             .await;
     }
 

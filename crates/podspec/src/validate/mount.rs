@@ -36,7 +36,7 @@ pub(super) fn check(
     }
 }
 
-/// Block devices of a container, which it cannot mount as well.
+/// Block devices of a container, which must not be volume mounts, too.
 struct Devices<'a> {
     names: BTreeSet<&'a str>,
     paths: BTreeSet<&'a str>,

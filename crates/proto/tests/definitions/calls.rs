@@ -9,7 +9,7 @@ use proto::runtime_v1::{
 use tonic::codegen::{BoxStream, tokio_stream};
 use tonic::{Code, Request, Response, Status};
 
-/// Knows any image it is asked for, and lists two, each in a part of its own.
+/// Has every requested image, and lists two, each in its own part.
 struct Store;
 
 fn image(id: &str) -> Image {

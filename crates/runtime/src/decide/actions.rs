@@ -55,7 +55,7 @@ impl PodActions {
 
     /// Drops all resizes, because the pod cannot be resized: containers that would restart for one are kept, and none
     /// is resized.
-    pub fn leave_sizes(&mut self) {
+    pub fn drop_resizes(&mut self) {
         self.resize.clear();
         self.kill.retain(|kill| kill.why != KillReason::Resized);
         self.start.retain(|start| start.why != StartReason::Killed(KillReason::Resized));
@@ -67,7 +67,7 @@ impl PodActions {
     }
 
     /// Whether anything is killed or removed.
-    pub fn makes_way(&self) -> bool {
+    pub fn kills_or_removes(&self) -> bool {
         self.kill_pod.is_some()
             || !self.kill.is_empty()
             || !self.reset.is_empty()
@@ -77,7 +77,7 @@ impl PodActions {
 
     /// Whether there is at most an action for the pod's cgroup.
     pub fn is_at_most_cgroup(&self) -> bool {
-        !self.makes_way()
+        !self.kills_or_removes()
             && self.resize.is_empty()
             && self.start.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })

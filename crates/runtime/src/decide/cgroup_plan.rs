@@ -1,6 +1,6 @@
 //! The action of a sync for the pod's cgroup.
 
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 
 use super::actions::SandboxPlan;
 
@@ -41,7 +41,7 @@ pub enum CgroupPlan {
 }
 
 /// Whether containers of the pod run although its cgroup does not exist.
-pub(super) fn runs_outside(facts: CgroupFacts, status: &PodStatus) -> bool {
+pub(super) fn runs_outside(facts: CgroupFacts, status: &RuntimePodStatus) -> bool {
     facts == CgroupFacts::NotEnsured { exists: false }
         && status.containers.iter().any(|one| one.state == ContainerState::Running)
 }

@@ -110,7 +110,7 @@ pub enum ConfigError {
     /// A mount cannot be recursively read-only.
     #[error("failed to resolve recursive read-only mode: {0}")]
     RecursiveReadOnly(String),
-    /// A variable comes from a file of a volume that is not there.
+    /// The volume of an env file does not exist.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
     /// A file that variables come from cannot be read, or is no list of variables.
@@ -130,19 +130,19 @@ pub enum ConfigError {
     /// There is no such field.
     #[error("field label not supported: {0}")]
     FieldLabel(String),
-    /// A field has no parts that can be named.
+    /// A field does not support subscripts.
     #[error("field label does not support subscript: {0}")]
     FieldSubscript(String),
     /// A field reference is not supported.
     #[error("unsupported fieldPath: {0}")]
     FieldPath(String),
-    /// A container refers to the resources of one that the pod has not.
+    /// A resource reference names a missing container.
     #[error("container {0} not found")]
     NoContainer(String),
     /// There is no such resource.
     #[error("unsupported container resource : {0}")]
     Resource(String),
-    /// The node's own address is not known.
+    /// The node's address is unknown.
     #[error("host IP unknown; known addresses: []")]
     NoHostIp,
     /// `runAsNonRoot` is set and `runAsUser` is root.
@@ -165,7 +165,7 @@ pub enum ConfigError {
         /// The container.
         container: String,
     },
-    /// The container must not run as root, and its image would.
+    /// `runAsNonRoot` is set and the image runs as root.
     #[error(
         "container has runAsNonRoot and image will run as root (pod: {pod:?}, container: {container})"
     )]
@@ -175,7 +175,7 @@ pub enum ConfigError {
         /// The container.
         container: String,
     },
-    /// The container must not run as root, and its image's user is none.
+    /// `runAsNonRoot` is set and the user ID of the image is invalid.
     #[error(
         "container has runAsNonRoot and image has an invalid user id ({user}). (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive (pod: {pod:?}, container: {container})"
     )]
@@ -187,10 +187,10 @@ pub enum ConfigError {
         /// The container.
         container: String,
     },
-    /// A profile of the node is asked for and not named.
+    /// A `Localhost` profile has no name.
     #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
     SeccompProfile,
-    /// A profile of the node is asked for and not named.
+    /// A `Localhost` profile has no name.
     #[error("missing localhost apparmor profile name")]
     ApparmorProfile,
     /// There is no such kind of profile.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use podspec::restart::{
     RestartPolicy, init_failure, may_restart_all, restart_policy, restarts_after,
 };
@@ -111,7 +111,7 @@ fn counts_in(pod: &Pod, latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
 /// Whether a regular container was created, which happens only after all init containers have
 /// completed. One of an earlier sandbox does not count for this one, nor does an exited one:
 /// it may have exited with an earlier sandbox, at a reboot.
-fn any_regular_started(pod: &Pod, status: &PodStatus, sandbox: &SandboxId) -> bool {
+fn any_regular_started(pod: &Pod, status: &RuntimePodStatus, sandbox: &SandboxId) -> bool {
     view::containers(pod).iter().any(|container| {
         let latest = status.latest(&container.name).filter(|one| counts_in(pod, one, sandbox));
         latest.is_some_and(|latest| {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::SandboxId;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::Sizes;
 
 use super::actions::{PodActions, SandboxPlan};
@@ -23,7 +23,7 @@ pub struct SyncContext<'a> {
     /// The desired pod.
     pub pod: &'a Pod,
     /// The observed status.
-    pub status: &'a PodStatus,
+    pub status: &'a RuntimePodStatus,
     /// The results of probes.
     pub probes: &'a ProbeResults,
     /// Whether all containers of the pod restart.

@@ -13,7 +13,7 @@ pub enum Presence {
     Unproven,
 }
 
-/// What is done about the image of a container.
+/// The decision about the image of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageDecision {
     /// The present image is used.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use model::probe::ProbeFailure;
 use podspec::restart::{RestartPolicy, restart_policy, should_restart};
 use podspec::view;
@@ -90,7 +90,7 @@ pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill>
 }
 
 /// Regular containers that may run although init containers must run first: they are killed.
-pub(super) fn unknown_regular(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
+pub(super) fn unknown_regular(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerKill> {
     let latest = |container: &Container| status.latest(&container.name);
     view::containers(pod).iter().filter_map(latest).filter_map(kill_of_unknown).collect()
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::{CgroupValues, cpu};
 use model::ids::ContainerId;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use model::wanted::LinuxResources;
 use podspec::quantity::Quantity;
 use podspec::resources::{self, CPU, MEMORY};
@@ -73,7 +73,7 @@ fn restarts(container: &Container, change: &ContainerResize) -> bool {
 
 /// The containers that can be resized in place; those without any increase come
 /// first.
-pub(super) fn resizes(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> Vec<ContainerResize> {
+pub(super) fn resizes(pod: &Pod, status: &RuntimePodStatus, sizes: &Sizes) -> Vec<ContainerResize> {
     let changes = all(pod, status).filter_map(|(container, running)| {
         let change = resize_of(pod, container, running, sizes)?;
         (!restarts(container, &change)).then_some(change)
@@ -84,7 +84,7 @@ pub(super) fn resizes(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> Vec<Conta
 }
 
 /// Whether a running container does not have the allocated resources.
-pub fn is_resizing(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> bool {
+pub fn is_resizing(pod: &Pod, status: &RuntimePodStatus, sizes: &Sizes) -> bool {
     let mut all = all(pod, status);
     all.any(|(container, running)| resize_of(pod, container, running, sizes).is_some())
 }
@@ -92,7 +92,7 @@ pub fn is_resizing(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> bool {
 /// The containers of a pod that run.
 fn all<'a>(
     pod: &'a Pod,
-    status: &'a PodStatus,
+    status: &'a RuntimePodStatus,
 ) -> impl Iterator<Item = (&'a Container, &'a ContainerStatus)> {
     let containers = view::init_containers(pod).iter().chain(view::containers(pod));
     containers.filter_map(|container| {

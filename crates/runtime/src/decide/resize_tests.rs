@@ -124,7 +124,7 @@ fn container_does_not_restart_for_a_resize_when_the_pod_cannot_follow() {
         cgroup: CgroupFacts::Unmanaged,
     });
     assert!(actions.restarts_for_size() && actions.resize.len() == 1);
-    actions.leave_sizes();
+    actions.drop_resizes();
     assert!(!actions.restarts_for_size() && actions.resize.is_empty());
     let started: Vec<_> = actions.start.iter().map(|one| (one.index, one.why)).collect();
     assert_eq!(started, [(2, StartReason::New)], "a container that does not run starts");

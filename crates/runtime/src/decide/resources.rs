@@ -157,7 +157,7 @@ fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     inits.iter().any(|init| init.name == container.name && view::is_sidecar(init))
 }
 
-/// Static pods are critical anyway; the priority says how much.
+/// Static pods are critical anyway; the priority distinguishes them.
 fn is_node_critical(pod: &Pod) -> bool {
     let class = view::spec(pod).and_then(|spec| spec.priority_class_name.as_deref());
     view::is_critical(pod) && class == Some("system-node-critical")

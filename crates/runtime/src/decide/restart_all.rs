@@ -1,7 +1,7 @@
 //! Restarts of all containers of a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use model::observed::{ContainerState, Instance, PodStatus};
+use model::observed::{ContainerState, Instance, RuntimePodStatus};
 use podspec::restart::restarts_all_after;
 use podspec::view;
 
@@ -9,7 +9,7 @@ use super::actions::ContainerReset;
 
 /// Every instance, in the order of removal: regular containers, then init containers. Those
 /// that triggered the restart come last, so that the next agent can continue after a crash.
-pub(super) fn resets(pod: &Pod, status: &PodStatus) -> Vec<ContainerReset> {
+pub(super) fn resets(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerReset> {
     let (regular, init) = (view::containers(pod), view::init_containers(pod));
     let (sources, targets) = split(regular, status);
     let (init_sources, init_targets) = split(init, status);
@@ -19,7 +19,7 @@ pub(super) fn resets(pod: &Pod, status: &PodStatus) -> Vec<ContainerReset> {
 /// The instances whose exit triggers a restart of all, and the others.
 fn split(
     containers: &[Container],
-    status: &PodStatus,
+    status: &RuntimePodStatus,
 ) -> (Vec<ContainerReset>, Vec<ContainerReset>) {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for container in containers {

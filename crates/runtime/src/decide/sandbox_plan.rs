@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
-use model::observed::{ContainerState, PodStatus, SandboxStatus};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxStatus};
 use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, restarts_after};
 use podspec::{SandboxFit, live_beside_newest, sandbox_fit, view};
 
@@ -24,7 +24,7 @@ pub(super) enum Sandbox {
 }
 
 /// Whether the newest sandbox is usable; then other ready ones came too late.
-pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
+pub(super) fn sandbox_plan(pod: &Pod, status: &RuntimePodStatus) -> Sandbox {
     let after = |newest: &SandboxStatus, replaces| Sandbox::Needed {
         attempt: newest.attempt + 1,
         replaces,
@@ -41,7 +41,11 @@ pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
 }
 
 /// The actions for a pod that needs a new sandbox.
-pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan) -> PodActions {
+pub(super) fn with_new_sandbox(
+    pod: &Pod,
+    status: &RuntimePodStatus,
+    plan: SandboxPlan,
+) -> PodActions {
     let only_kill = || PodActions {
         kill_pod: status.may_be_alive().then_some(KillPod::NothingLeft),
         ..PodActions::none(SandboxPlan::None)
@@ -72,7 +76,7 @@ pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan)
 }
 
 /// The regular containers that start in a new sandbox: all that have not succeeded permanently.
-fn starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
+fn starts(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerStart> {
     let containers = view::containers(pod).iter().enumerate();
     let left = containers.filter(|(_, container)| !has_succeeded_for_good(pod, container, status));
     let start = |(index, container)| ContainerStart {
@@ -83,14 +87,14 @@ fn starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
     left.map(start).collect()
 }
 
-fn why_anew(container: &Container, status: &PodStatus) -> StartReason {
+fn why_anew(container: &Container, status: &RuntimePodStatus) -> StartReason {
     match status.latest(&container.name) {
         Some(_) => StartReason::NewSandbox,
         None => StartReason::New,
     }
 }
 
-fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &PodStatus) -> bool {
+fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &RuntimePodStatus) -> bool {
     let succeeded = status
         .latest(&container.name)
         .is_some_and(|latest| latest.state == ContainerState::Exited && latest.exit_code == 0);
@@ -101,7 +105,7 @@ fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &PodStatus) 
 }
 
 /// Whether a regular container was created, which shows that init containers had completed.
-fn any_regular_was_made(pod: &Pod, status: &PodStatus) -> bool {
+fn any_regular_was_made(pod: &Pod, status: &RuntimePodStatus) -> bool {
     view::containers(pod).iter().any(|container| {
         let latest = status.latest(&container.name);
         latest.is_some_and(|latest| latest.state != ContainerState::Unknown)

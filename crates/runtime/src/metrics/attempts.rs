@@ -27,7 +27,7 @@ impl Attempts {
         let counters =
             |name: &str, help: &str, labels: &[&str]| counters(registry, name, help, labels);
         let name = "kubelet_run_podsandbox_duration_seconds";
-        let help = "Time that the runtime took over a sandbox, by the handler of its class.";
+        let help = "Time of the runtime to create a sandbox, by runtime handler.";
         let sandboxes = HistogramOpts::new(name, help).buckets(DEFAULT_BUCKETS.to_vec());
         let sandboxes = HistogramVec::new(sandboxes, &["runtime_handler"])?;
         registry.register(Box::new(sandboxes.clone()))?;
@@ -35,29 +35,29 @@ impl Attempts {
             sandboxes,
             sandbox_errors: counters(
                 "kubelet_run_podsandbox_errors_total",
-                "Number of sandboxes that the runtime did not make, by the handler of their class.",
+                "Number of failed sandbox creations, by runtime handler.",
                 &["runtime_handler"],
             )?,
             own_users: counter(
                 "kubelet_started_user_namespaced_pods_total",
-                "Number of times that it was begun to make a pod with users of its own.",
+                "Number of attempts to create a pod with a user namespace.",
             )?,
             own_users_errors: counter(
                 "kubelet_started_user_namespaced_pods_errors_total",
-                "Number of times that a pod with users of its own was not made or not all started.",
+                "Number of failed attempts to create a pod with a user namespace.",
             )?,
             images: counters(
                 "kubelet_image_manager_ensure_image_requests_total",
-                "Number of times that a container wanted its image, by whether it was there.",
+                "Number of image requests of containers, by presence of the image.",
                 &["pull_policy", "present_locally", "pull_required"],
             )?,
             hooks_without_tls: counter(
                 "kubelet_lifecycle_handler_http_fallbacks_total",
-                "Number of hooks over HTTPS that were answered without TLS.",
+                "Number of HTTPS lifecycle hooks that fell back to HTTP.",
             )?,
             sleeps_broken_off: counter(
                 "kubelet_lifecycle_handler_sleep_terminated_total",
-                "Number of containers that ended before their hook had slept.",
+                "Number of containers that exited before their sleep hook was over.",
             )?,
         })
     }
@@ -81,7 +81,7 @@ impl Attempts {
     }
 
     /// A container needs its image: whether it is present and must be pulled, as far as it is known.
-    pub(crate) fn image_wanted(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
+    pub(crate) fn image_requested(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",
             Some(false) => "false",

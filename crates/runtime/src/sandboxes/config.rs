@@ -5,7 +5,7 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::NodeEvent;
 use model::ports::objects::ObjectError;
 use model::wanted::{DnsConfig, SandboxConfig, UserNamespace};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 
 use super::Sandboxes;
@@ -92,7 +92,7 @@ impl Sandboxes {
 
     /// The user namespace of the pod: its own only if it requests one and the runtime supports it.
     async fn users(&self, pod: &Pod, handler: &str) -> Result<UserNamespace, UserNamespaceError> {
-        if !has_own_users(pod) {
+        if !has_user_namespace(pod) {
             return Ok(UserNamespace::Node);
         }
         let (uid, files) = (view::uid(pod), &*self.files);
@@ -117,7 +117,7 @@ impl Sandboxes {
 
     /// Whether a pod that needs them can have recursive read-only mounts.
     pub(super) async fn recursive_read_only(&self, pod: &Pod) -> bool {
-        asks_for_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
+        requests_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
     }
 
     /// Whether the runtime supports recursive read-only mounts for the pod.
@@ -139,7 +139,7 @@ impl Sandboxes {
 
     /// Releases the user IDs of a terminated pod.
     pub(crate) async fn release_users(&self, pod: &Pod) -> Result<(), ReleaseError> {
-        if !has_own_users(pod) {
+        if !has_user_namespace(pod) {
             return Ok(());
         }
         let released = self.user_namespaces.release(&view::uid(pod), &*self.files).await;
@@ -148,6 +148,6 @@ impl Sandboxes {
 }
 
 /// Whether the pod has its own user namespace.
-pub(crate) fn has_own_users(pod: &Pod) -> bool {
+pub(crate) fn has_user_namespace(pod: &Pod) -> bool {
     view::spec(pod).and_then(|spec| spec.host_users) == Some(false)
 }

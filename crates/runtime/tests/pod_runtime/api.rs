@@ -1,4 +1,4 @@
-//! What pods take from the API.
+//! API objects of pods.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::objects::ObjectKey;
@@ -106,7 +106,7 @@ async fn pod_uses_the_handler_of_its_runtime_class_and_waits_for_it() {
     let sandbox = harness.sandbox(&pod).await;
     assert_eq!(harness.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "runsc");
 
-    // The class may go: what runs by it is started again in the sandbox that it has.
+    // The class may be deleted: containers restart in the existing sandbox.
     api.drop_runtime_class("gvisor");
     harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
     harness.synced(&pod).await;

@@ -1,4 +1,4 @@
-//! Pods with cgroups of their own.
+//! Cgroups of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn name(path: &str) -> CgroupName {
     CgroupName::parse(path).unwrap()
 }
 
-/// A pod that asks for processors.
+/// A pod with a CPU request.
 fn asking(pod: &str, cpu: &str) -> Pod {
     let mut pod = pods::pod(pod).container("main", IMAGE, ["sleep", "forever"]).build();
     let requests = BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned()))]);
@@ -48,12 +48,12 @@ async fn pod_cgroup_is_created_before_its_sandbox() {
     let pod = forever();
     harness.synced(&pod).await;
     assert_eq!(cgroups.effects(), ["update /kubepods/burstable", &format!("create {WEB}")]);
-    assert_eq!(cgroups.looks(), 1, "its sandbox does not wait for a second look");
+    assert_eq!(cgroups.looks(), 1, "its sandbox does not wait for a second read");
     assert_eq!(cgroups.all()[&name(WEB)].cpu_shares, Some(2));
     let sandbox = harness.runtime.sandbox_config(&harness.sandbox(&pod).await).unwrap();
     assert_eq!(sandbox.cgroup_parent, WEB);
     assert!(!harness.sync(&pod).await.unwrap());
-    assert_eq!(cgroups.effects(), [""; 0], "a pod that is as specified costs nothing");
+    assert_eq!(cgroups.effects(), [""; 0], "a converged pod needs no calls");
     assert_eq!(cgroups.looks(), 0);
     let (other, _) = self::harness(CgroupDriver::Systemd);
     other.synced(&pod).await;
@@ -72,8 +72,8 @@ async fn pod_does_not_start_without_its_cgroup() {
     let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["FailedCreatePodContainer"]);
-    let said = harness.last_message("FailedCreatePodContainer");
-    assert!(said.starts_with("unable to ensure pod container exists: "), "{said}");
+    let error_text = harness.last_message("FailedCreatePodContainer");
+    assert!(error_text.starts_with("unable to ensure pod container exists: "), "{error_text}");
     assert_eq!(harness.calls(), []);
     cgroups.set_broken(&name(WEB), false);
     harness.synced(&forever()).await;
@@ -107,7 +107,7 @@ async fn failed_limits_of_a_new_cgroup_are_retried() {
     let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let (pod, own) = (asking("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
     harness.synced(&pod).await;
-    // The machine starts anew: of the pod its sandbox is left.
+    // The machine reboots: only the pod's sandbox is left.
     let before = harness.running(&pod, "main").await;
     harness.runtime.kill_container(&before, 1);
     cgroups.vanish(&own);
@@ -115,7 +115,7 @@ async fn failed_limits_of_a_new_cgroup_are_retried() {
     let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     let error = next.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(_)), "{error}");
-    assert_ne!(next.running(&pod, "main").await, before, "it starts all the same");
+    assert_ne!(next.running(&pod, "main").await, before, "it starts nevertheless");
     assert_eq!(cgroups.all()[&own].cpu_shares, None);
     cgroups.set_unlimited(&own, false);
     next.synced(&pod).await;
@@ -155,7 +155,7 @@ async fn qos_cgroup_has_the_cpu_requests_of_its_pods() {
     cgroups.set_broken(&own, true);
     let error = harness.pods.release(&b).await.unwrap_err();
     assert!(matches!(error, ReleaseError::Cgroup(_)), "{error}");
-    assert_eq!(shares(), Some(512), "it is still there");
+    assert_eq!(shares(), Some(512), "it still exists");
 }
 
 // behaviour: CGR-11
@@ -187,7 +187,7 @@ async fn qos_cgroup_keeps_its_shares_while_its_pods_are_unknown() {
     cgroups.hide(&class);
     harness.synced(&asking("a", "250m")).await;
     let shares = || cgroups.all()[&class].cpu_shares;
-    assert_eq!(shares(), Some(900), "a pod that an earlier agent left may have the rest");
+    assert_eq!(shares(), Some(900), "a pod of an earlier agent may have the rest");
     cgroups.show(&class);
     harness.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(900), "there is one");
@@ -203,7 +203,7 @@ async fn qos_cgroup_waits_at_most_a_minute_for_pods_of_an_earlier_agent() {
     let shares = || cgroups.all()[&class].cpu_shares;
     let guard = PanicGuard::default();
     let sweep = || harness.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
-    // It terminates: no sync of this agent ever sees it.
+    // It is terminating: this agent never syncs it.
     let drains = name("/kubepods/burstable/poddrains");
     cgroups.enter(&drains);
     let values = |shares| CgroupValues { cpu_shares: Some(shares), ..CgroupValues::default() };
@@ -211,10 +211,10 @@ async fn qos_cgroup_waits_at_most_a_minute_for_pods_of_an_earlier_agent() {
     cgroups.update(&class, &values(1024)).await.unwrap();
     harness.synced(&asking("a", "250m")).await;
     sweep().await;
-    assert_eq!(shares(), Some(1024), "this agent may meet it yet");
+    assert_eq!(shares(), Some(1024), "this agent may still sync it");
     tokio::time::sleep(seconds(60)).await;
     sweep().await;
-    assert_eq!(shares(), Some(1024 + 256), "it counts with what its cgroup has");
+    assert_eq!(shares(), Some(1024 + 256), "it counts with the values of its cgroup");
     harness.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(1024 + 512));
     harness.cgroups.as_ref().unwrap().sweep_one(&"drains".into(), &|_| Some("pod-is-gone")).await;
@@ -259,7 +259,7 @@ async fn failed_qos_cgroup_write_invalidates_the_known_shares() {
     of_pods.release(&pod).await.unwrap();
     assert_eq!(shares(), Some(2));
     cgroups.set_unanswered(&class, false);
-    // The sum is again what was last known to be written.
+    // The sum equals the last value that was certainly written.
     of_pods.ensure(&pod).await.unwrap();
     assert_eq!(shares(), Some(256));
 }

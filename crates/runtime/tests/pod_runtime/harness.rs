@@ -1,4 +1,4 @@
-//! An executor and the outside it works on.
+//! A pod runtime with its environment in memory.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupName;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_claims::ImageClaims;
-use model::observed::{ContainerState, PodStatus, pods_by_uid};
+use model::observed::{ContainerState, RuntimePodStatus, pods_by_uid};
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
@@ -44,12 +44,12 @@ use testkit::runtime::{MemoryRuntime, Method, RemoteImage};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
-/// Where pods have their own directories.
+/// The root of the pods' directories.
 pub(crate) const PODS: &str = "/var/lib/kubelet/pods";
-/// Where the logs of the pod `web` lie.
+/// The log directory of the pod `web`.
 pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
 
-/// Volumes that are ready unless a test says otherwise.
+/// Volumes that are ready by default.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     wait: Mutex<Option<Wait>>,
@@ -57,7 +57,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Sets what pods wait for.
+    /// Sets the volumes that pods wait for.
     pub(crate) fn set(&self, wait: Option<Wait>) {
         *self.wait.lock().unwrap() = wait;
     }
@@ -97,7 +97,7 @@ impl PodVolumes for Gate {
     }
 }
 
-/// The parts of a node that most tests do without.
+/// The optional parts of a node.
 #[derive(Default)]
 struct Outside {
     api: Option<ApiParts>,
@@ -138,7 +138,7 @@ impl Harness {
         Self::with_cgroups(node, None)
     }
 
-    /// On a node where pods have cgroups of their own.
+    /// On a node with pod cgroups.
     pub(crate) fn with_cgroups(node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
@@ -146,12 +146,12 @@ impl Harness {
         Self::on(runtime, clock, node, cgroups, Outside::default())
     }
 
-    /// With settings of pulls.
+    /// With these pull settings.
     pub(crate) fn with_pulls(pulls: PullSettings) -> Self {
         Self::with(NodeSettings { pulls, ..NodeSettings::default() })
     }
 
-    /// With the access of pods to images.
+    /// With this image access.
     pub(crate) fn with_access(pulls: PullSettings, access: Arc<dyn ImageAccess>) -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
@@ -173,7 +173,7 @@ impl Harness {
         Self::on(runtime, clock, node, None, Outside { api: Some(api), access: None })
     }
 
-    /// Another executor on the same runtime.
+    /// Another agent on the same runtime.
     pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
         Self::on(Arc::clone(&self.runtime), Arc::clone(&self.clock), node, cgroups, <_>::default())
     }
@@ -245,8 +245,8 @@ impl Harness {
         }
     }
 
-    /// What a look at the pod shows now.
-    pub(crate) async fn status(&self, pod: &Pod) -> PodStatus {
+    /// The current status of the pod.
+    pub(crate) async fn status(&self, pod: &Pod) -> RuntimePodStatus {
         let (runtime, uid) = (&self.runtime, view::uid(pod));
         let sandboxes = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
         let containers =
@@ -254,7 +254,7 @@ impl Harness {
         let sandboxes = runtime.list_pod_sandboxes(&sandboxes).await.unwrap();
         let containers = runtime.list_containers(&containers).await.unwrap();
         let Some(listed) = pods_by_uid(sandboxes, containers).remove(&uid) else {
-            return PodStatus::empty(uid);
+            return RuntimePodStatus::empty(uid);
         };
         let sandboxes = listed.sandboxes.iter().map(|one| runtime.pod_sandbox_status(&one.id));
         let containers = listed.containers.iter().map(|one| runtime.container_status(&one.id));
@@ -265,16 +265,16 @@ impl Harness {
             self.words.add(status).await;
         }
         let ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
-        PodStatus { ips, sandboxes, containers, ..PodStatus::empty(uid) }
+        RuntimePodStatus { ips, sandboxes, containers, ..RuntimePodStatus::empty(uid) }
     }
 
-    /// A sync on what a look shows now. Afterwards the record of calls has the sync's alone.
+    /// A sync with the current status. Afterwards only the calls of the sync are recorded.
     pub(crate) async fn sync(&self, pod: &Pod) -> Result<bool, SyncError> {
         let progress = self.sync_until(pod, &CancellationToken::new()).await?;
         Ok(progress != Progress::Nothing)
     }
 
-    /// The same, until the pod is to end.
+    /// A sync that is cancelled when the pod terminates.
     pub(crate) async fn sync_until(
         &self,
         pod: &Pod,
@@ -315,11 +315,11 @@ impl Harness {
         self.pods.apply(&context, &CancellationToken::new()).await
     }
 
-    /// A sync on what an earlier look showed.
+    /// A sync with an earlier status.
     pub(crate) async fn sync_on(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
         let sizes = &self.pods.sizes().await;
@@ -328,13 +328,13 @@ impl Harness {
         self.act(&context, &CancellationToken::new()).await
     }
 
-    /// The first sync of a pod, beside others: calls stay on record.
+    /// The first sync of a pod, concurrent with others: recorded calls are kept.
     pub(crate) async fn first_sync(
         &self,
         pod: &Pod,
         cancel: &CancellationToken,
     ) -> Result<Progress, SyncError> {
-        let status = &PodStatus::empty(view::uid(pod));
+        let status = &RuntimePodStatus::empty(view::uid(pod));
         let (probes, sizes) = (&ProbeResults::default(), &self.pods.sizes().await);
         let cgroup = self.pods.cgroup_facts(pod, status).await?;
         let context = SyncContext { pod, status, probes, restart_all: false, sizes, cgroup };
@@ -353,17 +353,17 @@ impl Harness {
         }
     }
 
-    /// Marks pods to start over, or not any more.
+    /// Sets whether all containers of pods restart.
     pub(crate) fn set_restart_all(&self, restart_all: bool) {
         self.restart_all.store(restart_all, Ordering::Relaxed);
     }
 
-    /// A sync that leaves the pod as specified.
+    /// A sync that converges the pod.
     pub(crate) async fn synced(&self, pod: &Pod) {
         assert!(self.sync(pod).await.unwrap(), "there was nothing to do");
     }
 
-    /// A sync that fails to start containers: which, and with what reason.
+    /// A sync that fails to start containers. Returns their names and reasons.
     pub(crate) async fn failed(&self, pod: &Pod) -> (Vec<(String, &'static str)>, SyncError) {
         let error = self.sync(pod).await.unwrap_err();
         let SyncError::StartContainers(failed) = &error else { panic!("{error}") };
@@ -412,7 +412,7 @@ impl Harness {
         tokio::time::sleep(ahead).await;
     }
 
-    /// The counters whose names begin so, without the buckets of times.
+    /// The counters with this prefix, without the buckets of histograms.
     pub(crate) fn counted(&self, prefix: &str) -> Vec<String> {
         let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather());
         let text = text.unwrap();
@@ -420,7 +420,7 @@ impl Harness {
         lines.filter(|line| !line.contains("_bucket{")).map(ToOwned::to_owned).collect()
     }
 
-    /// What the last event of a reason says.
+    /// The message of the last event with a reason.
     pub(crate) fn last_message(&self, reason: &str) -> String {
         let events = self.events.all();
         let last = events.iter().rfind(|event| event.reason == reason);

@@ -1,4 +1,4 @@
-//! What runs right after the start and right before the end, and the signal that ends.
+//! Lifecycle hooks and stop signals.
 
 use k8s_openapi::api::core::v1::{
     Container, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, Pod, SleepAction,
@@ -56,8 +56,8 @@ fn with(lifecycle: Lifecycle, args: &[&str]) -> Pod {
     web().spec(|spec| spec.containers.push(container)).build()
 }
 
-/// How long the end of a pod takes with this grace, and the grace that the runtime was reported: what a
-/// process that ignores its signal gets.
+/// How long the kill of a pod with this grace period takes, and the timeout for the runtime: the time of
+/// a process that ignores its signal.
 async fn end(harness: &Harness, pod: &Pod, grace: u64) -> std::time::Duration {
     let status = harness.status(pod).await;
     harness.runtime.forget_calls();
@@ -84,7 +84,7 @@ async fn next_container_starts_after_the_post_start_hook() {
         harness.running(&pod, "next").await;
     }
     let pod = with(post_start(http("HTTP")), &["sleep", "forever"]);
-    // The first address that the runtime in memory gives.
+    // The first address of the runtime in memory.
     let probe = Harness::new();
     probe.synced(&with(Lifecycle::default(), &["sleep", "forever"])).await;
     let address = probe.status(&pod).await.ips[0];
@@ -114,8 +114,8 @@ async fn container_is_killed_and_backs_off_when_its_post_start_hook_fails() {
         let (reasons, error) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "PostStartHookError")], "{handler:?}");
         let SyncError::StartContainers(failed) = error else { unreachable!() };
-        let said = failed[0].1.message();
-        assert!(said.starts_with(&format!("{what} {whose}{why}")), "{said}");
+        let error_text = failed[0].1.message();
+        assert!(error_text.starts_with(&format!("{what} {whose}{why}")), "{error_text}");
         assert_eq!(harness.instances("main"), [(0, Exited)]);
         let events = ["Pulled", "Created", "Started", "FailedPostStartHook", "Killing"];
         assert_eq!(harness.events.reasons(), events);
@@ -167,8 +167,8 @@ async fn http_post_start_hook_is_cancelled_after_its_container_ended() {
             (vec![("main".to_owned(), "PostStartHookError")], seconds(70))
         );
         let SyncError::StartContainers(failed) = error else { unreachable!() };
-        let said = failed[0].1.message();
-        assert!(said.contains("failed - error: the container has ended"), "{said}");
+        let error_text = failed[0].1.message();
+        assert!(error_text.contains("failed - error: the container has ended"), "{error_text}");
     }
 }
 
@@ -197,14 +197,14 @@ async fn exec_post_start_hook_is_awaited_until_the_pod_terminates() {
 #[tokio::test(start_paused = true)]
 async fn pre_stop_hook_runs_first_and_uses_the_grace_period() {
     let rows = [
-        // The process ends at its signal, which comes after the hook.
+        // The process exits on its signal, which comes after the hook.
         (exec(&["/workload", "sleep", "4"]), vec!["sleep", "forever"], 20, 4),
         (sleep(4), vec!["sleep", "forever"], 20, 4),
-        // The process ignores its signal: hook and signal together take the grace.
+        // The process ignores its signal: hook and signal together take the grace period.
         (sleep(4), vec!["ignore", "TERM"], 20, 20),
-        // A hook that leaves less than two seconds leaves two all the same.
+        // After a hook that leaves less than two seconds the process still gets two.
         (sleep(9), vec!["ignore", "TERM"], 10, 11),
-        // A hook that outlives the grace is not waited for.
+        // A hook that exceeds the grace period is not awaited.
         (exec(&["/workload", "sleep", "forever"]), vec!["sleep", "forever"], 10, 10),
         (sleep(100), vec!["ignore", "TERM"], 10, 12),
     ];
@@ -354,12 +354,12 @@ async fn container_is_stopped_with_its_stop_signal() {
 #[tokio::test(start_paused = true)]
 async fn sidecar_wait_and_hook_share_the_grace_period() {
     let rows = [
-        // It ignores its signal: hook, wait and signal together take the grace.
+        // It ignores its signal: hook, wait and signal together take the grace period.
         (["ignore", "TERM"], 5, 12),
-        // It ends at its signal. The hook runs at once, beside the others, and the turn has come by then;
-        // in its turn the hook would have begun after 3 s.
+        // It exits on its signal. The hook runs at once, in parallel, and its turn has come by then;
+        // a hook that waits for its turn would begin after 3 s.
         (["sleep", "forever"], 5, 5),
-        // The turn is waited for all the same.
+        // It still waits for its turn.
         (["sleep", "forever"], 2, 3),
     ];
     for (args, hook, took) in rows {

@@ -1,4 +1,4 @@
-//! Images that containers mount as volumes.
+//! Image volumes.
 
 use k8s_openapi::api::core::v1::{ImageVolumeSource, Pod, Volume, VolumeMount};
 use runtime::SyncError;

@@ -1,4 +1,4 @@
-//! Images that are there, fetched, or neither.
+//! Present, pulled and missing images.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::runtime::Code;
@@ -86,7 +86,7 @@ async fn image_lookup_slower_than_the_sandbox_is_awaited() {
         ["InspectFailed", "Failed"],
         "reported in the turn of the container"
     );
-    assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "its answer is not asked for again");
+    assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "it is not looked up again");
 }
 
 // behaviour: ACT-135
@@ -146,13 +146,13 @@ async fn invalid_image_name_is_never_pulled() {
             pod.spec.as_mut().unwrap().containers[0].image = Some(image.to_owned());
             let (reasons, error) = harness.failed(&pod).await;
             assert_eq!(reasons, [("main".to_owned(), "InvalidImageName")]);
-            let said = format!(
+            let error_text = format!(
                 "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}"
             );
             let SyncError::StartContainers(failed) = error else { unreachable!() };
-            assert_eq!(failed[0].1.message(), said);
+            assert_eq!(failed[0].1.message(), error_text);
             assert_eq!(harness.events.reasons(), ["InspectFailed", "Failed"]);
-            assert_eq!(harness.last_message("InspectFailed"), said);
+            assert_eq!(harness.last_message("InspectFailed"), error_text);
             assert_eq!(harness.last_message("Failed"), "Error: InvalidImageName");
             assert_eq!(harness.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
         }
@@ -219,7 +219,7 @@ async fn images_are_pulled_serially() {
 async fn image_id_is_claimed_until_its_container_is_created() {
     for policy in ["Always", "IfNotPresent"] {
         let harness = Harness::new();
-        // Listed by another name only.
+        // Listed under another name only.
         let id =
             harness.runtime.add_image(&RemoteImage::new("ferrolet.test/near:1").content("same"));
         let far = RemoteImage::new(FAR).content("same");
@@ -252,8 +252,8 @@ async fn failed_image_inspection_is_retried() {
     harness.synced(&pod("IfNotPresent")).await;
 }
 
-/// What the first container that did not start says while it waits.
-fn said(error: &SyncError) -> String {
+/// The waiting message of the first container that did not start.
+fn error_text(error: &SyncError) -> String {
     let SyncError::StartContainers(failed) = error else { panic!("{error}") };
     failed[0].1.message()
 }
@@ -263,13 +263,16 @@ fn said(error: &SyncError) -> String {
 async fn image_events_name_the_image_and_the_error() {
     let (harness, absent) = (Harness::new(), pod("IfNotPresent"));
     let (_, error) = harness.failed(&absent).await;
-    let why = said(&error);
+    let why = error_text(&error);
     assert!(why.starts_with("rpc error: code = NotFound desc = "), "{why}");
     let (_, error) = harness.failed(&absent).await;
-    assert_eq!(said(&error), format!("Back-off pulling image {FAR:?}: ErrImagePull: {why}"));
+    assert_eq!(error_text(&error), format!("Back-off pulling image {FAR:?}: ErrImagePull: {why}"));
     let (_, error) = harness.failed(&pod("Never")).await;
     let never = format!("Container image {FAR:?} is not present with pull policy of Never");
-    assert_eq!((said(&error), harness.last_message("ErrImageNeverPull")), (never.clone(), never));
+    assert_eq!(
+        (error_text(&error), harness.last_message("ErrImageNeverPull")),
+        (never.clone(), never)
+    );
     let harness = Harness::new();
     harness.runtime.publish(RemoteImage::new(FAR).size(1 << 20).pull_takes(seconds(2)));
     harness.synced(&absent).await;

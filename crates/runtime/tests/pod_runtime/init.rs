@@ -74,7 +74,7 @@ async fn older_init_instances_without_status_are_removed_with_their_logs() {
         .init_container("bad", IMAGE, ["exit", "1"])
         .container("main", IMAGE, ["sleep", "forever"])
         .build();
-    // They pile up while the runtime removes nothing.
+    // They accumulate while removals fail.
     harness.runtime.inject(Rule::on(Method::RemoveContainer, Fault::error(Code::Internal)));
     harness.synced(&pod).await;
     harness.synced(&pod).await;
@@ -94,7 +94,7 @@ async fn older_init_instances_without_status_are_removed_with_their_logs() {
         harness.files.write(log(one), "words");
         harness.files.put_link(link(one), log(one));
     }
-    // As the relist task has them: the newest two, and what a list tells of the others.
+    // As the PLEG has them: the statuses of the newest two, and the listed fields of the others.
     let mut status = harness.status(&pod).await;
     status.containers.truncate(2);
     status.older = listed[2..].to_vec();
@@ -110,7 +110,7 @@ async fn older_init_instances_without_status_are_removed_with_their_logs() {
     let calls = harness.runtime.calls().into_iter();
     let looks = calls.filter(|call| call.method == Method::ContainerStatus);
     let looked: Vec<_> = looks.map(|call| call.object).collect();
-    assert_eq!(looked, [listed[2].id.as_str(), listed[3].id.as_str()], "only where the log is");
+    assert_eq!(looked, [listed[2].id.as_str(), listed[3].id.as_str()], "only to find the log");
 }
 
 // behaviour: ACT-72
@@ -131,7 +131,7 @@ async fn failed_start_ends_the_sync_for_init_containers_but_not_for_sidecars() {
         .build();
     harness.synced(&broken).await;
     harness.runtime.kill_container(&harness.running(&broken, "side").await, 1);
-    // The sidecar runs again; the init container after it waits for that.
+    // The sidecar restarts; the init container after it waits for that.
     harness.synced(&broken).await;
     let (reasons, _) = harness.failed(&broken).await;
     assert_eq!(reasons, [("init".to_owned(), "ErrImagePull")]);
@@ -226,7 +226,7 @@ async fn sidecar_waits_to_stop_at_most_its_grace_period() {
     let status = harness.status(&pod).await;
     let begun = Instant::now();
     harness.pods.kill(&pod, &status, Some(seconds(5)), PodEnd::Deleted).await.unwrap();
-    // Five seconds for the container, then the least for the sidecar that waited for it.
+    // Five seconds for the container, then the minimum for the sidecar that waited for it.
     assert_eq!(begun.elapsed(), seconds(7));
     assert!(!harness.status(&pod).await.may_be_alive());
 }
@@ -244,7 +244,7 @@ async fn dead_sandbox_restarts_from_the_first_init_container() {
     harness.running(&pod, "main").await;
     harness.runtime.kill_sandbox(&harness.sandbox(&pod).await);
     harness.synced(&pod).await;
-    // The number goes on, and nothing of the old sandbox's is left to be taken for the new one's.
+    // The attempt increases, and no instance of the old sandbox is left.
     assert_eq!(harness.instances("init"), [(1, Exited)]);
     assert_eq!(harness.instances("main"), [(0, Exited)]);
     harness.synced(&pod).await;

@@ -1,8 +1,8 @@
-//! The end of a pod.
+//! Kills of pods and containers.
 
 use model::labels;
 use model::observed::ContainerState::Exited;
-use model::observed::{PodStatus, SandboxState};
+use model::observed::{RuntimePodStatus, SandboxState};
 use model::ports::runtime::Code;
 use model::probe::{ProbeFailure, ProbeKind};
 use podspec::view;
@@ -47,7 +47,7 @@ async fn containers_stop_in_parallel_before_their_sandboxes() {
     let calls = [Method::StopContainer, Method::StopContainer, Method::StopPodSandbox];
     assert_eq!(harness.calls(), calls);
     let stopped = harness.runtime.calls()[2].at;
-    assert_eq!(stopped, harness.now(), "the network was there until the last process was gone");
+    assert_eq!(stopped, harness.now(), "the network existed until the last process had exited");
     let status = harness.status(&pod).await;
     assert!(!status.may_be_alive());
     assert_eq!(status.sandboxes[0].state, SandboxState::NotReady);
@@ -70,7 +70,7 @@ async fn missing_containers_and_sandboxes_count_as_stopped() {
     harness.pods.kill(&pod, &status, None, PodEnd::Deleted).await.unwrap();
     harness
         .pods
-        .kill(&pod, &PodStatus::empty(view::uid(&pod)), None, PodEnd::Deleted)
+        .kill(&pod, &RuntimePodStatus::empty(view::uid(&pod)), None, PodEnd::Deleted)
         .await
         .unwrap();
 }
@@ -128,7 +128,7 @@ async fn orphaned_container_is_stopped_by_its_annotations() {
     harness.pods.killer().without_spec(uid, name, &status.containers[0]).await.unwrap();
     assert_eq!(begun.elapsed(), seconds(9));
     assert_eq!(harness.instances("deaf"), [(0, Exited)]);
-    assert_eq!(harness.events.all().len(), before, "there is no pod to tell it of");
+    assert_eq!(harness.events.all().len(), before, "there is no pod for an event");
     let mut bare = status.containers[0].clone();
     bare.annotations.clear();
     harness.runtime.forget_calls();

@@ -1,4 +1,4 @@
-//! What the runtime finishes after its call was given up.
+//! Containers and sandboxes that the runtime creates after their call was cancelled.
 
 use k8s_openapi::api::core::v1::{EphemeralContainer, ExecAction, Lifecycle, LifecycleHandler};
 use model::observed::ContainerState::{Created, Exited, Running};
@@ -13,7 +13,7 @@ use crate::harness::{Harness, IMAGE, forever, seconds, web};
 
 const OTHER_IMAGE: &str = "ferrolet.test/workload:2";
 
-/// The runtime keeps a name for something that it does not show.
+/// The runtime reserves a name without listing its container.
 fn name_taken(method: Method) -> Rule {
     Rule::on(method, Fault::error(Code::AlreadyExists))
 }
@@ -39,7 +39,7 @@ async fn container_that_appears_after_the_lookup_is_started() {
     let (harness, pod) = (Harness::new(), forever());
     harness.synced(&pod).await;
     harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
-    // The status that the sync goes by was taken before the late container appeared.
+    // The status of the sync is from before the late container appeared.
     let status = harness.status(&pod).await;
     harness
         .runtime
@@ -86,7 +86,7 @@ async fn outdated_late_container_is_removed() {
         .inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
     harness.failed(&pod).await;
     let old = harness.runtime.containers()[0].id.clone();
-    // In the meantime its sandbox has died, so it can never start.
+    // Meanwhile its sandbox has died, so it can never start.
     harness.runtime.kill_sandbox(&harness.sandbox(&pod).await);
     harness.synced(&pod).await;
     assert_eq!(harness.instances("main"), [(0, Running)]);
@@ -102,12 +102,12 @@ async fn late_container_that_fails_to_start_is_recreated() {
     harness.failed(&pod).await;
     let late = harness.runtime.containers()[0].id.clone();
     harness.failed(&pod).await;
-    assert_eq!(harness.instances("main"), [], "it did not start twice, so it goes");
+    assert_eq!(harness.instances("main"), [], "it failed to start twice, so it is removed");
     harness.synced(&pod).await;
     assert_ne!(harness.running(&pod, "main").await, late);
 }
 
-/// The calls of the last sync that end or remove something.
+/// The calls of the last sync that stop or remove something.
 fn endings(harness: &Harness) -> Vec<Method> {
     let ending =
         |method: &Method| matches!(method, Method::StopContainer | Method::RemoveContainer);
@@ -122,7 +122,7 @@ async fn container_running_despite_two_failed_starts_is_kept() {
     harness.failed(&pod).await;
     let late = harness.runtime.containers()[0].id.clone();
     harness.runtime.inject(Rule::on(Method::StartContainer, Fault::late_success()).once());
-    // Nor can it be looked at.
+    // It cannot be inspected either.
     let status = harness.status(&pod).await;
     harness
         .runtime
@@ -131,7 +131,7 @@ async fn container_running_despite_two_failed_starts_is_kept() {
     harness.sync_on(&pod, &status).await.unwrap_err();
     assert_eq!(endings(&harness), []);
     assert_eq!(harness.running(&pod, "main").await, late);
-    assert!(!harness.sync(&pod).await.unwrap(), "the next look finds it as it should be");
+    assert!(!harness.sync(&pod).await.unwrap(), "the next sync finds it converged");
 }
 
 // behaviour: ACT-137
@@ -187,7 +187,7 @@ async fn late_ephemeral_container_is_started_once() {
     harness.failed(&pod).await;
     assert_eq!(harness.instances("debug"), [(0, Created)]);
     harness.synced(&pod).await;
-    assert_eq!(harness.instances("debug"), [(0, Exited)], "it ran, and is the one that was made");
+    assert_eq!(harness.instances("debug"), [(0, Exited)], "it ran, and is the created one");
     assert!(!harness.sync(&pod).await.unwrap(), "once");
 }
 
@@ -204,7 +204,7 @@ async fn late_container_of_another_definition_is_stopped_gracefully() {
     let mut edited = pod.clone();
     edited.spec.as_mut().unwrap().containers[0].image = Some(OTHER_IMAGE.to_owned());
     harness.runtime.add_image(&RemoteImage::new(OTHER_IMAGE));
-    // Since the look, a call that was given up has taken effect.
+    // Since the status was read, a cancelled call has taken effect.
     harness.runtime.start_container(&late).await.unwrap();
     harness.runtime.forget_calls();
     harness.sync_on(&edited, &before).await.unwrap_err();
@@ -310,7 +310,7 @@ async fn late_sandbox_after_its_successor_is_removed_without_a_restart() {
 async fn sandbox_creation_in_progress_does_not_block_the_pod() {
     let (harness, pod) = (Harness::new(), forever());
     let late = wanted::sandbox(&view::pod_name(&pod), &"uid-of-web".into());
-    // An earlier call, for whose answer the pod waits no more.
+    // An earlier call that was cancelled.
     let slower = harness.runtime.slower(seconds(60));
     let (late, running) = tokio::join!(slower.run_pod_sandbox(&late), async {
         tokio::time::sleep(seconds(1)).await;

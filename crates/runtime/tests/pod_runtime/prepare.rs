@@ -1,4 +1,4 @@
-//! Pods that wait until the node is ready for them.
+//! Preparation of pods on the node.
 
 use model::wait::{Retry, Wait, WaitOn};
 use runtime::Applied;

@@ -21,10 +21,10 @@ use crate::harness::{Harness, seconds};
 
 const FAR: &str = "ferrolet.test/far:1";
 
-/// Access that answers as a test sets it, and records its calls.
+/// Image access with scripted responses, which records its calls.
 #[derive(Debug, Default)]
 struct ScriptedAccess {
-    /// Pods must show their access to images that are present.
+    /// Pods must prove their access to present images.
     must_pull: bool,
     /// The check of a present image returns the credentials that it looked up.
     returns_credentials: bool,
@@ -96,7 +96,7 @@ impl ImageAccess for ScriptedAccess {
     async fn credentials(&self, pod: &Pod, _: &str) -> Result<PullCredentials, CredentialsError> {
         self.note("credentials".to_owned());
         self.refuses(Step::Credentials)?;
-        // Each pod has secrets of its own, with the same content.
+        // Each pod has its own secrets, with the same content.
         let name = view::pod_name(pod).name.to_string();
         let own = |secret: &PullCredential| {
             let mut own = secret.clone();

@@ -1,4 +1,4 @@
-//! Pulls of many pods: shared, in order, limited and given up.
+//! Pulls of many pods: shared, in order, limited and cancelled.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

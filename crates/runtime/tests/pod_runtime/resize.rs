@@ -1,4 +1,4 @@
-//! Pods whose resources change while they run.
+//! In-place resizes of pods.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn name(path: &str) -> CgroupName {
 
 const OWN: &str = "/kubepods/burstable/poduid-of-web";
 
-/// Two containers that may use so many bytes.
+/// Two containers with these memory limits.
 fn pod(first: &str, second: &str) -> Pod {
     let pod = web().container("first", IMAGE, ["sleep", "forever"]).container(
         "second",
@@ -58,7 +58,7 @@ async fn pod_limits_increase_before_and_decrease_after_its_containers() {
     let (harness, cgroups) = harness();
     harness.synced(&pod("4Ki", "8Ki")).await;
     assert_eq!(memory(&cgroups), Some(12 << 10));
-    // The runtime refuses: the pod may use more already, its containers do not.
+    // The runtime refuses: the limit of the pod is raised already, those of its containers are not.
     let fault = Fault::error(Code::Internal);
     harness.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
     let error = harness.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn pod_limits_increase_before_and_decrease_after_its_containers() {
     harness.synced(&pod("8Ki", "8Ki")).await;
     assert_eq!(harness.calls(), [Method::UpdateContainerResources], "the rest was done before");
     assert!(!harness.sync(&pod("8Ki", "8Ki")).await.unwrap());
-    // One shrinks and the other grows: less comes first, and the pod stays as it is.
+    // One shrinks and the other grows: the decrease comes first, and the limit of the pod does not change.
     cgroups.effects();
     harness.synced(&pod("12Ki", "4Ki")).await;
     let calls = harness.runtime.calls().into_iter();
@@ -96,14 +96,14 @@ async fn interrupted_resize_is_completed_by_the_next_agent() {
     let error = harness.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(ResizeError::Cgroup(_))), "{error}");
     cgroups.set_broken(&name(OWN), false);
-    // Another agent knows of it by what the container was made with, and the cgroup by looking.
+    // Another agent knows it from the annotation of the container, and reads the cgroup.
     let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     next.synced(&pod("4Ki", "4Ki")).await;
     assert_eq!(memory(&cgroups), Some(8 << 10));
     assert!(!next.sync(&pod("4Ki", "4Ki")).await.unwrap());
 }
 
-/// Containers without limits of their own in a pod that may use so many bytes.
+/// Containers without limits in a pod with this memory limit.
 fn limited_as_a_whole(memory: &str) -> Pod {
     let pod = web().container("main", IMAGE, ["sleep", "forever"]);
     pod.spec(|spec| {
@@ -130,18 +130,18 @@ async fn pod_level_increase_is_applied_before_its_containers() {
     refuse();
     harness.sync(&limited_as_a_whole("8Ki")).await.unwrap_err();
     assert_eq!(memory(&cgroups), Some(8 << 10));
-    // Another agent knows nothing of what was written, and reads it.
+    // Another agent does not know the written values, and reads them.
     let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     next.synced(&limited_as_a_whole("8Ki")).await;
     let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     refuse();
     next.sync(&limited_as_a_whole("2Ki")).await.unwrap_err();
-    assert_eq!(memory(&cgroups), Some(8 << 10), "less comes last");
+    assert_eq!(memory(&cgroups), Some(8 << 10), "the decrease comes last");
     next.synced(&limited_as_a_whole("2Ki")).await;
     assert_eq!(memory(&cgroups), Some(2 << 10));
 }
 
-/// The same two containers, which start anew for other memory.
+/// The same two containers, which restart for a memory resize.
 fn restarting(first: &str, second: &str) -> Pod {
     let mut pod = pod(first, second);
     for container in &mut pod.spec.as_mut().unwrap().containers {
@@ -169,7 +169,7 @@ async fn qos_cgroup_is_updated_for_a_resize_with_restart() {
     assert_eq!(shares(), Some(256));
     let larger = asking("500m", "8Ki");
     harness.synced(&larger).await;
-    // With the new container all is as it should be, but for the class.
+    // With the new container everything is converged, except the class.
     while harness.sync(&larger).await.unwrap() {}
     assert_eq!(shares(), Some(512));
 }
@@ -180,7 +180,7 @@ async fn pod_limits_increase_before_a_container_restarts_for_a_resize() {
     let (harness, cgroups) = harness();
     harness.synced(&restarting("4Ki", "8Ki")).await;
     let before = harness.running(&restarting("4Ki", "8Ki"), "first").await;
-    // Where the pod cannot be let use more, the container goes on with what it has.
+    // If the pod limit cannot be raised, the container keeps its resources.
     let larger = restarting("8Ki", "8Ki");
     cgroups.set_broken(&name(OWN), true);
     let error = harness.sync(&larger).await.unwrap_err();
@@ -191,10 +191,10 @@ async fn pod_limits_increase_before_a_container_restarts_for_a_resize() {
     harness.runtime.inject(rule.once());
     let error = harness.sync(&larger).await.unwrap_err();
     assert!(matches!(error, SyncError::KillContainer { .. }), "{error}");
-    assert_eq!(memory(&cgroups), Some(16 << 10), "before the container ends");
+    assert_eq!(memory(&cgroups), Some(16 << 10), "before the container is killed");
     harness.synced(&larger).await;
     assert_ne!(harness.running(&larger, "first").await, before);
-    // One that gets less ends before the pod does: what it used does not count any more.
+    // A container with a decrease is killed before the pod limit decreases: its usage does not count any more.
     cgroups.use_memory(&name(OWN), 1);
     harness.synced(&restarting("4Ki", "8Ki")).await;
     assert_eq!(memory(&cgroups), Some(12 << 10));
@@ -222,13 +222,13 @@ async fn sandbox_update_precedes_the_cgroup_change_and_may_refuse_it() {
         (memory(&cgroups), harness.calls()),
         (Some(12 << 10), vec![Method::UpdatePodSandboxResources])
     );
-    // One that has no such call does as well.
+    // A runtime without this call works as well.
     refuse(Code::Unimplemented);
     harness.synced(&pod("8Ki", "8Ki")).await;
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(16 << 10), 12 << 10));
     harness.synced(&pod("16Ki", "8Ki")).await;
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(24 << 10), 24 << 10));
-    // It hears what the cgroup has, not what it should have had.
+    // It gets the actual values of the cgroup, not the desired ones.
     cgroups.set_broken(&name(OWN), true);
     harness.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
     assert_eq!(sandbox_limit(), 24 << 10);

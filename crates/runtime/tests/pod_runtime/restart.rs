@@ -1,4 +1,4 @@
-//! Containers that end or change.
+//! Restarts of containers.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -42,7 +42,7 @@ async fn failing_container_backs_off_longer_each_time() {
         let (reasons, error) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "CrashLoopBackOff")]);
         assert_eq!(error.retry_at(), Some(again));
-        assert_eq!(harness.calls(), [], "a container that waits costs no call");
+        assert_eq!(harness.calls(), [], "a container in back-off needs no call");
         assert_eq!(*harness.events.reasons().last().unwrap(), "BackOff");
         let message = "Back-off restarting failed container main in pod web_default(uid-of-web)";
         assert_eq!(harness.last_message("BackOff"), message);
@@ -176,7 +176,7 @@ async fn replacement_waits_for_the_old_instance_to_end() {
     let error = harness.sync(&new).await.unwrap_err();
     let SyncError::KillContainer { name, .. } = &error else { panic!("{error}") };
     assert_eq!(name, "changed");
-    // Not even the one that has nothing to do with it, as upstream.
+    // Not even an unrelated one, as upstream.
     assert_eq!(harness.calls(), [Method::StopContainer]);
     assert_eq!(harness.instances("ended"), [(0, Exited)]);
     assert_eq!(harness.instances("changed"), [(0, Running)]);

@@ -1,4 +1,4 @@
-//! A pod that starts over with all its containers.
+//! Restarts of all containers of a pod.
 
 use k8s_openapi::api::core::v1::{
     ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler, Pod,
@@ -99,7 +99,7 @@ async fn failed_removal_keeps_the_trigger_of_a_restart_of_all() {
     harness.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
     let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::RemoveContainer { .. }), "{error}");
-    assert_eq!(harness.instances("asks").len(), 1, "it is known what was under way");
+    assert_eq!(harness.instances("asks").len(), 1, "the trigger of the restart is still known");
     harness.synced(&pod).await;
     assert_eq!(harness.runtime.containers(), []);
 }
@@ -112,7 +112,7 @@ async fn late_container_after_a_restart_of_all_waits_for_init_containers() {
     spec.init_containers.as_mut().unwrap()[0].args = Some(vec!["sleep".into(), "forever".into()]);
     harness.synced(&pod).await;
     let init = harness.running(&pod, "init").await;
-    // A call from before takes effect.
+    // An earlier call takes effect.
     let status = harness.status(&pod).await;
     let config = wanted::sandbox(&status.sandboxes[0].pod, &status.uid);
     let late = wanted::container(&config, "other", IMAGE, &["sleep", "forever"]);

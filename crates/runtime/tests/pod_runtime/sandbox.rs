@@ -1,4 +1,4 @@
-//! Sandboxes that cannot be made or used.
+//! Sandboxes that cannot be created or used.
 
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
@@ -29,7 +29,7 @@ async fn dead_sandbox_is_replaced_with_its_containers() {
     let status = harness.status(&pod).await;
     let sandboxes: Vec<_> = status.sandboxes.iter().map(|one| (one.attempt, one.state)).collect();
     assert_eq!(sandboxes, [(1, Ready), (0, NotReady)]);
-    assert!(status.sandboxes[1].ips.is_empty(), "the old one gave its network back");
+    assert!(status.sandboxes[1].ips.is_empty(), "the old one released its network");
     assert_eq!(harness.instances("main"), [(1, Running), (0, Exited)]);
     let reasons = ["SandboxChanged", "Killing", "Pulled", "Created", "Started"];
     assert_eq!(harness.events.reasons()[3..], reasons);
@@ -118,7 +118,7 @@ async fn nothing_is_recreated_while_the_old_cannot_be_stopped() {
     let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(&error, SyncError::KillContainer { name, .. } if name == "main"), "{error}");
     assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
-    // Stopping the sandbox has ended it all the same, so the next sync makes both anew.
+    // The stop of the sandbox has killed it nevertheless, so the next sync creates both again.
     assert_eq!(harness.instances("main"), [(0, Exited)]);
     harness.synced(&pod).await;
     harness.running(&pod, "main").await;

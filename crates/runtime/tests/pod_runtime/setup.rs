@@ -1,4 +1,4 @@
-//! What a pod finds: its directory, hosts file, name servers and users.
+//! The environment of a pod: its directory, hosts file, name servers and user namespace.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -87,8 +87,8 @@ async fn failed_directory_creation_is_an_error_with_an_event() {
     let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["Failed"]);
-    let said = harness.last_message("Failed");
-    assert!(said.starts_with("error making pod data directories: "), "{said}");
+    let error_text = harness.last_message("Failed");
+    assert!(error_text.starts_with("error making pod data directories: "), "{error_text}");
     assert_eq!(harness.calls(), []);
     harness.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
     harness.synced(&pod).await;
@@ -221,12 +221,15 @@ async fn unreadable_resolv_conf_prevents_the_pod_start() {
     let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
     assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
-    let said = || harness.last_message("FailedCreatePodSandBox");
-    assert_eq!(said(), "Failed to create pod sandbox: open /etc/resolv.conf: entity not found");
+    let error_text = || harness.last_message("FailedCreatePodSandBox");
+    assert_eq!(
+        error_text(),
+        "Failed to create pod sandbox: open /etc/resolv.conf: entity not found"
+    );
     harness.files.write("/etc/resolv.conf", "nameserver");
     harness.sync(&forever()).await.unwrap_err();
     assert_eq!(
-        said(),
+        error_text(),
         "Failed to create pod sandbox: Encountered error while parsing resolv conf file. Error: \
          nameserver list is empty "
     );
@@ -242,7 +245,7 @@ async fn left_of_one_that_is_refused(harness: &Harness) {
     assert_eq!(left("etc-hosts"), Some(0o644));
     assert_eq!(left("containers/main"), Some(0o750));
     let words = harness.files.list(Path::new(&format!("{POD}/containers/main"))).await.unwrap();
-    assert_eq!(words, [""; 0], "no instance has last words");
+    assert_eq!(words, [""; 0], "no instance has a message");
     assert_eq!(harness.files.mode(WEB_LOGS), Some(0o755));
     assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None, "nor a log");
 }
@@ -262,7 +265,7 @@ async fn container_with_an_environment_error_leaves_fewer_files() {
     assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None);
 }
 
-/// As an API server makes it: with a place for last words.
+/// A pod with the defaults of the API server: with a termination message path.
 fn with_termination_message() -> Pod {
     let mut pod = forever();
     pod.spec.as_mut().unwrap().containers[0].termination_message_path =
@@ -313,7 +316,7 @@ async fn pod_with_a_user_namespace_keeps_its_range_until_removed() {
     }
     harness.runtime.kill_sandbox(&harness.sandbox(&web).await);
     harness.synced(&web).await;
-    assert_eq!(range(&made(&harness, &web).await.0), 65_536, "its files belong to these ids");
+    assert_eq!(range(&made(&harness, &web).await.0), 65_536, "its files belong to these IDs");
     harness.pods.release(&web).await.unwrap();
     assert_eq!(harness.files.content(format!("{POD}/userns")), None);
     let next = with_own_users("next");
@@ -340,8 +343,8 @@ async fn missing_user_namespace_support_has_an_event() {
         ..RuntimeHandler::default()
     }]);
     harness.sync(&pod).await.unwrap_err();
-    let said = harness.last_message("FailedCreatePodSandBox");
-    assert!(said.ends_with("namespaces: the handler \"\" is not known"), "{said}");
+    let error_text = harness.last_message("FailedCreatePodSandBox");
+    assert!(error_text.ends_with("namespaces: the handler \"\" is not known"), "{error_text}");
     assert_eq!(harness.runtime.sandboxes().len(), 0);
     assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
 }

@@ -1,4 +1,4 @@
-//! From nothing to containers that run, and what goes wrong on the way.
+//! Starts of pods, and their failures.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -199,16 +199,16 @@ async fn failed_log_directory_is_an_error_of_the_pod_or_container() {
     assert!(matches!(error, SyncError::LogDirectory(_)), "{error}");
     assert_eq!(harness.calls(), []);
     assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
-    let said = harness.last_message("FailedCreatePodSandBox");
+    let error_text = harness.last_message("FailedCreatePodSandBox");
     let expected = format!("Failed to create pod sandbox: mkdir {WEB_LOGS}: ");
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(error_text.starts_with(&expected), "{error_text}");
     harness.files.repair(WEB_LOGS);
     harness.files.write(format!("{WEB_LOGS}/main"), "not a directory");
     let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
-    let said = harness.last_message("Failed");
+    let error_text = harness.last_message("Failed");
     let expected = "Error: create container log directory for container main failed: ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(error_text.starts_with(expected), "{error_text}");
     assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
 }
 
@@ -217,13 +217,16 @@ async fn failed_log_directory_is_an_error_of_the_pod_or_container() {
 async fn container_is_not_created_when_its_logs_cannot_be_listed() {
     let harness = Harness::new();
     let logs = format!("{WEB_LOGS}/main");
-    harness.files.write(format!("{logs}/3.log"), "what an earlier one said");
+    harness.files.write(format!("{logs}/3.log"), "an earlier log");
     harness.files.fail_list(&logs, ErrorKind::PermissionDenied);
     let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
-    let said = harness.last_message("Failed");
-    assert!(said.starts_with("Error: count the logs of container main: list "), "{said}");
+    let error_text = harness.last_message("Failed");
+    assert!(
+        error_text.starts_with("Error: count the logs of container main: list "),
+        "{error_text}"
+    );
     harness.files.repair(&logs);
     harness.synced(&forever()).await;
     let main = harness.status(&forever()).await.latest("main").unwrap().log_path.clone();
@@ -291,7 +294,7 @@ async fn sandbox_metrics_have_handler_and_user_namespaces() {
         "kubelet_started_user_namespaced_pods_total 1",
     ];
     assert_eq!(harness.counted("kubelet_started_user"), failed);
-    // The sandbox is there now: nothing is begun again.
+    // The sandbox exists now: nothing is repeated.
     harness.synced(&own).await;
     assert_eq!(harness.counted("kubelet_started_user"), failed);
 }

@@ -1,4 +1,4 @@
-//! What containers leave behind.
+//! Termination messages.
 
 use std::io::ErrorKind;
 
@@ -19,7 +19,7 @@ fn failing(policy: &str) -> Pod {
         .build()
 }
 
-/// The file for the last words of the running container.
+/// The termination message file of the running container.
 async fn file(harness: &Harness, pod: &Pod) -> String {
     let id = harness.running(pod, "main").await;
     let status = harness.runtime.container_status(&id).await.unwrap();

@@ -3,7 +3,7 @@ use super::*;
 /// An event of one object.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Noted,
+    WhenRecorded,
     Began,
     Ended,
     Written(&'static str),
@@ -21,7 +21,7 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
     let mut at = Duration::ZERO;
     steps.iter().map(move |step| {
         let event = match step {
-            Step::Noted => Event::IntentWritten(object(), "old".to_owned()),
+            Step::WhenRecorded => Event::IntentWritten(object(), "old".to_owned()),
             Step::Began => Event::RemovalBegan(object(), "old"),
             Step::Ended => Event::RemovalEnded(object()),
             Step::Written(rule) => Event::EntryWritten(object(), (*rule).to_owned(), false),
@@ -41,38 +41,38 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
 
 #[test]
 fn finds_removal_without_a_journal_entry() {
-    use Step::{Began, Died, Ended, Failed, Gone, Later, Noted, Settled, Started, Written};
+    use Step::{Began, Died, Ended, Failed, Gone, Later, WhenRecorded, Settled, Started, Written};
     let old = Written("old");
     let rows: &[(&[Step], bool)] = &[
-        (&[Noted, Began, Gone, Ended, old, Settled, Started], true),
+        (&[WhenRecorded, Began, Gone, Ended, old, Settled, Started], true),
         // It takes effect after the call was given up.
-        (&[Noted, Began, Ended, old, Settled, Started, Gone], true),
+        (&[WhenRecorded, Began, Ended, old, Settled, Started, Gone], true),
         (&[Gone], false),
         (&[Began], false),
-        (&[Noted, Settled, Began], false),
-        (&[Noted, Began, Ended, Gone], false),
-        (&[Noted, Began, Ended, Settled], false),
-        (&[Noted, Began, Ended, Written("other")], false),
+        (&[WhenRecorded, Settled, Began], false),
+        (&[WhenRecorded, Began, Ended, Gone], false),
+        (&[WhenRecorded, Began, Ended, Settled], false),
+        (&[WhenRecorded, Began, Ended, Written("other")], false),
         (&[old], false),
-        (&[Noted, old], false),
+        (&[WhenRecorded, old], false),
         // A recreated object must be removed again, which may be the effect of an earlier removal.
-        (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, old, Settled, Gone, Gone], true),
-        (&[Noted, Began, Ended, old, Settled, Gone, Gone], false),
+        (&[WhenRecorded, Began, Ended, old, Settled, WhenRecorded, Began, Ended, old, Settled, Gone, Gone], true),
+        (&[WhenRecorded, Began, Ended, old, Settled, Gone, Gone], false),
         // A repeated failure is covered by the first entry; another result is not.
-        (&[Noted, Began, Ended, Failed, Settled, Noted, Began, Ended, Settled, Gone], true),
-        (&[Noted, Began, Ended, Failed, Settled, Started, Noted, Began, Ended, Settled], false),
-        (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, Settled], false),
+        (&[WhenRecorded, Began, Ended, Failed, Settled, WhenRecorded, Began, Ended, Settled, Gone], true),
+        (&[WhenRecorded, Began, Ended, Failed, Settled, Started, WhenRecorded, Began, Ended, Settled], false),
+        (&[WhenRecorded, Began, Ended, old, Settled, WhenRecorded, Began, Ended, Settled], false),
         // The next agent records what this one did not observe.
-        (&[Noted, Began, Died, Gone, Started, old, Later], true),
-        (&[Noted, Began, Died, Started, old, Later, Gone], true),
-        (&[Noted, Began, Died, Started, Noted, Settled, Later], false),
-        (&[Noted, Began, Gone, Died, Later, Started], true),
-        (&[Noted, Began, Died, Started, Died, Later, Started, old, Later], true),
-        (&[Noted, Died, Started, old, Later], true),
-        (&[Noted, Settled, Died, Started, old], false),
-        (&[Noted, Began, Died, Started, Written("other")], false),
-        (&[Noted, Began, Ended, Died], false),
-        (&[Noted, Began, Started], false),
+        (&[WhenRecorded, Began, Died, Gone, Started, old, Later], true),
+        (&[WhenRecorded, Began, Died, Started, old, Later, Gone], true),
+        (&[WhenRecorded, Began, Died, Started, WhenRecorded, Settled, Later], false),
+        (&[WhenRecorded, Began, Gone, Died, Later, Started], true),
+        (&[WhenRecorded, Began, Died, Started, Died, Later, Started, old, Later], true),
+        (&[WhenRecorded, Died, Started, old, Later], true),
+        (&[WhenRecorded, Settled, Died, Started, old], false),
+        (&[WhenRecorded, Began, Died, Started, Written("other")], false),
+        (&[WhenRecorded, Began, Ended, Died], false),
+        (&[WhenRecorded, Began, Started], false),
     ];
     for (row, (steps, expected)) in rows.iter().enumerate() {
         let mut invariant = JournalEntries::default();

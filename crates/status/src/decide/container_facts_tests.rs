@@ -1,4 +1,4 @@
-//! Facts about an instance in a container's status besides its state.
+//! Fields of a container's status other than its states.
 
 use std::sync::Arc;
 

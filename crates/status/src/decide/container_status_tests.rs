@@ -92,7 +92,7 @@ fn newest_instance_is_state_and_previous_one_is_last_state() {
             2,
         ),
         (
-            "one before it that has not ended is not its last state",
+            "an earlier instance that has not terminated is not the last state",
             vec![instance("main-1", Running, 0), instance("main-0", Created, 0)],
             "running",
             "-",
@@ -198,19 +198,19 @@ fn previous_status_fills_in_removed_instances() {
             ("running", "ended 5 Error", 1),
         ),
         (
-            "the last end, while the instance is the same",
+            "the last termination, while the instance is the same",
             made("main-1"),
             with_last(old(running(21), 1, Some("main-1")), 6),
             ("running", "ended 6 Error", 1),
         ),
         (
-            "running after all in the instance that was given up",
+            "running although its end was assumed",
             made("main-1"),
             old(ended(137), 2, Some("main-1")),
             ("running", "-", 2),
         ),
         (
-            "restarts that its instances do not count any more",
+            "restarts of removed instances",
             made("main-0"),
             old(ended(5), 7, Some("main-7")),
             ("running", "ended 5 Error", 8),
@@ -239,17 +239,17 @@ fn container_that_vanished_with_its_deleted_pod_has_no_restart() {
 #[test]
 fn start_failure_is_shown_for_a_container_that_will_start() {
     let rows = [
-        ("never made", "Always", vec![], "waiting ErrImagePull", "-"),
+        ("never created", "Always", vec![], "waiting ErrImagePull", "-"),
         ("running", "Always", vec![instance("main-0", Running, 0)], "running", "-"),
         (
-            "made, not started",
+            "created, not started",
             "Never",
             vec![instance("main-0", Created, 0)],
             "waiting ErrImagePull",
             "-",
         ),
         (
-            "ended, and its end moves",
+            "terminated, becomes the last state",
             "Always",
             vec![instance("main-1", Exited, 2), instance("main-0", Exited, 1)],
             "waiting ErrImagePull",

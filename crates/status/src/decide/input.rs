@@ -17,7 +17,7 @@ pub struct StatusInput<'a> {
     /// The pod. Its own status is that of the API server; pods of manifests have none.
     pub pod: &'a Pod,
     /// The observed state of the runtime.
-    pub observed: &'a observed::PodStatus,
+    pub observed: &'a observed::RuntimePodStatus,
     /// The status computed before. Without one, the status of the API server is used.
     pub previous: Option<&'a PodStatus>,
     /// Why containers did not start at the last attempt, by container name.

@@ -53,8 +53,8 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
     let mut all: Vec<PodCondition> =
         listed(api).iter().filter(|condition| !is_owned(condition)).cloned().collect();
     let ours = input.ours.conditions.as_deref().unwrap_or_default();
-    let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
-    let ends_now = !is_over(api) && is_over(status);
+    let is_terminal = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
+    let ends_now = !is_terminal(api) && is_terminal(status);
     for condition in ours {
         if is_owned(&condition) {
             all.push(condition.clone());
@@ -62,7 +62,7 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
             disrupt(&mut all, condition.clone(), input.now);
         }
     }
-    if is_over(status) {
+    if is_terminal(status) {
         settle_readiness(&mut all, Phase::of(status), input.now);
     }
     all

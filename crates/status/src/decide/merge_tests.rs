@@ -159,8 +159,8 @@ proptest! {
         if ["Succeeded", "Failed"].contains(&api_phase) {
             prop_assert_eq!(once.phase.as_deref(), Some(api_phase));
         } else if may_run {
-            let is_over = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
-            prop_assert!(!is_over(once.phase.as_deref().unwrap()));
+            let is_terminal = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
+            prop_assert!(!is_terminal(once.phase.as_deref().unwrap()));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! volume names, so they follow from the specification and the features of the runtime.
 
 use k8s_openapi::api::core::v1::{Container, VolumeMountStatus};
-use podspec::recursive_read_only::asks;
+use podspec::recursive_read_only::is_requested;
 
 /// The mounts of a container; `recursive` is whether its runtime supports recursive
 /// read-only mounts.
@@ -13,7 +13,7 @@ pub(crate) fn volume_mounts(
     let mounts = container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
     let statuses = mounts.iter().map(|mount| {
         let read_only = mount.read_only == Some(true);
-        let mode = if recursive && asks(mount) { "Enabled" } else { "Disabled" };
+        let mode = if recursive && is_requested(mount) { "Enabled" } else { "Disabled" };
         VolumeMountStatus {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
@@ -28,7 +28,7 @@ pub(crate) fn volume_mounts(
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::VolumeMount;
-    use podspec::recursive_read_only::asks_for_recursive_read_only;
+    use podspec::recursive_read_only::requests_recursive_read_only;
 
     use super::*;
     use crate::decide::test_pods::{container, pod, with_init};
@@ -81,10 +81,10 @@ mod tests {
             })
         };
         let plain = || pod("Always", &["main"]);
-        assert!(!asks_for_recursive_read_only(&plain()));
+        assert!(!requests_recursive_read_only(&plain()));
         for (mode, expected) in [("Disabled", false), ("IfPossible", true), ("Enabled", true)] {
             let pod = with_init(plain(), vec![asking(mode)]);
-            assert_eq!(asks_for_recursive_read_only(&pod), expected, "{mode}");
+            assert_eq!(requests_recursive_read_only(&pod), expected, "{mode}");
         }
     }
 }

@@ -44,7 +44,7 @@ impl Phase {
     }
 }
 
-/// Inputs of the phase besides the containers.
+/// Inputs of the phase other than the containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PhaseContext {
     /// Whether everything was stopped and nothing will run again.
@@ -61,11 +61,11 @@ pub fn phase(pod: &Pod, containers: &Containers, context: PhaseContext) -> Phase
         return Phase::Failed;
     }
     // No sidecar is started for containers that have terminated for good; upstream's pod would wait for it.
-    let is_over = count.stopped == view::containers(pod).len() && count.restartable == 0;
+    let all_stopped = count.stopped == view::containers(pod).len() && count.restartable == 0;
     let sidecars_wait =
         (count.pending_sidecars > 0 && !context.initialized) || count.idle_sidecars > 0;
     let is_pending = count.pending_inits > 0 || count.waiting > 0 || count.unknown > 0;
-    if is_pending || (sidecars_wait && !is_over) {
+    if is_pending || (sidecars_wait && !all_stopped) {
         return Phase::Pending;
     }
     if count.running > 0 {
@@ -181,7 +181,7 @@ impl Count {
     fn add_init(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
         match ContainerPhase::of(status) {
             ContainerPhase::Unknown | ContainerPhase::NeverRan | ContainerPhase::Running => {
-                self.pending_inits += 1
+                self.pending_inits += 1;
             }
             ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 let failure = restart::init_failure(code, last_reason(status));
@@ -262,8 +262,8 @@ pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> SettledPhase 
 /// because other components release the resources of a terminal pod.
 #[must_use]
 pub fn held_back(published: Option<&PodStatus>, computed: PodStatus, may_run: bool) -> PodStatus {
-    let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
-    if !may_run || !is_over(&computed) || published.is_some_and(is_over) {
+    let is_terminal = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
+    if !may_run || !is_terminal(&computed) || published.is_some_and(is_terminal) {
         return computed;
     }
     let pending = || Some(Phase::Pending.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! Fields of a status besides containers, phase and conditions.
+//! Fields of a status other than containers, phase and conditions.
 
 use std::net::IpAddr;
 

@@ -65,7 +65,7 @@ fn instance_without_result_keeps_what_was_published_before_a_restart() {
     assert_eq!(shown(&after.status()), (Some(false), false));
     after.probes.resets_before = None;
     after.observed.containers = vec![instance("main-1", Running, 0)];
-    assert_eq!(shown(&after.status()), (Some(false), false), "a new instance starts anew");
+    assert_eq!(shown(&after.status()), (Some(false), false), "a new instance has no results yet");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn probe_result_changes_readiness_and_nothing_else() {
     before.probes = probes("main-0", None, Some(true));
     before.now = at(NOW + 5);
     let observed = before.with_previous(ready.clone()).status();
-    assert_eq!(observed, ready, "the next observation gives the same status");
+    assert_eq!(observed, ready, "the next observation yields the same status");
     let same = with_probes(
         &harness(false, true).pod,
         &ready,

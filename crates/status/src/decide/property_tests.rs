@@ -134,14 +134,14 @@ fn any_sandbox() -> impl Strategy<Value = SandboxStatus> {
     })
 }
 
-fn any_observation() -> impl Strategy<Value = observed::PodStatus> {
+fn any_observation() -> impl Strategy<Value = observed::RuntimePodStatus> {
     (vec(any_sandbox(), 0..3), vec(any_instance(), 0..6)).prop_map(|(sandboxes, mut containers)| {
         // Ids are unique in a runtime.
         let mut ids = BTreeSet::new();
         containers.retain(|one| ids.insert(one.id.clone()));
         let ips = sandboxes.first().map(|newest| newest.ips.clone()).unwrap_or_default();
-        let nothing = observed::PodStatus::empty("uid".into());
-        observed::PodStatus { ips, sandboxes, containers, ..nothing }
+        let nothing = observed::RuntimePodStatus::empty("uid".into());
+        observed::RuntimePodStatus { ips, sandboxes, containers, ..nothing }
     })
 }
 

@@ -229,9 +229,9 @@ mod tests {
         let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         assert_eq!(order, [uid("a"), uid("c"), uid("b")]);
         queue.mark(&uid("a"), 5);
-        assert_eq!(queue.take(now), None, "one at a time for each");
+        assert_eq!(queue.take(now), None, "each pod has one write at a time");
         queue.done(&uid("a"), WriteOutcome::Well, 4, now);
-        assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
+        assert_eq!(queue.take(now), Some(uid("a")), "a change during the write is written too");
         queue.done(&uid("a"), WriteOutcome::Well, 5, now);
         assert_eq!(queue.take(now), None);
     }
@@ -291,7 +291,11 @@ mod tests {
         queue.mark(&uid("b"), 2);
         assert_eq!(queue.take(now), Some(uid("b")));
         queue.done(&uid("b"), WriteOutcome::Well, 2, now);
-        assert_eq!(queue.take(now), None, "that another one is written does not help it");
+        assert_eq!(
+            queue.take(now),
+            None,
+            "a successful write of another pod does not end its wait"
+        );
         assert_eq!(queue.next_at(), Some(now + FIRST_WAIT));
         assert_eq!(queue.take(now + FIRST_WAIT), Some(uid("a")));
         queue.done(&uid("a"), WriteOutcome::Panicked, 1, now);
@@ -338,7 +342,7 @@ mod tests {
         assert_eq!(queue.take(now), Some(uid("a")));
         queue.done(&uid("a"), WriteOutcome::Refused, 1, now);
         queue.mark(&uid("a"), 1);
-        assert_eq!(queue.take(now), None, "the same is refused again");
+        assert_eq!(queue.take(now), None, "the same status would be rejected again");
         queue.mark(&uid("a"), 2);
         assert_eq!(queue.take(now), Some(uid("a")));
     }
@@ -374,7 +378,7 @@ mod tests {
         let mut now = START;
         let mut queue = Queue::default();
         let all = ["a", "b", "c"].map(uid);
-        // Long enough for each to wait for as long as any does.
+        // Long enough for each to reach the maximum wait.
         for _ in 0..8 {
             for (change, one) in (1..).zip(&all) {
                 queue.mark(one, change);
@@ -390,7 +394,7 @@ mod tests {
         }
         assert_eq!(queue.take(now), None, "they wait for 10 s");
         queue.done(&first, WriteOutcome::Well, 1, now);
-        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server is well");
+        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server works");
     }
 
     // behaviour: STW-39
@@ -410,7 +414,7 @@ mod tests {
             queue.done(&uid("good"), WriteOutcome::Well, change, now);
             now += Duration::from_millis(100);
         }
-        // At once, once more as one got through, and then after 2, 4 and so on.
+        // Immediately, once more after a success, and then after 2, 4 and so on.
         assert!((3..=5).contains(&tries), "{tries}");
     }
 
@@ -426,11 +430,7 @@ mod tests {
         for one in &all {
             queue.done(one, WriteOutcome::Away(Duration::ZERO), 0, now);
         }
-        assert_eq!(
-            queue.next_at(),
-            Some(now + FIRST_PAUSE),
-            "that they failed together counts once"
-        );
+        assert_eq!(queue.next_at(), Some(now + FIRST_PAUSE), "concurrent failures count once");
         let mut newest = 100;
         for name in ["2", "1", "2", "1", "2", "1"] {
             assert_eq!(queue.take(now), None);
@@ -459,7 +459,7 @@ mod tests {
         queue.done(&uid("bad"), WriteOutcome::Away(Duration::ZERO), 9, now);
         queue.mark(&uid("good"), 1);
         now = queue.next_at().unwrap();
-        assert_eq!(queue.take(now), Some(uid("good")), "although the other one is newer");
+        assert_eq!(queue.take(now), Some(uid("good")), "although the other pod is newer");
         queue.done(&uid("good"), WriteOutcome::Away(Duration::ZERO), 1, now);
         now = queue.next_at().unwrap();
         assert_eq!(queue.take(now), Some(uid("bad")), "each has its turn");

@@ -6,7 +6,7 @@ use model::probe::{InstanceProbes, PodProbes};
 
 use crate::decide::container_status::Kind;
 
-/// Inputs of readiness besides the container's own state.
+/// Inputs of readiness other than the container's own state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadinessInput<'a> {
     pub(crate) kind: Kind,

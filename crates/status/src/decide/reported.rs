@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(reported(&harness), allocated("500m", "2Gi"));
         harness.previous = Some(harness.status());
         harness.cgroup = None;
-        assert_eq!(reported(&harness), allocated("500m", "2Gi"), "as it was");
+        assert_eq!(reported(&harness), allocated("500m", "2Gi"), "unchanged");
         // A pod that does not run has its allocated resources.
         harness.observed.containers.clear();
         harness.previous = None;

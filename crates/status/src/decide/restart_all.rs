@@ -19,7 +19,7 @@ pub(super) fn starts_over(input: &StatusInput<'_>) -> bool {
     restart::may_restart_all(input.pod) && (is_required(input.pod, input.observed) || under_way())
 }
 
-fn is_required(pod: &Pod, observed: &observed::PodStatus) -> bool {
+fn is_required(pod: &Pod, observed: &observed::RuntimePodStatus) -> bool {
     let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
     containers.any(|one| {
         observed.latest(&one.name).is_some_and(|latest| {

@@ -39,7 +39,7 @@ pub(crate) fn restored(mut status: PodStatus) -> PodStatus {
 /// of a terminated pod is back: then the pod starts from the beginning, as static pods do upstream.
 pub(crate) fn base<'a>(
     saved: Option<&'a PodStatus>,
-    observed: &observed::PodStatus,
+    observed: &observed::RuntimePodStatus,
 ) -> Option<&'a PodStatus> {
     saved.filter(|saved| !observed.containers.is_empty() || !has_run(saved))
 }
@@ -86,7 +86,7 @@ mod tests {
             terminated: Some(ContainerStateTerminated::default()),
             ..ContainerState::default()
         };
-        let empty = observed::PodStatus::empty("u1".into());
+        let empty = observed::RuntimePodStatus::empty("u1".into());
         let mut ended = empty.clone();
         ended.sandboxes.push(sandbox(SandboxState::NotReady));
         let mut present = ended.clone();

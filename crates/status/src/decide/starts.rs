@@ -10,7 +10,7 @@ use podspec::view;
 
 /// The start latency of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Started {
+pub struct StartDuration {
     /// From its creation until the API server showed that all its containers run.
     pub total: Duration,
     /// Without image pulls and init containers; `None` for a pod with volumes that must be
@@ -22,7 +22,7 @@ pub struct Started {
 
 /// Starting pods.
 #[derive(Debug, Default)]
-pub struct Starts {
+pub struct StartTracker {
     pods: BTreeMap<PodUid, Start>,
 }
 
@@ -34,15 +34,15 @@ enum Start {
     NotCounted,
 }
 
-impl Starts {
-    /// Processes the API server's copy of a pod. A pod is measured if it was seen before anything was done for it.
-    pub fn observe(&mut self, pod: &Pod, now: Timestamp) -> Option<Started> {
+impl StartTracker {
+    /// Processes the API server's copy of a pod. A pod is measured if it was seen before its start.
+    pub fn observe(&mut self, pod: &Pod, now: Timestamp) -> Option<StartDuration> {
         let uid = view::uid(pod);
         if view::is_mirror(pod) {
             // A mirror pod only shows a pod that the node started by itself.
             return None;
         }
-        if view::is_over(pod) {
+        if view::is_terminal(pod) {
             self.pods.remove(&uid);
             return None;
         }
@@ -131,13 +131,13 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-fn started(pod: &Pod, pulling: Duration, now: Timestamp) -> Option<Started> {
+fn started(pod: &Pod, pulling: Duration, now: Timestamp) -> Option<StartDuration> {
     let total = between(pod.metadata.creation_timestamp.as_ref()?.0, now);
     let initializing = pod.status.as_ref().map(init_work).unwrap_or_default();
     let volumes = view::spec(pod).and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let is_counted = volumes.iter().all(is_of_the_node);
     let own = is_counted.then(|| total.saturating_sub(pulling).saturating_sub(initializing));
-    Some(Started { total, own, has_network: !view::host_network(pod) })
+    Some(StartDuration { total, own, has_network: !view::host_network(pod) })
 }
 
 /// The total run time of terminated init containers.

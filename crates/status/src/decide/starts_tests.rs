@@ -34,8 +34,8 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// The measured start of a pod, from its copies at creation and when it runs.
-fn counted(first: &Pod, then: &Pod) -> Option<Started> {
-    let mut starts = Starts::default();
+fn counted(first: &Pod, then: &Pod) -> Option<StartDuration> {
+    let mut starts = StartTracker::default();
     assert_eq!(starts.observe(first, at(12)), None);
     let started = starts.observe(then, at(30));
     if started.is_some() {
@@ -47,7 +47,7 @@ fn counted(first: &Pod, then: &Pod) -> Option<Started> {
 // behaviour: STW-38
 #[test]
 fn pod_has_started_when_all_containers_are_seen_running() {
-    let all = Started { total: seconds(20), own: Some(seconds(20)), has_network: true };
+    let all = StartDuration { total: seconds(20), own: Some(seconds(20)), has_network: true };
     assert_eq!(counted(&made(), &runs(made())), Some(all));
     assert_eq!(counted(&made(), &made()), None, "not running");
     assert_eq!(counted(&runs(made()), &runs(made())), None, "already running");
@@ -80,7 +80,7 @@ fn unschedulable_pod_is_not_measured() {
         pod
     };
     assert_eq!(counted(&unplaced(made()), &runs(made())), None);
-    let mut starts = Starts::default();
+    let mut starts = StartTracker::default();
     for pod in [made(), unplaced(made()), made(), runs(made())] {
         assert_eq!(starts.observe(&pod, at(30)), None);
     }
@@ -113,7 +113,7 @@ fn image_pulls_and_init_containers_are_excluded() {
         (&[(Began, 12)], 0),
     ];
     for (pulls, expected) in rows {
-        let mut starts = Starts::default();
+        let mut starts = StartTracker::default();
         starts.observe(&made(), at(12));
         for (pull, second) in pulls {
             starts.pulling(&view::uid(&made()), *pull, at(*second));
@@ -122,7 +122,7 @@ fn image_pulls_and_init_containers_are_excluded() {
         assert_eq!(started.own, Some(seconds(20 - expected)), "{pulls:?}");
         assert_eq!(started.total, seconds(20));
     }
-    let mut starts = Starts::default();
+    let mut starts = StartTracker::default();
     starts.pulling(&"unknown".into(), Began, at(1));
     assert_eq!(starts.count(), 0);
 }

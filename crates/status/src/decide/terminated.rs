@@ -21,8 +21,8 @@ pub fn terminated(pod: &Pod, mut status: PodStatus) -> PodStatus {
         let begun = init.iter().rposition(has_begun).unwrap_or(0);
         init.iter_mut().take(begun + 1).for_each(end);
     }
-    let is_over = Phase::of(&status).is_some_and(Phase::is_terminal);
-    if !is_over && !view::is_static(pod) {
+    let is_terminal = Phase::of(&status).is_some_and(Phase::is_terminal);
+    if !is_terminal && !view::is_static(pod) {
         status.phase = Some(Phase::Failed.as_str().to_owned());
     }
     status

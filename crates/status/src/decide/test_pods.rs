@@ -181,7 +181,7 @@ pub(crate) fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCond
 #[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 pub(crate) struct Harness {
     pub(crate) pod: Pod,
-    pub(crate) observed: observed::PodStatus,
+    pub(crate) observed: observed::RuntimePodStatus,
     pub(crate) previous: Option<PodStatus>,
     pub(crate) start_failures: BTreeMap<String, Waiting>,
     pub(crate) has_new_sandbox: bool,
@@ -201,11 +201,11 @@ pub(crate) struct Harness {
 impl Harness {
     /// A pod with a ready sandbox.
     pub(crate) fn new(pod: Pod, instances: Vec<observed::ContainerStatus>) -> Self {
-        let observed = observed::PodStatus {
+        let observed = observed::RuntimePodStatus {
             ips: vec!["10.0.0.1".parse().unwrap()],
             sandboxes: vec![sandbox(SandboxState::Ready)],
             containers: instances,
-            ..observed::PodStatus::empty("uid".into())
+            ..observed::RuntimePodStatus::empty("uid".into())
         };
         let node = NodeFacts {
             runtime_name: "containerd".to_owned(),

@@ -68,11 +68,11 @@ pub fn write(input: &WriteInput<'_>) -> Write {
             return Write::Patch(patch);
         }
     }
-    let is_over = Phase::of(api).is_some_and(Phase::is_terminal);
-    let goes = view::is_being_deleted(input.api)
+    let is_terminal = Phase::of(api).is_some_and(Phase::is_terminal);
+    let must_be_deleted = view::is_being_deleted(input.api)
         && !view::is_mirror(input.api)
         && !only_finalizers_hold(input.api);
-    if goes && is_over && input.finished { Write::Delete } else { Write::Nothing }
+    if must_be_deleted && is_terminal && input.finished { Write::Delete } else { Write::Nothing }
 }
 
 /// Whether the API server's status of a pod differs from the desired one; upstream's `needsReconcile`.
@@ -87,9 +87,9 @@ pub fn needs_reconcile(api: &Pod, ours: &PodStatus, may_run: bool, now: Timestam
 fn is_not_urgent(api: &PodStatus, merged: &PodStatus) -> bool {
     let is_new = api.start_time.is_none() && is_about_to_start(merged);
     let generation = api.observed_generation;
-    let is_over = Phase::of(merged).is_some_and(Phase::is_terminal);
+    let is_terminal = Phase::of(merged).is_some_and(Phase::is_terminal);
     // Only if the generation differs can it be the only difference.
-    let is_seen = generation != merged.observed_generation && !is_over;
+    let is_seen = generation != merged.observed_generation && !is_terminal;
     let is_old = || is_same(api, &PodStatus { observed_generation: generation, ..merged.clone() });
     is_new || (is_seen && is_old())
 }

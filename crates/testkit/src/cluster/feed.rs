@@ -41,7 +41,7 @@ pub(super) async fn follow<T: Clone, K: Clone + Ord>(
                 // The list is interrupted; the next one begins.
                 break;
             }
-            sink.hear(change);
+            sink.receive(change);
         }
         if is_quiet {
             await_change(&mut changed).await;

@@ -222,7 +222,7 @@ impl NodeApi for MemoryNodeApi {
                 }
             }
             for change in news {
-                sink.hear(change);
+                sink.receive(change);
             }
             if changed.changed().await.is_err() {
                 std::future::pending::<()>().await;

@@ -302,16 +302,16 @@ type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
 fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
     let send = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
         let unread = || Change::Unread(uid.clone());
-        sink.hear(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
+        sink.receive(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
     };
     let Some(sent) = sent else {
-        sink.hear(Change::Restarted);
+        sink.receive(Change::Restarted);
         there.iter().for_each(send);
-        sink.hear(Change::Complete);
+        sink.receive(Change::Complete);
         return;
     };
     for uid in sent.keys().filter(|uid| !there.contains_key(*uid)) {
-        sink.hear(Change::Gone(uid.clone()));
+        sink.receive(Change::Gone(uid.clone()));
     }
     let is_sent = |uid: &PodUid, pod: &Option<Arc<Pod>>| {
         sent.get(uid)

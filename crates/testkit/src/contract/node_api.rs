@@ -97,7 +97,7 @@ pub async fn node_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
 struct ChangeSender(mpsc::UnboundedSender<Change<Node, ()>>);
 
 impl Sink<Node, ()> for ChangeSender {
-    fn hear(&self, change: Change<Node, ()>) {
+    fn receive(&self, change: Change<Node, ()>) {
         // The receiver is dropped at the end of the case.
         drop(self.0.send(change));
     }

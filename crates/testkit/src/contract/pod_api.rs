@@ -167,7 +167,7 @@ async fn refusals(server: &Server<'_>, made: &Pod, last: &Pod) -> Result<()> {
 struct ChangeSender(mpsc::UnboundedSender<Change<Arc<Pod>, PodUid>>);
 
 impl Sink<Arc<Pod>, PodUid> for ChangeSender {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         // The receiver is dropped at the end of the case.
         drop(self.0.send(change));
     }

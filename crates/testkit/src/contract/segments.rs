@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use model::ports::segments::{Lying, Segments};
+use model::ports::segments::{SegmentInfo, Segments};
 
 /// Runs all checks on segments that do not exist yet.
 pub fn check(segments: &Arc<dyn Segments>) -> Result<()> {
@@ -23,18 +23,21 @@ pub fn check(segments: &Arc<dyn Segments>) -> Result<()> {
     again.append(b"three\n")?;
     ensure!(read(7)? == "one\ntwo\nthree\n", "a reopened segment is appended to");
     segments.append_to(12)?;
-    let lying = [Lying { number: 7, size: 14 }, Lying { number: 12, size: 0 }];
-    ensure!(segments.list()? == lying, "segments are listed with number and size");
+    let existing = [SegmentInfo { number: 7, size: 14 }, SegmentInfo { number: 12, size: 0 }];
+    ensure!(segments.list()? == existing, "segments are listed with number and size");
     segments.remove(7)?;
     segments.remove(7)?;
     first.append(b"into nothing\n")?;
-    ensure!(segments.list()? == [Lying { number: 12, size: 0 }], "the removed segment is gone");
+    ensure!(
+        segments.list()? == [SegmentInfo { number: 12, size: 0 }],
+        "the removed segment is gone"
+    );
     let kept = segments.append_to(12)?;
     kept.append(b"four\n")?;
     for length in [4096, 3] {
         kept.reserve(length)?;
         ensure!(
-            segments.list()? == [Lying { number: 12, size: 5 }],
+            segments.list()? == [SegmentInfo { number: 12, size: 5 }],
             "preallocation does not change the size"
         );
     }

@@ -103,7 +103,7 @@ impl LogFiles for MemoryFiles {
     async fn size(&self, file: &Path) -> Result<u64, FileError> {
         let mut tree = self.tree();
         tree.log_looks += 1;
-        let found = found(&tree, file).map_err(failed("look at the log", file))?;
+        let found = found(&tree, file).map_err(failed("stat log", file))?;
         Ok(found.content.len() as u64)
     }
 

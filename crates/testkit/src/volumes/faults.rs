@@ -46,7 +46,7 @@ impl Operation {
             Self::Unmount => "unmount",
             Self::WritePayload => "write files of",
             Self::SetOwnership => "set the group of",
-            Self::Group | Self::CheckHostPath => "look at",
+            Self::Group | Self::CheckHostPath => "stat",
             Self::CleanSubpaths => "clean",
             Self::ReadInVolume => "read",
             Self::ShareMounts => "share mounts of",

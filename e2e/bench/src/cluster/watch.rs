@@ -59,14 +59,14 @@ impl Pod {
 
 /// The times of events.
 #[derive(Debug, Default)]
-struct Seen {
+struct PodTimes {
     ready: BTreeMap<String, Instant>,
     gone: BTreeMap<String, Instant>,
     /// Why the watch has failed.
     broken: Option<String>,
 }
 
-impl Seen {
+impl PodTimes {
     /// Records an event; returns its resource version, from which a watch continues.
     fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<Option<String>> {
         let version = match &event {
@@ -93,7 +93,7 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct PodWatch {
     /// Written by the task that watches.
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<PodTimes>>,
     watching: JoinHandle<()>,
 }
 
@@ -104,7 +104,7 @@ impl PodWatch {
         let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
         let version = list["metadata"]["resourceVersion"].as_str();
         let version = version.context("a list has a version")?.to_owned();
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Arc::<Mutex<PodTimes>>::default();
         let (client, kept) = (api.client.clone(), Arc::clone(&seen));
         let watching = api.tasks.spawn(async move {
             let Err(error) = watch(&client, &path, version, &kept).await;
@@ -128,7 +128,7 @@ impl PodWatch {
         what: &str,
         names: &[String],
         time: Duration,
-        of: fn(&Seen) -> &BTreeMap<String, Instant>,
+        of: fn(&PodTimes) -> &BTreeMap<String, Instant>,
     ) -> Result<Instant> {
         wait::until(&format!("{} pods are {what}", names.len()), time, || {
             let seen = lock(&self.seen);
@@ -153,7 +153,7 @@ async fn watch(
     client: &Client,
     path: &str,
     mut version: String,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<PodTimes>,
 ) -> Result<Infallible> {
     loop {
         let uri =
@@ -171,7 +171,7 @@ async fn watch(
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<PodTimes>) -> MutexGuard<'_, PodTimes> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn first_ready_time_and_end_of_a_pod_count() {
-        let mut seen = Seen::default();
+        let mut seen = PodTimes::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         for (second, kind, ready) in [

@@ -77,7 +77,7 @@ fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     ensure!(!late.is_empty(), "all were answered");
     ensure!(ids_besides(&node, "web", true)? == sandboxes, "containers go before sandboxes");
     node.start_agent()?;
-    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_counts(&node, "only the desired pod is left", (1, 1))?;
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);

@@ -56,7 +56,7 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
     // A page is less than it uses, and the kernel would kill it.
     node.write_manifest("web.yaml", &resizable(50, "4Ki"))?;
     node.wait_for_log(&["ResizeError", "below current usage"])?;
-    let message = node.wait_for_status("web", "what is in the way", |status| {
+    let message = node.wait_for_status("web", "the resize reports its error", |status| {
         let progress = condition(status, "PodResizeInProgress");
         progress.and_then(|(reason, message)| (reason == "Error").then_some(message))
     })?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use ferrolet::run::JOURNAL;
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
-use journal::{Became, Entry, Query, Thing, find, find_sessions, went_along};
+use journal::{EntryOutcome, Entry, Query, QueryTarget, find, find_sessions, was_removed_with};
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
@@ -162,14 +162,14 @@ impl Existing {
     fn of_plan(plan: GcPlan, what: &str) -> Self {
         let query = Query::new(what);
         let is_meant = |item: &GcItem| {
-            let thing = Thing {
+            let thing = QueryTarget {
                 id: &item.id,
                 name: &item.name,
                 pod: item.pod.as_deref().unwrap_or_default(),
                 uid: item.pod_uid.as_deref().unwrap_or_default(),
                 is_image: item.kind == "image",
             };
-            query.means_any_name(&thing, &item.detail).is_some()
+            query.matches_any_name(&thing, &item.detail).is_some()
         };
         let items: Vec<GcItem> = plan.items.into_iter().filter(is_meant).collect();
         let problems = clean(&plan.problems.join("; "));
@@ -257,7 +257,7 @@ pub(crate) struct Removal<'a> {
 pub(crate) fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
     let mut removals: Vec<Removal<'_>> = Vec::new();
     for entry in entries {
-        let of = |removal: &&mut Removal<'_>| went_along(entry, removal.entry);
+        let of = |removal: &&mut Removal<'_>| was_removed_with(entry, removal.entry);
         match removals.iter_mut().rev().find(of) {
             Some(removal) => removal.logs.push(entry),
             None => removals.push(Removal { entry, logs: Vec::new() }),
@@ -281,14 +281,14 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         (None, None) => String::new(),
     };
     let went = match entry.outcome {
-        Became::Removed => "was removed",
-        Became::Gone => "was to be removed, but was gone already,",
-        Became::Held => "was deleted, and was still held by finalizers,",
-        Became::Failed => "could not be removed",
-        Became::Unknown => "was being removed, with an unknown outcome,",
-        Became::Opened | Became::Refused => return session(entry, now),
+        EntryOutcome::Removed => "was removed",
+        EntryOutcome::Gone => "was to be removed, but was gone already,",
+        EntryOutcome::Held => "was deleted, and was still held by finalizers,",
+        EntryOutcome::Failed => "could not be removed",
+        EntryOutcome::Unknown => "was being removed, with an unknown outcome,",
+        EntryOutcome::Opened | EntryOutcome::Refused => return session(entry, now),
         // Not among removals.
-        Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled => {
+        EntryOutcome::Killed | EntryOutcome::Restarted | EntryOutcome::Rejected | EntryOutcome::Pulled => {
             return String::new();
         }
     };
@@ -297,7 +297,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let at = entry.time.strftime(MOMENT);
     let why = reason(&entry.rule, &entry.detail);
     // The reason for the removal is not the reason for the failure.
-    let why = if entry.outcome == Became::Failed {
+    let why = if entry.outcome == EntryOutcome::Failed {
         format!("reason for its removal: {why}")
     } else {
         why
@@ -310,7 +310,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let gap = if numbers.is_empty() { "" } else { ": " };
     lines.push(format!("  rule:  {}{gap}{numbers}", entry.rule));
     lines.push(format!("  id:    {}", entry.id));
-    for log in removal.logs.iter().rev().filter(|log| log.outcome == Became::Removed) {
+    for log in removal.logs.iter().rev().filter(|log| log.outcome == EntryOutcome::Removed) {
         lines.push(format!("  with:  {}", log.id));
     }
     lines.iter().map(|line| clean(line) + "\n").collect()
@@ -320,7 +320,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
 fn session(entry: &Entry, now: Timestamp) -> String {
     let text = |name: &str| entry.detail.text(name);
     let user = text("user").unwrap_or_default();
-    let opened = if entry.outcome == Became::Refused { "was refused" } else { "opened" };
+    let opened = if entry.outcome == EntryOutcome::Refused { "was refused" } else { "opened" };
     let place = match entry.name.as_str() {
         "" => String::new(),
         name => format!("container {name} ({}) of ", short_id(&entry.id)),

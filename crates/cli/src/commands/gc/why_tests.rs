@@ -86,8 +86,8 @@ fn removal_in_progress_at_a_kill_is_shown() {
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("\n  error: the process ended before the answer\n"), "{text}");
     let next = open();
-    for left in next.take_left() {
-        next.settle(left, Became::Removed, "");
+    for left in next.take_unfinished() {
+        next.settle(left, EntryOutcome::Removed, "");
     }
     drop(next);
     let text = ask();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
@@ -180,7 +180,7 @@ async fn exit_reports_never_block_and_overflow_is_left_to_the_next_pass() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
-    let mut status = PodStatus::empty("uid-web".into());
+    let mut status = RuntimePodStatus::empty("uid-web".into());
     for id in statuses {
         status.containers.push(bench.runtime.container_status(&id).await.unwrap());
     }
@@ -286,9 +286,9 @@ async fn dangling_link_found_by_a_plan_is_removed_by_the_next_pass() {
 }
 
 /// The runtime status of a pod.
-async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
+async fn status(bench: &Bench, pod: &str) -> (PodUid, RuntimePodStatus) {
     let uid = PodUid::from(format!("uid-{pod}").as_str());
-    let mut status = PodStatus::empty(uid.clone());
+    let mut status = RuntimePodStatus::empty(uid.clone());
     for one in bench.runtime.containers().into_iter().filter(|one| one.pod_uid == uid) {
         status.containers.push(bench.runtime.container_status(&one.id).await.unwrap());
     }

@@ -1,6 +1,6 @@
 //! A pass and the deletor with the same containers.
 
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
@@ -11,7 +11,7 @@ use crate::decide::deletor::ObservedPod;
 async fn with_queued_exits() -> (Bench, DeletorTask) {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("web", 3).await;
-    let mut status = PodStatus::empty("uid-web".into());
+    let mut status = RuntimePodStatus::empty("uid-web".into());
     for id in &ids {
         status.containers.push(bench.runtime.container_status(id).await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! Laws of the intake over sequences of events, beside a model of the loop and the workers.
+//! Invariants of the intake over sequences of events, with a model of the sync loop and the workers.
 
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn pod(number: u8, version: u64) -> Arc<Pod> {
     Arc::new(pod.build())
 }
 
-/// The worker of a pod, as far as the laws need it.
+/// The worker of a pod, as far as the invariants need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Runs,
@@ -199,7 +199,7 @@ impl Harness {
     }
 
     /// What the sync loop does after a change of the sources, after the first list and in housekeeping.
-    fn look_after_all(&mut self) -> Vec<IntakeCommand> {
+    fn reconcile_all(&mut self) -> Vec<IntakeCommand> {
         self.admit();
         self.step(IntakeEvent::Reconcile)
     }
@@ -217,7 +217,7 @@ impl Harness {
         self.sources();
         let checks = self.checks(&uid);
         self.step(IntakeEvent::PodChanged { uid, checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
     fn happens(&mut self, test_event: TestEvent) {
@@ -227,7 +227,7 @@ impl Harness {
                 if !self.pods.contains_key(&uid(number)) {
                     self.undecodable.insert(uid(number));
                     self.sources();
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
             TestEvent::Unlist(number) => {
@@ -237,16 +237,16 @@ impl Harness {
                 if let Some(pod) = removed {
                     self.step(IntakeEvent::PodRemoved { uid: uid(number), pod });
                 }
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::SourcesReady => {
                 self.ready = true;
                 self.sources();
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::Relist => {
                 self.step(IntakeEvent::Relisted);
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::Lives(number) => {
                 self.node.live.insert(uid(number), name(number));
@@ -260,12 +260,12 @@ impl Harness {
             TestEvent::NodeRefreshed => {
                 let pods = std::mem::take(&mut self.refreshes);
                 self.step(IntakeEvent::NodeRefreshed(Some(pods)));
-                self.look_after_all();
+                self.reconcile_all();
             }
             TestEvent::RoomMade => {
                 if let Some(room) = self.rooms.pop() {
                     self.step(IntakeEvent::RoomMade(Some(room)));
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
             TestEvent::Decide(next) => self.next = next,
@@ -283,7 +283,7 @@ impl Harness {
         self.node.live.remove(uid);
         let checks = self.checks(uid);
         self.step(IntakeEvent::WorkerForgotten { uid: uid.clone(), checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
     fn check(&self) {
@@ -329,20 +329,20 @@ proptest! {
     // behaviour: WRK-7, WRK-20
     #[test]
     fn intake_keeps_its_laws(test_events in proptest::collection::vec(test_event(), 0..60)) {
-        let mut world = Harness::new();
+        let mut harness = Harness::new();
         for test_event in test_events {
-            world.happens(test_event);
-            world.check();
+            harness.happens(test_event);
+            harness.check();
             // Housekeeping only repairs.
-            prop_assert_eq!(world.look_after_all(), []);
+            prop_assert_eq!(harness.reconcile_all(), []);
         }
-        world.settle();
-        world.check();
+        harness.settle();
+        harness.check();
         for uid in (0..PODS).map(uid) {
-            let is_rejected = world.intake.is_rejected(&uid);
-            let should_work = world.pods.contains_key(&uid) && !is_rejected;
-            prop_assert_eq!(world.workers.contains_key(&uid), should_work, "{}", uid);
+            let is_rejected = harness.intake.is_rejected(&uid);
+            let should_work = harness.pods.contains_key(&uid) && !is_rejected;
+            prop_assert_eq!(harness.workers.contains_key(&uid), should_work, "{}", uid);
         }
-        prop_assert!(world.intake.is_settled(&BTreeMap::new()));
+        prop_assert!(harness.intake.is_settled(&BTreeMap::new()));
     }
 }

@@ -26,7 +26,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// The context that a manifest is read with.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) files: &'a dyn HostFiles,
     pub(super) last_good: &'a LastGood,
     pub(super) node_name: &'a str,
@@ -130,7 +130,7 @@ impl Manifest {
 
     /// Called when its pod got its name: stores the text.
     pub(super) async fn granted(&mut self, disk: &LastGood) {
-        self.contested.is_over();
+        self.contested.clear();
         self.holds = self.pod.as_deref().map(view::pod_name);
         if let Some(text) = self.unkept.take() {
             self.kept.keep(text, disk).await;
@@ -172,7 +172,11 @@ impl Manifest {
     }
 
     /// Reads the file, unless it is known in the found version. Returns whether the pod changed.
-    pub(super) async fn refresh(&mut self, found: Option<FileVersion>, with: &Reading<'_>) -> bool {
+    pub(super) async fn refresh(
+        &mut self,
+        found: Option<FileVersion>,
+        with: &ReadContext<'_>,
+    ) -> bool {
         if self.is_known(found) {
             self.kept.keep_again(with.last_good).await;
             return false;
@@ -180,7 +184,7 @@ impl Manifest {
         let limit = podspec::MAX_MANIFEST_BYTES as u64;
         match with.files.read_version(&self.path, limit).await {
             Ok((version, content)) => {
-                self.problem.is_over();
+                self.problem.clear();
                 let digest = digest(&content);
                 if self.is_same(version, digest) {
                     self.kept.keep_again(with.last_good).await;
@@ -216,7 +220,7 @@ impl Manifest {
     }
 
     /// Decodes new content. Returns whether the pod changed.
-    async fn read(&mut self, content: Vec<u8>, with: &Reading<'_>) -> bool {
+    async fn read(&mut self, content: Vec<u8>, with: &ReadContext<'_>) -> bool {
         let Some(pod) = self.make_pod(&content, with) else { return self.restore(with).await };
         let is_supported = with.support.unsupported(&pod).is_none();
         // For the comparison with the last good version.
@@ -241,7 +245,7 @@ impl Manifest {
     }
 
     /// The pod of a manifest; logs problems with the file and the line or the field.
-    fn make_pod(&mut self, content: &[u8], with: &Reading<'_>) -> Option<Pod> {
+    fn make_pod(&mut self, content: &[u8], with: &ReadContext<'_>) -> Option<Pod> {
         let file = self.path.display();
         match podspec::read_manifest(content, &self.origin, with.node_name) {
             Ok(manifest) => {
@@ -264,7 +268,7 @@ impl Manifest {
     }
 
     /// After a restart, takes the pod from the last good version on disk. Returns whether there was one.
-    async fn restore(&mut self, with: &Reading<'_>) -> bool {
+    async fn restore(&mut self, with: &ReadContext<'_>) -> bool {
         let kept = self.kept.restore(with.last_good).await;
         let refusal = self.refusal.take();
         let written = kept.as_ref().and_then(|copy| copy.written);

@@ -47,7 +47,7 @@ impl Watching {
         self.current = None;
         match files.watch(&directory).await {
             Ok(watch) => {
-                self.problem.is_over();
+                self.problem.clear();
                 self.current = Some(Current { directory, version, watch });
             }
             Err(error) if self.problem.is_new(&error) => {

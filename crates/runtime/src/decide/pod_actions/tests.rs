@@ -8,7 +8,7 @@ mod sandbox;
 use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod,
 };
-use model::observed::{ContainerStatus, PodStatus, SandboxState};
+use model::observed::{ContainerStatus, RuntimePodStatus, SandboxState};
 
 use super::*;
 use crate::decide::actions::Role;
@@ -16,7 +16,7 @@ use crate::decide::reasons::StartReason;
 use crate::decide::test_pods::{sandbox, status};
 
 /// The actions for a pod without further state.
-fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
+fn actions(pod: &Pod, status: &RuntimePodStatus) -> PodActions {
     let probes = ProbeResults::default();
     pod_actions(&SyncContext {
         pod,
@@ -29,7 +29,7 @@ fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
 }
 
 /// A pod's status with a usable sandbox.
-fn in_live_sandbox(containers: Vec<ContainerStatus>) -> PodStatus {
+fn in_live_sandbox(containers: Vec<ContainerStatus>) -> RuntimePodStatus {
     status(vec![sandbox("s", 0, SandboxState::Ready)], containers)
 }
 

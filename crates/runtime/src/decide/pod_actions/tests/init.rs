@@ -310,8 +310,10 @@ fn only_the_newest_exited_init_container_is_kept() {
     assert_eq!(started(&pruned), [(Role::Init, 0)]);
     // Instances without a status are removed too.
     let ended = ["c2", "c1"].map(|id| instance(id, "one", Exited, 1)).to_vec();
-    let observed =
-        PodStatus { older: vec![listed_container("c0", "one", Exited)], ..in_live_sandbox(ended) };
+    let observed = RuntimePodStatus {
+        older: vec![listed_container("c0", "one", Exited)],
+        ..in_live_sandbox(ended)
+    };
     let pruned = actions(&initializing("Always", two()), &observed);
     assert_eq!(removals(&pruned), ["c1", "c0"]);
 }

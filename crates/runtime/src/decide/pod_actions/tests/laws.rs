@@ -33,12 +33,12 @@ const IMAGES: [&str; 2] = ["image:1", "image:2"];
 const ROUNDS: usize = 12;
 
 /// The syncs of this pod: one, unless it has init containers or restarts all.
-fn rounds(pod: &Pod, world: &World) -> usize {
+fn rounds(pod: &Pod, state: &RuntimeState) -> usize {
     if !view::init_containers(pod).is_empty() || may_restart_all(pod) {
         return ROUNDS;
     }
     // Late and ephemeral containers are checked once the sandbox exists.
-    let has_new_sandbox = matches!(world.actions(pod).sandbox, SandboxPlan::Create { .. });
+    let has_new_sandbox = matches!(state.actions(pod).sandbox, SandboxPlan::Create { .. });
     // The restart rules of a container killed by its probe are evaluated at the next sync.
     let has_rules = view::containers(pod).iter().any(|one| one.restart_policy_rules.is_some());
     1 + usize::from(has_new_sandbox) + usize::from(has_rules)
@@ -46,8 +46,8 @@ fn rounds(pod: &Pod, world: &World) -> usize {
 
 /// The runtime state of a pod, and other known state.
 #[derive(Debug, Clone)]
-struct World {
-    status: PodStatus,
+struct RuntimeState {
+    status: RuntimePodStatus,
     probes: ProbeResults,
     /// Whether all containers restart.
     restart_all: bool,
@@ -55,7 +55,7 @@ struct World {
     made: u32,
 }
 
-impl World {
+impl RuntimeState {
     fn actions(&self, pod: &Pod) -> PodActions {
         let Self { status, probes, restart_all, .. } = self;
         let sizes = Sizes::new();
@@ -141,23 +141,23 @@ fn image_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
 }
 
 /// As in the pod's conditions: from the exit that triggers it until the last instance is removed.
-fn is_restarting_all(pod: &Pod, world: &World) -> bool {
-    let latest = |container: &Container| world.status.latest(&container.name);
+fn is_restarting_all(pod: &Pod, state: &RuntimeState) -> bool {
+    let latest = |container: &Container| state.status.latest(&container.name);
     let any_left = specified(pod).any(|one| latest(one).is_some());
     let asked_for = specified(pod).any(|one| {
         let ended = latest(one).filter(|latest| latest.state == Exited);
         ended.is_some_and(|ended| restarts_all_after(one, ended.exit_code))
     });
-    any_left && (asked_for || world.restart_all) && !has_finished(pod, &world.status)
+    any_left && (asked_for || state.restart_all) && !has_finished(pod, &state.status)
 }
 
 /// Whether a pod has terminated, or has nothing left while it is being deleted: it is not synced again.
-fn is_over(pod: &Pod, status: &PodStatus) -> bool {
+fn is_over(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     has_finished(pod, status) || (is_deleted && !status.may_be_alive())
 }
 
-fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
+fn live_by_name(status: &RuntimePodStatus) -> BTreeMap<String, usize> {
     let mut live = BTreeMap::new();
     for instance in &status.containers {
         if matches!(instance.state, Running | Unknown) {
@@ -189,7 +189,7 @@ fn any_instance() -> impl Strategy<Value = Seen> {
     )
 }
 
-fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
+fn any_observed() -> impl Strategy<Value = (RuntimePodStatus, ProbeResults)> {
     let sandbox = (any::<bool>(), weighted(0.2), weighted(0.8));
     let sandboxes = proptest::collection::vec(sandbox, 0..3);
     let instances = proptest::collection::vec(any_instance(), 0..9);
@@ -278,31 +278,31 @@ fn any_pod() -> impl Strategy<Value = Pod> {
 }
 
 /// A pod, and its runtime state.
-fn any_world() -> impl Strategy<Value = (Pod, World)> {
+fn any_state() -> impl Strategy<Value = (Pod, RuntimeState)> {
     (any_pod(), any_observed(), any::<bool>()).prop_map(|(pod, (status, probes), marked)| {
         let marked = marked && may_restart_all(&pod);
-        let mut world = World { status, probes, restart_all: marked, made: 0 };
-        world.restart_all = is_restarting_all(&pod, &world);
-        (pod, world)
+        let mut state = RuntimeState { status, probes, restart_all: marked, made: 0 };
+        state.restart_all = is_restarting_all(&pod, &state);
+        (pod, state)
     })
 }
 
 /// Instances that run although they should be replaced: of another definition, or with failed
 /// probes. A sidecar without a startup probe result is left alone.
-fn stale<'a>(pod: &'a Pod, world: &'a World) -> impl Iterator<Item = &'a ContainerStatus> {
+fn stale<'a>(pod: &'a Pod, state: &'a RuntimeState) -> impl Iterator<Item = &'a ContainerStatus> {
     let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
     let lasting = sidecars.map(|one| (one, true));
     let lasting = lasting.chain(view::containers(pod).iter().map(|one| (one, false)));
     lasting.filter_map(|(container, is_sidecar)| {
-        let latest = world.status.latest(&container.name);
+        let latest = state.status.latest(&container.name);
         let running = latest.filter(|latest| latest.state == Running)?;
         let waits = is_sidecar && container.startup_probe.is_some();
         // A sidecar's probes count only if it has them.
         let counts = |has: bool| has || !is_sidecar;
         let failed = |result: Option<&ProbeResult>| matches!(result, Some(ProbeResult::Failure(_)));
-        let unhealthy = (failed(world.probes.liveness.get(&running.id))
+        let unhealthy = (failed(state.probes.liveness.get(&running.id))
             && counts(container.liveness_probe.is_some()))
-            || (failed(world.probes.startup.get(&running.id)) && counts(false));
+            || (failed(state.probes.startup.get(&running.id)) && counts(false));
         ((is_changed(container, running) || unhealthy) && !waits).then_some(running)
     })
 }
@@ -318,50 +318,50 @@ proptest! {
 
     // behaviour: ACT-110
     #[test]
-    fn pod_is_converged_after_its_actions((pod, mut world) in any_world()) {
+    fn pod_is_converged_after_its_actions((pod, mut state) in any_state()) {
         // A new sandbox starts from its first init container; each round may start the next one. A
         // running init container is waited for.
-        for _ in 0..rounds(&pod, &world) {
-            if is_over(&pod, &world.status) {
+        for _ in 0..rounds(&pod, &state) {
+            if is_over(&pod, &state.status) {
                 return Ok(());
             }
-            let actions = world.actions(&pod);
-            world.apply(&pod, &actions);
+            let actions = state.actions(&pod);
+            state.apply(&pod, &actions);
         }
-        if is_over(&pod, &world.status) {
+        if is_over(&pod, &state.status) {
             return Ok(());
         }
-        let left = world.actions(&pod);
-        prop_assert!(left.is_nothing(), "{left:?} for {world:?}");
-        let stale = stale(&pod, &world).next();
+        let left = state.actions(&pod);
+        prop_assert!(left.is_nothing(), "{left:?} for {state:?}");
+        let stale = stale(&pod, &state).next();
         prop_assert!(stale.is_none(), "{stale:?} should have been replaced");
     }
 
     // behaviour: ACT-111
     #[test]
-    fn two_instances_of_one_container_never_run((pod, mut world) in any_world()) {
+    fn two_instances_of_one_container_never_run((pod, mut state) in any_state()) {
         for _ in 0..ROUNDS {
-            let actions = world.actions(&pod);
-            world.apply(&pod, &actions);
+            let actions = state.actions(&pod);
+            state.apply(&pod, &actions);
             // Containers outside of the spec do not restart with it.
             let has_ephemeral = !view::ephemeral_containers(&pod).is_empty();
             let counts = |name: &str| {
                 specified(&pod).any(|one| one.name == name)
                     || (name == EPHEMERAL && has_ephemeral && actions.reset.is_empty())
             };
-            for (name, live) in live_by_name(&world.status) {
+            for (name, live) in live_by_name(&state.status) {
                 prop_assert!(live <= 1 || !counts(&name), "{name}: {live}");
             }
         }
     }
 
     #[test]
-    fn kept_container_is_never_started((pod, world) in any_world()) {
-        let actions = world.actions(&pod);
+    fn kept_container_is_never_started((pod, state) in any_state()) {
+        let actions = state.actions(&pod);
         if actions.kill_pod.is_none() {
             for start in &actions.start {
                 let name = name_of(&pod, start.role, start.index);
-                let running = world.status.latest(&name).filter(|latest| latest.state == Running);
+                let running = state.status.latest(&name).filter(|latest| latest.state == Running);
                 let killed = running.is_none_or(|running| {
                     actions.kill.iter().any(|kill| kill.id == running.id)
                 });
@@ -371,8 +371,8 @@ proptest! {
     }
 
     #[test]
-    fn regular_containers_start_after_init_containers((pod, world) in any_world()) {
-        let actions = world.actions(&pod);
+    fn regular_containers_start_after_init_containers((pod, state) in any_state()) {
+        let actions = state.actions(&pod);
         let starts = |wanted| actions.start.iter().any(|start| start.role == wanted);
         prop_assert!(!(starts(Role::Init) && starts(Role::Regular)), "{actions:?}");
         let order: Vec<_> = actions.start.iter().map(|start| (start.role == Role::Regular, start.role != Role::Ephemeral)).collect();
@@ -383,14 +383,14 @@ proptest! {
     }
 
     #[test]
-    fn finished_pod_starts_nothing((pod, world) in any_world()) {
-        let observed = &world.status;
+    fn finished_pod_starts_nothing((pod, state) in any_state()) {
+        let observed = &state.status;
         // A pod that finished in one sandbox gets no other, so all its instances are in the newest.
         let newest = observed.sandboxes.first().map(|sandbox| &sandbox.id);
         let in_newest = observed.containers.iter().all(|one| Some(&one.sandbox_id) == newest);
         let may_be = in_newest && comes_from_running_in_order(&pod, observed);
         if has_finished(&pod, observed) && observed.has_ready_sandbox() && may_be {
-            let actions = world.actions(&pod);
+            let actions = state.actions(&pod);
             prop_assert!(
                 actions.start.iter().all(|start| start.role != Role::Regular)
                     || actions.kill_pod.is_some(),
@@ -401,7 +401,7 @@ proptest! {
 }
 
 /// Whether nothing was started after a failed init container.
-fn comes_from_running_in_order(pod: &Pod, observed: &PodStatus) -> bool {
+fn comes_from_running_in_order(pod: &Pod, observed: &RuntimePodStatus) -> bool {
     let in_order: Vec<_> = view::init_containers(pod).iter().chain(view::containers(pod)).collect();
     let inits = view::init_containers(pod).len();
     let failed = in_order[..inits].iter().position(|init| {

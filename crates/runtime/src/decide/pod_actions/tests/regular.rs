@@ -216,7 +216,7 @@ fn ephemeral_container_neither_keeps_the_pod_running_nor_restarts() {
 }
 
 /// The actions for a pod that restarts all containers.
-fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
+fn starting_over(pod: &Pod, status: &RuntimePodStatus) -> PodActions {
     let probes = ProbeResults::default();
     pod_actions(&SyncContext {
         pod,
@@ -248,7 +248,8 @@ fn restart_of_all_removes_every_instance_and_the_trigger_last() {
         instance("s1", "side", Running, 0),
         instance("a0", "asks", Exited, 1),
     ]);
-    let observed = PodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
+    let observed =
+        RuntimePodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
     let actions = starting_over(&pod, &observed);
     let expected =
         [("a0", false), ("a", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];

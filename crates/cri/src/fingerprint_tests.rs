@@ -25,7 +25,8 @@ fn handed_on(
     while handed_on.has_remaining() {
         assert_eq!(handed_on.get_u8(), 0);
         let length = handed_on.get_u32() as usize;
-        sum = sum.and(MarkSum::decode(handed_on.split_to(length)).unwrap().fingerprint());
+        sum =
+            sum.and(FingerprintMessage::decode(handed_on.split_to(length)).unwrap().fingerprint());
     }
     Ok(sum)
 }
@@ -71,7 +72,7 @@ proptest! {
             expected.add(container.id.as_bytes(), from_cri::container_state(container.state()).into());
         }
         let list = cri::ListContainersResponse { containers }.encode_to_vec();
-        let mut digest = Marked::<OfContainers>::default();
+        let mut digest = FingerprintDigest::<ContainerList>::default();
         prop_assert_eq!(handed_on(&mut digest, &list, &pieces).unwrap(), expected);
         let again = handed_on(&mut digest, &list, &pieces).unwrap();
         prop_assert_eq!(again, expected, "the next list is one of its own");
@@ -81,19 +82,19 @@ proptest! {
             expected.add(sandbox.id.as_bytes(), from_cri::sandbox_state(sandbox.state()).into());
         }
         let list = cri::ListPodSandboxResponse { items: sandboxes }.encode_to_vec();
-        let sum = handed_on(&mut Marked::<OfSandboxes>::default(), &list, &pieces);
+        let sum = handed_on(&mut FingerprintDigest::<SandboxList>::default(), &list, &pieces);
         prop_assert_eq!(sum.unwrap(), expected);
     }
 
     #[test]
     fn no_list_causes_a_panic(list in prop::collection::vec(any::<u8>(), 0..200)) {
-        handed_on(&mut Marked::<OfContainers>::default(), &list, &[]).ok();
+        handed_on(&mut FingerprintDigest::<ContainerList>::default(), &list, &[]).ok();
     }
 }
 
 #[test]
 fn truncated_list_entry_is_an_error() {
-    let mut digest = Marked::<OfContainers>::default();
+    let mut digest = FingerprintDigest::<ContainerList>::default();
     let error = handed_on(&mut digest, &[0x0a, 2, 0x0a, 5], &[]).unwrap_err();
     assert_eq!(error.code(), tonic::Code::Internal);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
+use e2e::api_outage::without_the_api_server;
 
 #[test]
 fn pods_keep_running_without_the_api_server_and_are_reported_later() -> Result<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::pod_state::{PodState, WorkerState};
 
 use super::{ContainerGc, ContainerGcParts};
@@ -13,14 +13,14 @@ use crate::decide::schedule::{ExitedContainers, GATHERING, dead_of, over_cap_sin
 
 /// The exited containers of the node, counted without a list. Empty if no cap needs them.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct CapWatch {
     /// Terminated pods that keep no container because of a cap of 0.
     pods: BTreeSet<PodUid>,
     /// The exited containers of each pod, for the cap of the node.
     dead: BTreeMap<PodUid, ExitedContainers>,
 }
 
-impl Early {
+impl CapWatch {
     /// How long until a container beyond a cap may be removed, of a pod or of the node.
     pub(super) fn due(&self, parts: &ContainerGcParts, now: Timestamp) -> Option<Duration> {
         let of_pods = (!self.pods.is_empty()).then_some(GATHERING);
@@ -43,7 +43,7 @@ impl Early {
 
 impl ContainerGc {
     /// Reports the runtime status of a pod, so that containers beyond a cap are removed before the next pass.
-    pub fn observe_pod(&self, uid: &PodUid, status: &PodStatus) {
+    pub fn observe_pod(&self, uid: &PodUid, status: &RuntimePodStatus) {
         let ended = is_over(self.shared.parts.pods.state(uid));
         let dead = dead_of(status, ended);
         if self.shared.parts.policy.in_all.is_some() {

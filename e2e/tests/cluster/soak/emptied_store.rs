@@ -58,7 +58,7 @@ fn emptied_store_is_listed_again() -> Result<()> {
     api.wait_gone(&format!("{PODS}/first"), PATIENCE).with_context(|| process.log())?;
     wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
     api.get(&format!("{PODS}/second"))?.context("the younger of two is allowed")?;
-    ensure!(process.log().contains("listing anew"), "{}", process.log());
+    ensure!(process.log().contains("listing again"), "{}", process.log());
     ensure!(process.is_alive()?, "it ended: {}", process.log());
     cluster.stop()
 }

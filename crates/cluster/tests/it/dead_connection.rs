@@ -23,7 +23,7 @@ const NOTICED: Duration = Duration::from_secs(31);
 struct Deaf;
 
 impl Sink<DataObject, ()> for Deaf {
-    fn hear(&self, _: Change<DataObject, ()>) {}
+    fn receive(&self, _: Change<DataObject, ()>) {}
 }
 
 // behaviour: API-32

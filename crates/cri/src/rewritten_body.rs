@@ -40,18 +40,18 @@ pub(crate) fn message_length(kept: &mut Vec<u8>) -> Result<Option<usize>, Status
 
 /// A changed response.
 #[derive(Debug)]
-pub(crate) struct Rewritten<R> {
+pub(crate) struct RewrittenBody<R> {
     whole: tonic::body::Body,
     rewriter: R,
 }
 
-impl<R: Rewriter> Rewritten<R> {
+impl<R: Rewriter> RewrittenBody<R> {
     pub(crate) fn new(whole: tonic::body::Body, rewriter: R) -> Self {
         Self { whole, rewriter }
     }
 }
 
-impl<R: Rewriter> Body for Rewritten<R> {
+impl<R: Rewriter> Body for RewrittenBody<R> {
     type Data = Bytes;
     type Error = Status;
 

@@ -11,8 +11,8 @@ use proto::runtime_v1 as cri;
 use tonic::Status;
 
 use crate::from_cri;
-use crate::parted::Digest;
-use crate::rewritten::put_message;
+use crate::rewritten_body::put_message;
+use crate::split_body::Digest;
 use crate::wire::{Field, next};
 
 /// The field numbers of the entries of a list, and of the id of an entry.
@@ -20,7 +20,7 @@ const ENTRIES: u64 = 1;
 const ID: u64 = 1;
 
 /// The kind of list entry.
-pub(crate) trait Listed: Debug + Default + Send {
+pub(crate) trait ListKind: Debug + Default + Send {
     /// The field number of the state.
     const STATE: u64;
 
@@ -29,9 +29,9 @@ pub(crate) trait Listed: Debug + Default + Send {
 
 /// `PodSandbox`.
 #[derive(Debug, Default)]
-pub(crate) struct OfSandboxes;
+pub(crate) struct SandboxList;
 
-impl Listed for OfSandboxes {
+impl ListKind for SandboxList {
     const STATE: u64 = 3;
 
     fn mark(state: i32) -> Mark {
@@ -42,9 +42,9 @@ impl Listed for OfSandboxes {
 
 /// `Container`.
 #[derive(Debug, Default)]
-pub(crate) struct OfContainers;
+pub(crate) struct ContainerList;
 
-impl Listed for OfContainers {
+impl ListKind for ContainerList {
     const STATE: u64 = 6;
 
     fn mark(state: i32) -> Mark {
@@ -55,12 +55,12 @@ impl Listed for OfContainers {
 
 /// Replaces a list by its fingerprint.
 #[derive(Debug, Default)]
-pub(crate) struct Marked<L> {
+pub(crate) struct FingerprintDigest<L> {
     sum: Fingerprint,
     of: PhantomData<L>,
 }
 
-impl<L: Listed> Marked<L> {
+impl<L: ListKind> FingerprintDigest<L> {
     fn add(&mut self, mut entry: &[u8]) -> Result<(), Status> {
         let (mut id, mut state) = (&[][..], 0);
         while let Some(field) = next(&mut entry)? {
@@ -78,7 +78,7 @@ impl<L: Listed> Marked<L> {
     }
 }
 
-impl<L: Listed> Digest for Marked<L> {
+impl<L: ListKind> Digest for FingerprintDigest<L> {
     fn take(
         &mut self,
         mut fields: &[u8],
@@ -92,7 +92,7 @@ impl<L: Listed> Digest for Marked<L> {
         }
         if last {
             let numbers = take(&mut self.sum).to_numbers().to_vec();
-            put_message(&MarkSum { numbers }.encode_to_vec(), handed_on);
+            put_message(&FingerprintMessage { numbers }.encode_to_vec(), handed_on);
         }
         Ok(())
     }
@@ -100,12 +100,12 @@ impl<L: Listed> Digest for Marked<L> {
 
 /// The fingerprint as a message.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct MarkSum {
+pub(crate) struct FingerprintMessage {
     #[prost(fixed64, repeated, tag = "1")]
     numbers: Vec<u64>,
 }
 
-impl MarkSum {
+impl FingerprintMessage {
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let numbers = self.numbers.as_slice().try_into();
         Fingerprint::from_numbers(numbers.expect("it was made above, from as many"))
@@ -113,5 +113,5 @@ impl MarkSum {
 }
 
 #[cfg(test)]
-#[path = "marked_tests.rs"]
+#[path = "fingerprint_tests.rs"]
 mod tests;

@@ -11,11 +11,11 @@ use testbed::wait;
 
 use crate::cluster_node::{ClusterNode, log_directory};
 use crate::node::{NODE_NAME, PATIENCE};
-use crate::plain::Plain;
+use crate::normalize::Normalizer;
 
 /// The observations.
 #[derive(Debug)]
-pub struct Seen {
+pub struct Observations {
     /// The scenarios of the run.
     pub scenarios: Vec<&'static str>,
     /// By scenarios, then by objects.
@@ -45,12 +45,12 @@ pub(crate) struct Record {
     /// The scenarios so far; the last one is the current one.
     scenarios: Vec<&'static str>,
     /// By the pods' names.
-    pods: BTreeMap<String, Sight>,
+    pods: BTreeMap<String, PodObservation>,
 }
 
 /// The observed state of a pod.
 #[derive(Debug)]
-struct Sight {
+struct PodObservation {
     scenario: &'static str,
     /// The name in the record: the pod's name, unless that is generated.
     called: String,
@@ -108,16 +108,16 @@ impl ClusterNode {
         object["metadata"]["managedFields"] = Value::Object(writers.collect());
         let mut record = self.record().borrow_mut();
         let called = called.to_owned();
-        let sight = Sight { scenario: record.scenario(), called, object, files };
+        let sight = PodObservation { scenario: record.scenario(), called, object, files };
         record.pods.insert(name(pod).to_owned(), sight);
     }
 
-    fn plain(&self) -> Plain {
-        Plain { node_ip: self.node().instance().node_ip() }
+    fn plain(&self) -> Normalizer {
+        Normalizer { node_ip: self.node().instance().node_ip() }
     }
 
     /// All that was seen: waits until no new event comes and no more files are removed.
-    pub fn seen(&self) -> Result<Seen> {
+    pub fn seen(&self) -> Result<Observations> {
         let (events, files) = (self.events()?, self.left_files()?);
         let record = self.record().borrow();
         let mut play: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
@@ -151,7 +151,7 @@ impl ClusterNode {
         }
         add(NODE, "directories".to_owned(), "files", files);
         add(NODE, "packet filter".to_owned(), "rules", json!(self.chains()?));
-        Ok(Seen { scenarios: record.scenarios.clone(), play, node: self.node_object()? })
+        Ok(Observations { scenarios: record.scenarios.clone(), play, node: self.node_object()? })
     }
 
     /// The object of the node. Its address differs each time.

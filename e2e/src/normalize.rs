@@ -11,12 +11,12 @@ const LEFT_OUT: [&str; 2] = ["managedFields", "resourceVersion"];
 
 /// Replaces generated values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plain {
+pub(crate) struct Normalizer {
     /// The node's own address, which is no pod's address.
     pub(crate) node_ip: Ipv4Addr,
 }
 
-impl Plain {
+impl Normalizer {
     /// A text with placeholders for generated values.
     pub(crate) fn text(self, text: &str) -> String {
         let mut plain = String::new();
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Plain = Plain { node_ip: Ipv4Addr::new(10, 1, 2, 3) };
+    const NORMALIZER: Normalizer = Normalizer { node_ip: Ipv4Addr::new(10, 1, 2, 3) };
 
     #[test]
     fn generated_names_are_replaced_in_texts() {
@@ -128,13 +128,13 @@ mod tests {
             ("Started container main".to_owned(), "Started container main".to_owned()),
         ];
         for (input, plain) in cases {
-            assert_eq!(PLAIN.text(&input), plain);
+            assert_eq!(NORMALIZER.text(&input), plain);
         }
     }
 
     #[test]
     fn chosen_file_names_are_kept() {
-        let file = |line| PLAIN.file(line);
+        let file = |line| NORMALIZER.file(line);
         assert_eq!(file("containers/main/1a2b3c4d f 644 "), "containers/main/MADE-UP f 644 ");
         assert_eq!(file("main/0.log f 640 "), "main/0.log f 640 ");
         assert_eq!(file("main d 755 "), "main d 755 ");
@@ -156,6 +156,6 @@ mod tests {
             "startedAt": "the epoch",
             "conditions": [{ "type": "Ready" }, { "type": "Initialized", "lastProbeTime": null }],
         });
-        assert_eq!(PLAIN.object(&input), plain);
+        assert_eq!(NORMALIZER.object(&input), plain);
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::node::NODE_NAME;
-use crate::seen::{NODE, Seen};
+use crate::observations::{NODE, Observations};
 
 /// The parts that a pod must have.
 const OF_A_POD: [&str; 4] =
@@ -14,7 +14,7 @@ const OF_A_POD: [&str; 4] =
 const OF_ITS_OBJECT: [&str; 4] =
     ["/metadata/labels", "/status/capacity", "/status/conditions", "/status/nodeInfo"];
 
-impl Seen {
+impl Observations {
     /// Fails if a scenario, a part of a pod, or a part of the node has no observations. A scenario has pods, and the
     /// files of at least one of them.
     pub fn ensure_whole(&self) -> Result<()> {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     /// Complete observations with one value replaced.
-    fn seen_with(path: &str, value: Value) -> Seen {
+    fn seen_with(path: &str, value: Value) -> Observations {
         let pod = json!({
             "object": {
                 "metadata": { "managedFields": { "kubelet Update status": "wrote" } },
@@ -86,7 +86,7 @@ mod tests {
             *place = value;
         }
         let play = from_value(all["play"].take()).unwrap();
-        Seen { scenarios: vec!["a taint"], play, node: all["node"].take() }
+        Observations { scenarios: vec!["a taint"], play, node: all["node"].take() }
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn pod() -> PodName {
 struct ListCounter(watch::Sender<usize>);
 
 impl Sink<PodRecord, Uid> for ListCounter {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         if matches!(change, Change::Complete) {
             self.0.send_modify(|count| *count += 1);
         }

@@ -38,7 +38,7 @@ struct Line {
 
 /// A removal of an earlier process whose end is unknown.
 #[derive(Debug)]
-pub struct Left {
+pub struct UnfinishedRemoval {
     /// Its entry.
     pub entry: Entry,
     /// Its number in this process.
@@ -47,7 +47,7 @@ pub struct Left {
 
 /// The removals in progress.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct InProgress {
     segments: Arc<dyn Segments>,
     /// The number of the last removal.
     begun: AtomicU64,
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-impl UnderWay {
+impl InProgress {
     /// Those of a journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
         Self {
@@ -159,8 +159,8 @@ impl UnderWay {
 
     /// Begins a new file, with all removals in progress.
     fn renew(&self, state: &mut State) -> Result<(), Unkept> {
-        let lying = self.segments.list()?;
-        let number = lying.last().map_or(1, |last| last.number + 1);
+        let existing = self.segments.list()?;
+        let number = existing.last().map_or(1, |last| last.number + 1);
         let segment = self.segments.append_to(number)?;
         for line in state.open.values() {
             if let Err(error) = segment.append(line) {
@@ -184,13 +184,13 @@ impl UnderWay {
 
     /// Takes over the removals of earlier processes that have not ended. They belong to this process until they have
     /// [ended](Self::end).
-    pub(crate) fn take_left(&self) -> Result<Vec<Left>, FileError> {
+    pub(crate) fn take_unfinished(&self) -> Result<Vec<UnfinishedRemoval>, FileError> {
         let mut state = self.state();
         let ours = state.file.as_ref().map(|current| current.number);
-        let lying = self.segments.list()?;
-        let theirs = lying.iter().map(|file| file.number).filter(|number| Some(*number) != ours);
+        let existing = self.segments.list()?;
+        let theirs = existing.iter().map(|file| file.number).filter(|number| Some(*number) != ours);
         let theirs: Vec<u64> = theirs.collect();
-        let mut left: Vec<Left> = Vec::new();
+        let mut left: Vec<UnfinishedRemoval> = Vec::new();
         for entry in theirs.iter().flat_map(|number| self.open_in(*number).into_values()) {
             // A process killed during a replacement may have left both files.
             if left.iter().any(|known| known.entry == entry) {
@@ -198,7 +198,7 @@ impl UnderWay {
             }
             let number = self.next_number();
             state.add(number, entry.clone());
-            left.push(Left { entry, number });
+            left.push(UnfinishedRemoval { entry, number });
         }
         // Entries that cannot be written stay in their file.
         if left.is_empty() || self.renew(&mut state).is_ok() {
@@ -230,12 +230,12 @@ impl UnderWay {
 
     /// The removals in progress of all processes, the oldest first.
     pub(crate) fn all(&self) -> Result<Vec<Entry>, FileError> {
-        let lying = self.segments.list()?;
-        Ok(lying.iter().flat_map(|file| self.open_in(file.number).into_values()).collect())
+        let existing = self.segments.list()?;
+        Ok(existing.iter().flat_map(|file| self.open_in(file.number).into_values()).collect())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     /// Removes the file if nothing is in progress.
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -246,5 +246,5 @@ impl Drop for UnderWay {
 }
 
 #[cfg(test)]
-#[path = "under_way_tests.rs"]
+#[path = "in_progress_tests.rs"]
 mod tests;

@@ -18,7 +18,7 @@ const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastSt
 
 /// What must not change of a pod: its containers, and their status.
 #[derive(Debug, PartialEq)]
-struct Sight {
+struct Snapshot {
     /// Its sandbox and its container, with their processes.
     running: Vec<RuntimeContainer>,
     /// With the transition time of each condition, so that a change and its reversal are seen.
@@ -31,7 +31,7 @@ fn full(name: &str) -> String {
 }
 
 /// Makes a pod with limits and waits until it is ready.
-fn make(cluster: &ClusterNode, name: &str) -> Result<Sight> {
+fn make(cluster: &ClusterNode, name: &str) -> Result<Snapshot> {
     let mut pod = pod(&full(name), &["sleep", "forever"]);
     let (requests, limits) = (json!({ "cpu": "50m" }), json!({ "memory": "32Mi" }));
     pod["spec"]["containers"][0]["resources"] = json!({ "requests": requests, "limits": limits });
@@ -40,7 +40,7 @@ fn make(cluster: &ClusterNode, name: &str) -> Result<Sight> {
     look(cluster, name)
 }
 
-fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
+fn look(cluster: &ClusterNode, name: &str) -> Result<Snapshot> {
     let name = full(name);
     let pod = cluster.wait_ready(&ClusterNode::pod_path(&name))?;
     let mut running = containerd::containers(cluster.node().instance())?;
@@ -49,7 +49,7 @@ fn look(cluster: &ClusterNode, name: &str) -> Result<Sight> {
     let container = &pod["status"]["containerStatuses"][0];
     let of_pod = OF_POD.map(|part| pod["status"][part].clone());
     let of_container = OF_CONTAINER.map(|part| container[part].clone());
-    Ok(Sight { running, status: of_pod.into_iter().chain(of_container).collect() })
+    Ok(Snapshot { running, status: of_pod.into_iter().chain(of_container).collect() })
 }
 
 /// Waits until another container of the static pod runs than this one, and its mirror pod has it.
@@ -79,7 +79,7 @@ fn nothing_else_runs(cluster: &ClusterNode, pods: &[&str]) -> Result<()> {
     wait_tidy(cluster.node(), &wanted, PATIENCE)
 }
 
-fn is_untouched(cluster: &ClusterNode, name: &str, before: &Sight) -> Result<()> {
+fn is_untouched(cluster: &ClusterNode, name: &str, before: &Snapshot) -> Result<()> {
     let now = look(cluster, name)?;
     ensure!(now == *before, "{name}: {before:?} became {now:?}");
     Ok(())

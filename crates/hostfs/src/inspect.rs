@@ -52,7 +52,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
         // Relative to the directory, which saves the path lookup.
         let stat = rustix::fs::statat(listing.fd()?, entry.file_name(), AtFlags::empty());
         let found = stat.map(|stat| found_by(&stat)).map_err(|error| FileError {
-            operation: "look at",
+            operation: "stat",
             path: directory.join(&name),
             source: error.into(),
         });

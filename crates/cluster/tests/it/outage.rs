@@ -137,7 +137,7 @@ impl Server {
 struct Deaf;
 
 impl<T, K> Sink<T, K> for Deaf {
-    fn hear(&self, _: Change<T, K>) {}
+    fn receive(&self, _: Change<T, K>) {}
 }
 
 /// Follows the objects that a node follows.

@@ -24,7 +24,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use testkit::crash_point::{CrashPoint, Death, Moment};
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: mortal --socket PATH --root DIR [--die before:N|after:N]";
+const USAGE: &str = "usage: crash-agent --socket PATH --root DIR [--die before:N|after:N]";
 
 /// Kills the process.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ fn settings(root: &std::path::Path) -> Settings {
 async fn main() -> Result<()> {
     let args = args()?;
     let mut terminate = signal(SignalKind::terminate()).context("handle SIGTERM")?;
-    println!("mortal: ready");
+    println!("crash-agent: ready");
     let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
     let crash = Arc::new(CrashPoint::new(args.die, Kill));
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
@@ -115,8 +115,8 @@ async fn main() -> Result<()> {
         runtime: Runtime::new(runtime).intercepted(&crash),
         files: Arc::new(Intercepted::new(Arc::new(host.clone()) as Arc<dyn HostFiles>, &crash)),
         volumes: Arc::new(host.volumes()),
-        http: Arc::new(Fetcher::new("mortal")),
-        pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
+        http: Arc::new(Fetcher::new("crash-agent")),
+        pod_http: Arc::new(Fetcher::trusting_anybody("crash-agent")),
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: None,

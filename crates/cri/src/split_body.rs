@@ -10,7 +10,7 @@ use prost::bytes::{Bytes, BytesMut};
 use tonic::Status;
 use tonic::codegen::http::Response;
 
-use crate::rewritten::{HEADER, Rewriter, Rewritten, message_length, put_message};
+use crate::rewritten_body::{HEADER, Rewriter, RewrittenBody, message_length, put_message};
 use crate::wire::{length, whole_fields};
 
 /// Replaces a message.
@@ -22,9 +22,9 @@ pub(crate) trait Digest: Debug + Send {
 
 /// Passes everything on.
 #[derive(Debug, Default)]
-pub(crate) struct AsItComes;
+pub(crate) struct PassThrough;
 
-impl Digest for AsItComes {
+impl Digest for PassThrough {
     fn take(&mut self, fields: &[u8], _: bool, handed_on: &mut BytesMut) -> Result<(), Status> {
         put_message(fields, handed_on);
         Ok(())
@@ -32,18 +32,18 @@ impl Digest for AsItComes {
 }
 
 /// A response that is split.
-pub(crate) type Parted = Rewritten<Cut>;
+pub(crate) type SplitBody = RewrittenBody<Splitter>;
 
 /// Splits the response of any method whose fields are repeated.
-pub(crate) fn parted<D: Digest + Default + 'static>(
+pub(crate) fn split_response<D: Digest + Default + 'static>(
     answer: Response<tonic::body::Body>,
-) -> Response<Parted> {
-    answer.map(|whole| Rewritten::new(whole, Cut::new(D::default())))
+) -> Response<SplitBody> {
+    answer.map(|whole| RewrittenBody::new(whole, Splitter::new(D::default())))
 }
 
 /// Splits messages between fields.
 #[derive(Debug)]
-pub(crate) struct Cut {
+pub(crate) struct Splitter {
     digest: Box<dyn Digest>,
     /// An incomplete header or field.
     kept: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) struct Cut {
     left: usize,
 }
 
-impl Cut {
+impl Splitter {
     fn new(digest: impl Digest + 'static) -> Self {
         Self { digest: Box::new(digest), kept: Vec::new(), left: 0 }
     }
@@ -106,7 +106,7 @@ impl Cut {
     }
 }
 
-impl Rewriter for Cut {
+impl Rewriter for Splitter {
     fn take(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
         let mut parts = BytesMut::new();
         while !data.is_empty() {
@@ -183,7 +183,7 @@ mod tests {
             let next = |count| (&mut numbers).take(count).map(container).collect::<Vec<_>>();
             let lists: Vec<_> = lists.into_iter().map(next).collect();
             let sent: Vec<u8> = lists.iter().cloned().flat_map(list).collect();
-            let (mut cut, mut received, mut rest) = (Cut::new(AsItComes), Vec::new(), &sent[..]);
+            let (mut cut, mut received, mut rest) = (Splitter::new(PassThrough), Vec::new(), &sent[..]);
             for size in sizes.iter().cycle() {
                 if rest.is_empty() {
                     break;
@@ -201,7 +201,7 @@ mod tests {
 
         #[test]
         fn no_answer_causes_a_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut cut = Cut::new(AsItComes);
+            let mut cut = Splitter::new(PassThrough);
             for part in framed(&data).chunks(7) {
                 if cut.take(part).is_err() {
                     break;
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn long_answers_need_little_memory() {
-        let (mut cut, mut most, mut count) = (Cut::new(AsItComes), 0, 0);
+        let (mut cut, mut most, mut count) = (Splitter::new(PassThrough), 0, 0);
         for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
             let parts = cut.take(data).unwrap();
             most = most.max(cut.kept.len());
@@ -227,7 +227,7 @@ mod tests {
         let whole = list(vec![container(0), container(1)]);
         // After the first entry, and within the second.
         for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
-            let mut cut = Cut::new(AsItComes);
+            let mut cut = Splitter::new(PassThrough);
             cut.take(&whole[..length]).unwrap();
             assert_eq!(cut.end().unwrap_err().code(), Code::DataLoss, "{length}");
         }
@@ -240,7 +240,7 @@ mod tests {
         for message in [&long[..], &without_end] {
             let sent = [framed(message), framed(message)].concat();
             for size in 1..sent.len() {
-                let mut cut = Cut::new(AsItComes);
+                let mut cut = Splitter::new(PassThrough);
                 let error = sent.chunks(size).find_map(|data| cut.take(data).err());
                 assert_eq!(error.unwrap().code(), Code::DataLoss, "{message:?} by {size}");
             }
@@ -250,10 +250,10 @@ mod tests {
     #[test]
     fn oversized_or_compressed_answer_is_an_error() {
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
-        let mut cut = Cut::new(AsItComes);
+        let mut cut = Splitter::new(PassThrough);
         let error = cut.take(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();
         assert_eq!(error.code(), Code::OutOfRange);
-        let error = Cut::new(AsItComes).take(&[1, 0, 0, 0, 0]).unwrap_err();
+        let error = Splitter::new(PassThrough).take(&[1, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(error.code(), Code::Internal);
     }
 }
