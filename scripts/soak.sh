@@ -23,7 +23,7 @@ parts=(
     "mutants-pod-gc|10|tests of the Pod GC controller find faults in its source"
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
-    "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load"
+    "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load, logs of a fast writer and of links"
     "probes|12|50 containers with a probe each second, by HTTP, TCP, gRPC and exec: none restarts; the agent is killed under 50 probed pods"
     "volumes|25|volumes with ferrolet and with the upstream kubelet, compared and taken over; a thousand volumes that change; kills while mounting; orphaned directories"
     "images|5|50 pods with 20 images at once, from a registry on loopback; the agent is killed during a pull"

@@ -4,8 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use testbed::wait;
 
+use crate::cluster_node::log_directory;
 use crate::node::{NODE_NAME, Node, PATIENCE};
 
 const UID: &str = "0c6e5f5e-0000-4000-8000-000000000020";
@@ -33,13 +35,20 @@ pub struct File {
 
 /// The manifest of a writer that ends after this time.
 pub fn manifest(time: Duration) -> String {
-    let lines = RATE * time.as_secs();
+    let args = args(time).map(|word| format!("'{word}'")).join(", ");
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: writer, uid: {UID}}}\nspec:\n  \
          restartPolicy: Never\n  terminationGracePeriodSeconds: 1\n  containers:\n  \
          - name: main\n    image: ferrolet.test/workload:1\n    \
-         args: [logs, --rate, \"{RATE}\", --size, \"{LINE}\", --count, \"{lines}\"]\n"
+         args: [{args}]\n"
     )
+}
+
+/// The command line of a writer that ends after this time.
+pub fn args(time: Duration) -> [String; 7] {
+    let lines = (RATE * time.as_secs()).to_string();
+    let (rate, line) = (RATE.to_string(), LINE.to_string());
+    ["logs", "--rate", &rate, "--size", &line, "--count", &lines].map(str::to_owned)
 }
 
 /// The writer's pod on a node.
@@ -47,6 +56,8 @@ pub fn manifest(time: Duration) -> String {
 pub struct LogWriter<'a> {
     node: &'a Node,
     lines: u64,
+    /// The directory of its log.
+    directory: String,
 }
 
 impl<'a> LogWriter<'a> {
@@ -58,12 +69,19 @@ impl<'a> LogWriter<'a> {
 
     /// The handle of a writer that was started before.
     pub fn of(node: &'a Node, time: Duration) -> Self {
-        Self { node, lines: RATE * time.as_secs() }
+        let directory = format!("/var/log/pods/default_writer-{NODE_NAME}_{UID}/main");
+        Self { node, lines: RATE * time.as_secs(), directory }
+    }
+
+    /// The handle of a writer that is a pod of the API, called `writer`, with the command line of [`args`].
+    pub fn of_pod(node: &'a Node, pod: &Value, time: Duration) -> Self {
+        let directory = format!("{}/main", log_directory(pod));
+        Self { node, lines: RATE * time.as_secs(), directory }
     }
 
     /// The files of its log.
     pub fn files(&self) -> Result<Vec<File>> {
-        let directory = format!("/var/log/pods/default_writer-{NODE_NAME}_{UID}/main");
+        let directory = &self.directory;
         // A file may be removed between the list and the read.
         let script = format!("cd {directory} 2>/dev/null && stat -c '%s %n' * 2>/dev/null; true");
         let listed = self.node.run("/bin/sh", &["-c", &script])?;
@@ -105,7 +123,11 @@ impl<'a> LogWriter<'a> {
     /// Checks that the log, as the agent reads it, consists of the last lines without a gap, and has most of what may
     /// be kept.
     pub fn check_lines(&self) -> Result<()> {
-        let text = self.node.ask(&["logs", "writer"])?;
+        self.check_text(&self.node.ask(&["logs", "writer"])?)
+    }
+
+    /// As `check_lines`, of a log that was read in another way.
+    pub fn check_text(&self, text: &str) -> Result<()> {
         let numbers = text.lines().map(|line| {
             let number = line.split(' ').next().unwrap_or_default();
             number.parse::<u64>().with_context(|| format!("{:.40}", line))

@@ -2,6 +2,7 @@
 
 mod clients;
 mod commands;
+mod container_logs;
 mod latency;
 mod python;
 mod requests;
