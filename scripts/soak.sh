@@ -30,7 +30,7 @@ parts=(
     "crashes|10|the agent is killed at every effect, on the runtime in memory"
     "end-to-end|10|end-to-end tests of rules that make test shows at lower levels"
     "repeat|55|every end-to-end test five times, beside two busy processes"
-    "vm|10|tests that need the kernel of a virtual machine: cgroup v2, AppArmor, systemd"
+    "vm|12|tests that need the kernel of a virtual machine: cgroup v2, AppArmor, NFS, systemd"
 )
 choose_parts "$@"
 as_root scripts/soak.sh "${chosen[@]}"

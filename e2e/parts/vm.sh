@@ -4,7 +4,8 @@
 # changed. Existing parts are kept.
 #
 #     TESTBED/vm/kernel       link to the kernel in use: vmlinuz, and modules/ with modules.builtin
-#     TESTBED/vm/apparmor     link to the unpacked package
+#     TESTBED/vm/apparmor     the unpacked package
+#     TESTBED/vm/nfs-common   the same, with the program that mounts NFS
 #     TESTBED/vm/PACKAGE/     what they point to
 #
 # Called by build.sh, which holds the lock, with TESTBED.
@@ -89,3 +90,4 @@ mkdir -p "$vm"
 rm -rf "$vm"/.making.*
 provide kernel vmlinuz
 provide apparmor sbin/apparmor_parser
+provide nfs-common sbin/mount.nfs

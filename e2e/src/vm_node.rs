@@ -75,6 +75,8 @@ pub struct VmOptions {
     pub systemd_cgroups: bool,
     /// Further parameters of its kernel.
     pub parameters: &'static str,
+    /// Further modules of its kernel.
+    pub modules: Vec<&'static str>,
 }
 
 /// A running container, as the kernel shows it.
@@ -106,12 +108,12 @@ impl VmNode {
 
     /// As `start`, with options.
     pub fn start_with(options: VmOptions) -> Result<Self> {
-        let VmOptions { mut root, init, systemd_cgroups, parameters } = options;
+        let VmOptions { mut root, init, systemd_cgroups, parameters, modules } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;
         put_node(&mut root, stripped.path())?;
         let more = if systemd_cgroups { SYSTEMD_CGROUPS } else { "" };
         root.text(CONTAINERD_CONFIG, format!("{CONTAINERD}{more}"));
-        let modules = MODULES.to_vec();
+        let modules = MODULES.into_iter().chain(modules).collect();
         let machine = Machine { mebibytes: 1024, processors: 2, modules, init, parameters };
         let node = Self { vm: Vm::boot(&machine, root)?, agent: None };
         node.vm.output(&["ip", "link", "set", "lo", "up"], PATIENCE)?;

@@ -1,7 +1,8 @@
-//! Features that only the kernel of a virtual machine has: cgroup v2, the OOM killer, `AppArmor`, and a real systemd.
+//! Features that only the kernel of a virtual machine has: cgroup v2, the OOM killer, `AppArmor`, NFS, and a real systemd.
 
 mod apparmor;
 mod limits;
+mod nfs;
 mod resize;
 mod scores;
 mod systemd;
