@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Downloads the virtual machine's parts from Debian: its cloud kernel, and the program that loads AppArmor profiles.
-# They come from the system's package sources and are unpacked, not installed: the machine that runs the tests is not
+# Downloads the virtual machine's parts from Debian: its cloud kernel, and programs that load AppArmor profiles and
+# mount NFS. They come from the system's package sources and are unpacked, not installed: the machine that runs the tests is not
 # changed. Existing parts are kept.
 #
 #     TESTBED/vm/kernel       link to the kernel in use: vmlinuz, and modules/ with modules.builtin

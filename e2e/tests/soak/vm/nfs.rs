@@ -86,7 +86,6 @@ fn mounts(node: &VmNode) -> Result<Vec<String>> {
 fn nfs_volume_is_mounted_for_its_pods_and_unmounted_after_them() -> Result<()> {
     let mut node = start()?;
     node.write_manifest("writer.yaml", &manifest("writer", false, "/share/written"))?;
-    // Nothing can be written to a volume that is mounted read-only.
     node.write_manifest("reader.yaml", &manifest("reader", true, "/tmp/written"))?;
     node.start_agent()?;
     for pod in ["writer", "reader"] {

@@ -90,7 +90,7 @@ fn wait_for_round(node: &Node, name: &str, round: usize) -> Result<()> {
 /// The number of mounts in the directory of each pod, by the pods' UIDs.
 fn mounts_of_pods(node: &Node) -> Result<BTreeMap<String, usize>> {
     let pods = format!("{}/", node.root_dir().join("pods").display());
-    let mut counts = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in pod_mounts(node)? {
         let below = line.split(' ').nth(4).and_then(|path| path.strip_prefix(&pods));
         if let Some(uid) = below.and_then(|path| path.split('/').next()) {
@@ -141,7 +141,7 @@ fn volumes_are_complete_and_leave_nothing_when_the_agent_is_killed_while_it_moun
     wait_for_round(&node, "steady", 0)?;
     let steady = node.wait_running("steady")?;
     let of_steady = mounts_of_pods(&node)?;
-    let mounts = of_steady.values().sum();
+    let mounts: usize = of_steady.values().sum();
     ensure!(mounts >= 3 && of_steady.len() == 1, "{of_steady:?}");
 
     let (mut random, mut rounds) = (Random(SEED), BTreeMap::new());
