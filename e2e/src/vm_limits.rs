@@ -166,7 +166,7 @@ pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
 
 /// Removes the pod.
 pub fn end(node: &VmNode, names: &Names) -> Result<()> {
-    // A container runs before the status of its pod says so.
+    // A container runs before its pod is reported as ready.
     node.until("both containers are ready", || {
         let pods = node.ask(&["get", "pods"])?;
         Ok(if pods.contains("limited") && pods.contains("2/2") { Ok(()) } else { Err(pods) })

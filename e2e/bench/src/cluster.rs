@@ -1,5 +1,5 @@
-//! Agents as nodes of a cluster: how long pods take to be ready and to be gone, next to bare calls to the
-//! runtime; what an agent asks of the API server; and what it costs with and without pods.
+//! Agents as nodes of a cluster: the time until pods are ready and until they are gone, compared with bare calls to the
+//! runtime; the API requests of an agent; and its costs with and without pods.
 //!
 //! ```text
 //!  block: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
@@ -7,12 +7,12 @@
 //!         API server <─> kubelet ──> containerd
 //!              └ a watch and the audit log: what happened and was requested, and when
 //! ```
-//! What takes time is measured in short turns that follow each other closely, each time in another order, and
-//! compared within a block of them: a machine that others use too is faster now and slower then, by more than
-//! what is compared. What an agent costs takes minutes, and is measured in turns of its own.
+//! Times are measured in short turns in close succession, each time in another order, and compared within a block of
+//! them: the speed of a shared machine varies by more than the compared differences. Costs take minutes, and are
+//! measured in separate turns.
 //!
-//! Pods are made with the node's name in them, so that no scheduler takes part. Bare calls ask for what the agents
-//! ask for: a run in which one of them asks for something else fails.
+//! Pods are created with a node name, so no scheduler takes part. Bare calls must send the same requests as the agents;
+//! otherwise the run fails.
 
 mod floor;
 mod node;

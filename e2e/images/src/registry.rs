@@ -4,7 +4,7 @@
 //! of the OCI distribution specification that a pull by tag or by digest needs.
 //!
 //! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime's configuration has the address of
-//! this registry in the place of the name that no network knows.
+//! this registry in place of a name without DNS entry.
 //!
 //! Invariant: no request ends the registry or makes it hold more than a few kilobytes.
 

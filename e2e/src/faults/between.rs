@@ -11,7 +11,7 @@ use crate::containerd::{self, RuntimeContainer};
 use crate::node::NODE_NAME;
 use crate::own_settings::own_settings;
 
-/// An image that no pod wants.
+/// An image that no pod uses.
 const UNUSED: &str = "ferrolet.test/unused:1";
 /// The pull timeout, far above the duration of a pull.
 const PULL: &str = "4s";

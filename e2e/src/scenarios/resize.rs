@@ -1,4 +1,4 @@
-//! A pod that asks for other resources through its `resize` subresource.
+//! Resizes of a pod through its `resize` subresource.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

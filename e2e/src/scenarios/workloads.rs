@@ -166,7 +166,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
         cluster.wait_log(&pod, "main", |text| text == printed)?;
         cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
-        // The pod goes with its job, and its logs with the pod.
+        // The pod is deleted with its job, and its logs with the pod.
         delete(cluster, &path)?;
         cluster.wait_for_no_pods(&format!("app={name}"))?;
         let directory = log_directory(&pod);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Source};
 use config::KubeletConfiguration;
 use model::ports::runtime::Runtime;
-use node::{NodeHandle, NodePorts, NodeParameters, Settings};
+use node::{NodeHandle, NodeParameters, NodePorts, Settings};
 use podspec::quantity::Quantity;
 use podspec::resources::Amounts;
 use testkit::addresses::MemoryAddresses;

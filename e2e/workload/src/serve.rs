@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::wait;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest request that is read.
 const LONGEST: u64 = 64 << 10;
@@ -20,7 +20,7 @@ pub(crate) fn run(port: u16) -> io::Result<i32> {
     thread::spawn(|| exit(wait::sleep(None, 0).unwrap_or(1)));
     writeln!(io::stdout(), "serving {port}")?;
     for stream in listener.incoming() {
-        // One that talks nonsense is not answered.
+        // A malformed request is not answered.
         answer(&stream?).ok();
     }
     Ok(0)

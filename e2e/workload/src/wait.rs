@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::command::Trap;
 use crate::signal::{ENDING, Inbox, Signal};
 
-/// Waits for a time, or for ever, and gives `code`; a signal that ends commands does so here.
+/// Waits for a time, or for ever, and returns `code`; a terminating signal ends the wait.
 pub(crate) fn sleep(time: Option<Duration>, code: i32) -> io::Result<i32> {
     let inbox = Inbox::catching(&BTreeSet::from(ENDING))?;
     let ended_by = inbox.next(time.and_then(after));

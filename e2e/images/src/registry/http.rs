@@ -15,10 +15,10 @@ pub(super) const HEAD_LIMIT: u64 = 16 << 10;
 /// The pause between two parts of a slow body.
 const TENTH: Duration = Duration::from_millis(100);
 
-/// The first byte of a client that wants to speak TLS.
+/// The first byte of a TLS client.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub method: Method,
