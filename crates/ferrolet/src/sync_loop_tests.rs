@@ -212,6 +212,15 @@ fn status_manager(clock: &Arc<VirtualClock>) -> Arc<PodStatusManager> {
     }))
 }
 
+fn served_pods(
+    status: &PodStatusManager,
+    volumes: &VolumeManager,
+    probes: &ProbeManager,
+) -> Arc<ServedPods> {
+    let waits = PodWaits { volumes: volumes.clone(), probes: probes.clone() };
+    Arc::new(ServedPods::new(status.reader().clone(), waits, watch::Sender::new(0)))
+}
+
 impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
@@ -239,8 +248,7 @@ impl Bench {
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
-            // Not the ones that the relist task marks.
-            lifecycle: pleg::Marks::default(),
+            lifecycle: pleg::Marks::default(), // not the relist task's
             cache: pleg.cache,
             news,
             directories: PodDirectories {
@@ -253,11 +261,7 @@ impl Bench {
             events: Arc::new(KeptEvents::default()),
             incidents: Arc::new(NoIncidents),
             status: Arc::clone(&status),
-            served: Arc::new(ServedPods::new(
-                status.reader().clone(),
-                PodWaits { volumes: volumes.clone(), probes: probes.clone() },
-                watch::Sender::new(0),
-            )),
+            served: served_pods(&status, &volumes, &probes),
             probes,
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
