@@ -130,7 +130,7 @@ impl<'a> LogWriter<'a> {
     pub fn check_text(&self, text: &str) -> Result<()> {
         let numbers = text.lines().map(|line| {
             let number = line.split(' ').next().unwrap_or_default();
-            number.parse::<u64>().with_context(|| format!("{:.40}", line))
+            number.parse::<u64>().with_context(|| format!("{line:.40}"))
         });
         let numbers: Vec<u64> = numbers.collect::<Result<_>>()?;
         let first = *numbers.first().context("there are lines")?;
@@ -140,8 +140,8 @@ impl<'a> LogWriter<'a> {
         let last = numbers.last().copied();
         ensure!(last == Some(self.lines - 1), "the last line is {last:?} of {}", self.lines);
         let kept = numbers.len() as u64 * LINE;
-        let least = (FILES as u64 - 1) * LIMIT * 9 / 10;
-        ensure!(kept >= least, "{kept} bytes are kept: {:?}", self.files()?);
+        let minimum = (FILES as u64 - 1) * LIMIT * 9 / 10;
+        ensure!(kept >= minimum, "{kept} bytes are kept: {:?}", self.files()?);
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "jiff",
     "serde_json",
     "thiserror",
+    "base64",
     "form_urlencoded",
     "regex_syntax",
 ];

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::cluster::{InvolvedObject, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::mpsc;
@@ -51,7 +51,13 @@ pub fn about_node(name: &str) -> InvolvedObject {
 }
 
 impl ApiEvents {
-    fn send(&self, about: InvolvedObject, kind: EventType, reason: Cow<'static, str>, message: String) {
+    fn send(
+        &self,
+        about: InvolvedObject,
+        kind: EventType,
+        reason: Cow<'static, str>,
+        message: String,
+    ) {
         let is_warning = kind == EventType::Warning;
         let event = ClusterEvent::new(about, is_warning, reason, message, self.clock.now());
         let queued = QueuedEvent { event, at: Instant::now() };

@@ -19,7 +19,7 @@ pub(crate) fn set_kernel(
         match kernel.set(name, value) {
             Ok(()) => info!(name, value, "Sysctl set"),
             Err(error) if may_fail => {
-                warn!(name, value, %error, "Cannot set sysctl in user namespace")
+                warn!(name, value, %error, "Cannot set sysctl in user namespace");
             }
             Err(error) => failed.push(format!("set {name} to {value}: {error}")),
         }

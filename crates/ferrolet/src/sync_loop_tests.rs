@@ -216,6 +216,15 @@ fn status_manager(clock: &Arc<VirtualClock>) -> Arc<PodStatusManager> {
     }))
 }
 
+fn served_pods(
+    status: &PodStatusManager,
+    volumes: &VolumeManager,
+    probes: &ProbeManager,
+) -> Arc<ServedPods> {
+    let waits = PodWaits { volumes: volumes.clone(), probes: probes.clone() };
+    Arc::new(ServedPods::new(status.reader().clone(), waits, watch::Sender::new(0)))
+}
+
 impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
@@ -243,8 +252,7 @@ impl Bench {
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
-            // A separate set from that of the relist task.
-            lifecycle: pleg::DirtySet::default(),
+            lifecycle: pleg::DirtySet::default(), // not the relist task's
             cache: pleg.cache,
             worker_events,
             directories: PodDirectories::new(
@@ -257,11 +265,7 @@ impl Bench {
             events: Arc::new(KeptEvents::default()),
             incidents: Arc::new(NoIncidents),
             status: Arc::clone(&status),
-            served: Arc::new(ServedPods::new(
-                status.reader().clone(),
-                PodWaits { volumes: volumes.clone(), probes: probes.clone() },
-                watch::Sender::new(0),
-            )),
+            served: served_pods(&status, &volumes, &probes),
             probes,
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _, None).1,

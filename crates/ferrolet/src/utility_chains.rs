@@ -62,7 +62,7 @@ impl FamilyChains {
             match filter.has_chain(family, CANARIES[0]).await {
                 Ok(true) => return,
                 Ok(false) => {
-                    info!(%family, "iptables tables were flushed, creating the chains again")
+                    info!(%family, "iptables tables were flushed, creating the chains again");
                 }
                 Err(error) => {
                     debug!(%family, %error, "Cannot check iptables chains");

@@ -53,7 +53,7 @@ fn list(directory: &Path) -> io::Result<Vec<SegmentInfo>> {
         let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
         match entry.metadata() {
             Ok(found) if found.is_file() => {
-                existing.push(SegmentInfo { number, size: found.len() })
+                existing.push(SegmentInfo { number, size: found.len() });
             }
             // Not a file, or removed meanwhile.
             _ => {}

@@ -62,6 +62,6 @@ mod tests {
         let passwd = directory.path().join("passwd");
         fs::write(&passwd, "kubelet:x:1:1::/:/\n").unwrap();
         let absent = directory.path().join("none");
-        assert_eq!(super::read_ids(&passwd, absent.as_os_str(), "kubelet").unwrap(), None);
+        assert_eq!(read_ids(&passwd, absent.as_os_str(), "kubelet").unwrap(), None);
     }
 }

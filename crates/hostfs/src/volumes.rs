@@ -248,8 +248,7 @@ impl VolumeHost for HostVolumes {
     }
 
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {
-        let wrong =
-            self.host.call("stat", path, move |path| host_path::check(path, kind)).await?;
+        let wrong = self.host.call("stat", path, move |path| host_path::check(path, kind)).await?;
         match wrong {
             Some(expected) => Err(HostPathError::WrongKind { path: path.to_owned(), expected }),
             None => Ok(()),

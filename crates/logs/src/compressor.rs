@@ -47,7 +47,9 @@ impl QueueState {
 
     fn add_due(&mut self, now: Instant) {
         let due: Vec<_> = self.later.extract_if(.., |(at, _)| *at <= now).collect();
-        due.iter().for_each(|(_, log)| self.add(log));
+        for (_, log) in &due {
+            self.add(log);
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub struct NodeHandle {
     pub(crate) own: OwnNode,
     pub(crate) api: Arc<dyn NodeApi>,
     pub(crate) name: Arc<str>,
-    pub(crate) look_again: Arc<Notify>,
+    pub(crate) observe_again: Arc<Notify>,
     pub(crate) check_again: Arc<Notify>,
 }
 
@@ -133,6 +133,6 @@ impl NodeHandle {
 impl ImageListener for NodeHandle {
     /// Requests a new list of images, which the next status update publishes.
     fn images_changed(&self) {
-        self.look_again.notify_one();
+        self.observe_again.notify_one();
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
 use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
-use journal::{Recording, ExistenceChecks};
+use journal::{ExistenceChecks, Recording};
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
 use model::image_claims::ImageClaims;

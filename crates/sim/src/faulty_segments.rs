@@ -5,9 +5,9 @@ use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journal::{EntryOutcome, Entry};
+use journal::{Entry, EntryOutcome};
 use model::ports::files::FileError;
-use model::ports::segments::{SegmentInfo, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 
 use crate::history::{Event, ObjectRef};
 use crate::life::Life;

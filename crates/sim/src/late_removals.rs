@@ -40,10 +40,10 @@ impl LateRemovalExemption {
                     self.wanted.remove(uid);
                 }
                 Event::RemovalRequested(Removed::Container(id), _) => {
-                    self.removal_requested(id.as_str())
+                    self.removal_requested(id.as_str());
                 }
                 Event::RemovalRequested(Removed::Sandbox(id), _) => {
-                    self.removal_requested(id.as_str())
+                    self.removal_requested(id.as_str());
                 }
                 Event::Container(one, _) => {
                     self.pods.insert(one.id.to_string(), one.uid.clone());

@@ -11,9 +11,8 @@
 //!
 //! Its own invariants:
 //! - one seed, one history: no thread, no real clock, no unordered map;
-//! - the agent is started by its own wiring (`Agent::start`), with ports in memory; the API server, the agent's
-//! servers, the
-//!   packet filter and the start in `run.rs` are not simulated;
+//! - the agent is started by its own wiring (`Agent::start`), with ports in memory; the API server, the
+//!   agent's servers, the packet filter and the start in `run.rs` are not simulated;
 //! - invariants do not use the agent's internals: they read its requests and their results.
 
 mod acting;

@@ -137,7 +137,7 @@ async fn main() -> Result<()> {
     tokio::select! {
         biased;
         _ = terminate.recv() => agent.stop().await,
-        broken = agent.broken() => return Err(broken.into()),
+        ended = agent.task_ended() => return Err(ended.into()),
     }
     Ok(())
 }

@@ -4,5 +4,6 @@ mod clients;
 mod commands;
 mod container_logs;
 mod latency;
+mod local;
 mod python;
 mod requests;

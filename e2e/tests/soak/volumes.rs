@@ -40,7 +40,6 @@ fn layouts(agent: Agent) -> Result<Value> {
     Ok(all)
 }
 
-// behaviour: VOL-76
 #[test]
 fn twenty_five_pods_have_the_same_files_and_mounts_with_both_agents() -> Result<()> {
     let [ours, upstream] = thread::scope(|threads| {
@@ -95,7 +94,6 @@ fn change_is_followed(cluster: &ClusterNode, colour: &str, pods: &[&str]) -> Res
     Ok(())
 }
 
-// behaviour: VOL-77
 #[test]
 fn volumes_stay_unchanged_when_the_agents_replace_each_other() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;

@@ -117,7 +117,8 @@ fn only_values_without_effect_are_marked() {
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
-    let (_, listed) = json.notes.split_once("without effect, or with a partial one: ").unwrap();
+    let (_, listed) =
+        json.notes.trim_end().split_once("without effect, or with a partial one: ").unwrap();
     for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
         assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
     }

@@ -17,7 +17,7 @@ use ferrolet::node_cgroups;
 use ferrolet::run::JOURNAL;
 use ferrolet::runtime_note::{CgroupsNote, RuntimeNote};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, Recording, ExistenceChecks};
+use journal::{DiskJournal, ExistenceChecks, Ledger, Recording};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;

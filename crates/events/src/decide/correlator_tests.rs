@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::cluster::{InvolvedObject, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use proptest::prelude::*;
 
 use super::Correlator;

@@ -160,7 +160,7 @@ impl Act<'_> {
         match &outcome {
             Ok(()) => {}
             Err(KeepReason::Kept(rule)) => {
-                info!(%verdict, rule, "Kept by a rule since the decision")
+                info!(%verdict, rule, "Kept by a rule since the decision");
             }
             Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => {
                 warn!(%verdict, %error, "Removal failed");

@@ -6,6 +6,10 @@ use super::*;
 
 const LOG: &str = "0.log";
 
+fn has_extension(name: &str, extension: &str) -> bool {
+    std::path::Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
 fn at(second: i64) -> DateTime {
     jiff::civil::date(2026, 11, 18).at(12, 0, 0, 0).saturating_add(second.seconds())
 }
@@ -29,12 +33,15 @@ fn deleted(names: &[String], compressing: Option<i64>, max_files: usize) -> Vec<
     surplus.into_iter().map(|one| one.file).collect()
 }
 
+/// Name, files, the second of the file that is being compressed, limit, and the files that are deleted.
+type Row<'a> = (&'a str, &'a [String], Option<i64>, usize, &'a [String]);
+
 // behaviour: ROT-7, ROT-8
 #[test]
 fn surplus_is_leftovers_and_the_oldest_files() {
     let all = [LOG.to_owned(), gzip(1), gzip(2), gzip(3), plain(4)];
     let tmp = |name: String| name + ".tmp";
-    let rows: [(&str, &[String], Option<i64>, usize, &[String]); 8] = [
+    let rows: [Row<'_>; 8] = [
         ("as many as allowed", &all, None, 5, &[]),
         ("one too many", &all, None, 4, &[gzip(1)]),
         ("only the newest stays", &all, None, 2, &[gzip(1), gzip(2), gzip(3)]),
@@ -189,7 +196,7 @@ proptest! {
             let rotated = disk.len() - usize::from(disk.contains_key(LOG));
             if !was_killed {
                 prop_assert!(rotated < max_files, "{:?}", disk.keys());
-                prop_assert!(disk.keys().all(|name| !name.ends_with(".tmp")));
+                prop_assert!(disk.keys().all(|name| !has_extension(name, "tmp")));
                 // A repetition changes nothing.
                 let mut again = Agent { disk: &mut disk, max_files, steps: 0 };
                 prop_assert!(again.tidy().is_some() && again.compress().is_some());

@@ -62,7 +62,7 @@ pub fn excess(containers: &[ContainerFiles], limit: u64, max_size: u64) -> Vec<E
         one.rotated.iter().map(move |file| Excess { container, file: file.clone() })
     });
     let mut files: Vec<Excess> = files.collect();
-    files.sort_by(|one, other| one.file.name.cmp(&other.file.name));
+    files.sort_by_key(|one| one.file.name);
     let mut taken: u64 = files.iter().map(|one| one.file.size).sum();
     let goes = files.into_iter().take_while(|one| {
         let is_over = taken > room;
@@ -74,6 +74,8 @@ pub fn excess(containers: &[ContainerFiles], limit: u64, max_size: u64) -> Vec<E
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use jiff::ToSpan as _;
     use proptest::prelude::*;
 
@@ -93,8 +95,8 @@ mod tests {
         let running = ContainerFiles { live: Some(0), ..ContainerFiles::default() };
         let ended = ContainerFiles { fixed: 4 * MIB, ..ContainerFiles::default() };
         let rows: [(&[ContainerFiles], u64, u64); 5] = [
-            (&[running.clone()], 20 * MIB, 10 * MIB),
-            (&[running.clone()], 8 * MIB, 4 * MIB),
+            (slice::from_ref(&running), 20 * MIB, 10 * MIB),
+            (slice::from_ref(&running), 8 * MIB, 4 * MIB),
             (&[running.clone(), running.clone()], 8 * MIB, 2 * MIB),
             (&[running.clone(), ended.clone()], 8 * MIB, 2 * MIB),
             (&[running.clone(), ended], MIB, SMALLEST_LIVE),

@@ -25,6 +25,11 @@ use tokio_util::sync::CancellationToken;
 /// The directory of pod logs.
 pub(crate) const ROOT: &str = "/var/log/pods";
 
+/// Whether a file name ends with this extension.
+pub(crate) fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
 /// The live log of the only container of a pod.
 pub(crate) fn log_of(pod: &str) -> PathBuf {
     format!("{ROOT}/default_{pod}_{pod}/main/0.log").into()

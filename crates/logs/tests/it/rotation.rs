@@ -6,7 +6,7 @@ use logs::{REPAIR, Settings};
 use model::observed::ContainerState;
 use tokio::time::sleep;
 
-use crate::harness::{Harness, assert_contiguous, bytes_per_second, log_of, small};
+use crate::harness::{Harness, assert_contiguous, bytes_per_second, has_extension, log_of, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,8 +20,8 @@ async fn growing_log_is_rotated_and_all_but_the_newest_rotated_file_compressed()
     let names = harness.names("web");
     assert_eq!(names.len(), 5, "{names:?}");
     assert_eq!(names[0], "0.log");
-    assert!(names[1..4].iter().all(|name| name.ends_with(".gz")), "{names:?}");
-    assert!(!names[4].ends_with(".gz"), "{names:?}");
+    assert!(names[1..4].iter().all(|name| has_extension(name, "gz")), "{names:?}");
+    assert!(!has_extension(&names[4], "gz"), "{names:?}");
     let (kept, sizes) = harness.kept("web");
     assert_contiguous(&kept, &lines);
     // The limit, plus the writes of 1.2 s.
@@ -61,7 +61,7 @@ async fn quiet_log_costs_one_look_every_five_minutes() {
     sleep(30 * SECOND).await;
     let before = harness.files.log_looks();
     assert_eq!(harness.files.watched_logs(), 2);
-    sleep(REPAIR - 31 * SECOND).await;
+    sleep(REPAIR.saturating_sub(31 * SECOND)).await;
     assert_eq!(harness.files.log_looks(), before);
     // A check after the period, and one after the next watch.
     sleep(REPAIR).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use logs::REPAIR;
 use tokio::time::sleep;
 
-use crate::harness::{Harness, assert_contiguous, bytes_per_second, log_of, small};
+use crate::harness::{Harness, assert_contiguous, bytes_per_second, has_extension, log_of, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -73,11 +73,11 @@ async fn full_disk_loses_no_line_and_files_stay_bounded() {
     harness.write_for("web-main", &mut lines, 30 * SECOND).await;
     let names = harness.names("web");
     assert_eq!(names.len(), 5);
-    assert!(names.iter().all(|name| !name.ends_with(".gz") && !name.ends_with(".tmp")));
+    assert!(names.iter().all(|name| !has_extension(name, "gz") && !has_extension(name, "tmp")));
     assert_contiguous(&harness.kept("web").0, &lines);
     harness.files.fill_disk(false);
     sleep(61 * SECOND).await;
-    let compressed = harness.names("web").iter().filter(|name| name.ends_with(".gz")).count();
+    let compressed = harness.names("web").iter().filter(|name| has_extension(name, "gz")).count();
     assert_eq!(compressed, 3);
     assert_contiguous(&harness.kept("web").0, &lines);
     harness.stop().await;

@@ -99,7 +99,7 @@ async fn relist_notifies_readers_without_a_change() {
     let (before, mut changes) = (copies.listings(), copies.changes());
     changes.mark_unchanged();
     server.restore(server.backup());
-    let changed = timeout(Duration::from_secs(5), changes.changed()).await;
-    changed.expect("a notification").expect("the source runs");
+    let next_change = timeout(Duration::from_secs(5), changes.changed()).await;
+    next_change.expect("a notification").expect("the source runs");
     assert_eq!(copies.listings(), before + 1);
 }

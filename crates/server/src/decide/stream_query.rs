@@ -153,6 +153,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+
         #[test]
         fn any_query_is_read_or_refused(query in ".{0,200}") {
             let ports = ports(Some(&query), true);

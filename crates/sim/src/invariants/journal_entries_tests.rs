@@ -41,7 +41,7 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
 
 #[test]
 fn finds_removal_without_a_journal_entry() {
-    use Step::{Began, Died, Ended, Failed, Gone, Later, WhenRecorded, Settled, Started, Written};
+    use Step::{Began, Died, Ended, Failed, Gone, Later, Settled, Started, WhenRecorded, Written};
     let old = Written("old");
     let rows: &[(&[Step], bool)] = &[
         (&[WhenRecorded, Began, Gone, Ended, old, Settled, Started], true),
@@ -56,11 +56,55 @@ fn finds_removal_without_a_journal_entry() {
         (&[old], false),
         (&[WhenRecorded, old], false),
         // A recreated object must be removed again, which may be the effect of an earlier removal.
-        (&[WhenRecorded, Began, Ended, old, Settled, WhenRecorded, Began, Ended, old, Settled, Gone, Gone], true),
+        (
+            &[
+                WhenRecorded,
+                Began,
+                Ended,
+                old,
+                Settled,
+                WhenRecorded,
+                Began,
+                Ended,
+                old,
+                Settled,
+                Gone,
+                Gone,
+            ],
+            true,
+        ),
         (&[WhenRecorded, Began, Ended, old, Settled, Gone, Gone], false),
         // A repeated failure is covered by the first entry; another result is not.
-        (&[WhenRecorded, Began, Ended, Failed, Settled, WhenRecorded, Began, Ended, Settled, Gone], true),
-        (&[WhenRecorded, Began, Ended, Failed, Settled, Started, WhenRecorded, Began, Ended, Settled], false),
+        (
+            &[
+                WhenRecorded,
+                Began,
+                Ended,
+                Failed,
+                Settled,
+                WhenRecorded,
+                Began,
+                Ended,
+                Settled,
+                Gone,
+            ],
+            true,
+        ),
+        (
+            &[
+                WhenRecorded,
+                Began,
+                Ended,
+                Failed,
+                Settled,
+                Started,
+                WhenRecorded,
+                Began,
+                Ended,
+                Settled,
+            ],
+            false,
+        ),
         (&[WhenRecorded, Began, Ended, old, Settled, WhenRecorded, Began, Ended, Settled], false),
         // The next agent records what this one did not observe.
         (&[WhenRecorded, Began, Died, Gone, Started, old, Later], true),

@@ -300,13 +300,13 @@ type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
 
 /// Sends the differences between the last sent pods and the current ones.
 fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
-    let send = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
+    let apply = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
         let unread = || Change::Unread(uid.clone());
         sink.receive(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
     };
     let Some(sent) = sent else {
         sink.receive(Change::Restarted);
-        there.iter().for_each(send);
+        there.iter().for_each(apply);
         sink.receive(Change::Complete);
         return;
     };
@@ -317,7 +317,7 @@ fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, P
         sent.get(uid)
             .is_some_and(|last| last.as_ref().map(Arc::as_ptr) == pod.as_ref().map(Arc::as_ptr))
     };
-    there.iter().filter(|(uid, pod)| !is_sent(uid, pod)).for_each(send);
+    there.iter().filter(|(uid, pod)| !is_sent(uid, pod)).for_each(apply);
 }
 
 #[async_trait]

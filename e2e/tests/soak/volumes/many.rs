@@ -54,7 +54,6 @@ fn updated(cluster: &ClusterNode) -> Result<usize> {
     count.trim().parse().context("a number")
 }
 
-// behaviour: VOL-78
 #[test]
 fn thousand_config_map_volumes_follow_within_ten_seconds_and_30_mib() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;

@@ -98,16 +98,11 @@ pub async fn plan(endpoint: &str, limits: &DeadContainerLimits) -> Result<GcPlan
     let deadlines =
         Deadlines { request: kubelet.runtime_request_timeout.to_std(), ..Deadlines::default() };
     let runtime = Runtime::new(Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines)));
-    let asked = || format!("connect to the container runtime at {}", endpoint.path().display());
-    check_version(&*runtime.info).await.with_context(asked)?;
-    check_lists(&runtime).await.with_context(asked)?;
-    let images = Policy {
-        minimum_age: kubelet.image_minimum_gc_age.to_std(),
-        maximum_age: kubelet.image_maximum_gc_age.to_std(),
-        high_threshold: kubelet.image_gc_high_threshold_percent,
-        low_threshold: kubelet.image_gc_low_threshold_percent,
-        ..Policy::default()
-    };
+    let connecting =
+        || format!("connect to the container runtime at {}", endpoint.path().display());
+    check_version(&*runtime.info).await.with_context(connecting)?;
+    check_lists(&runtime).await.with_context(connecting)?;
+    let images = default_image_policy(&kubelet);
     let host = hostfs::Host::default();
     let (_, container_gc) = container_gc(ContainerGcParts {
         runtime: runtime.clone(),
@@ -151,6 +146,16 @@ pub async fn plan(endpoint: &str, limits: &DeadContainerLimits) -> Result<GcPlan
         warnings,
         problems,
     })
+}
+
+fn default_image_policy(kubelet: &KubeletConfiguration) -> Policy {
+    Policy {
+        minimum_age: kubelet.image_minimum_gc_age.to_std(),
+        maximum_age: kubelet.image_maximum_gc_age.to_std(),
+        high_threshold: kubelet.image_gc_high_threshold_percent,
+        low_threshold: kubelet.image_gc_low_threshold_percent,
+        ..Policy::default()
+    }
 }
 
 /// Stands in for the parts of an agent. A plan stops nothing and reports nothing.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use ferrolet::run::JOURNAL;
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
-use journal::{EntryOutcome, Entry, Query, QueryTarget, find, find_sessions, was_removed_with};
+use journal::{Entry, EntryOutcome, Query, QueryTarget, find, find_sessions, was_removed_with};
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
@@ -288,7 +288,10 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         EntryOutcome::Unknown => "was being removed, with an unknown outcome,",
         EntryOutcome::Opened | EntryOutcome::Refused => return session(entry, now),
         // Not among removals.
-        EntryOutcome::Killed | EntryOutcome::Restarted | EntryOutcome::Rejected | EntryOutcome::Pulled => {
+        EntryOutcome::Killed
+        | EntryOutcome::Restarted
+        | EntryOutcome::Rejected
+        | EntryOutcome::Pulled => {
             return String::new();
         }
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use journal::{EntryOutcome, Entry, Inputs};
+use journal::{Entry, EntryOutcome, Inputs};
 
 use crate::commands::gc::rule_texts::{bytes_text, inputs, reason};
 use crate::commands::gc::why::{named, together};
@@ -93,7 +93,9 @@ impl Subject<'_> {
             (EntryOutcome::Killed, "oom") => {
                 format!("{} killed by the kernel: {}", self.container(), out_of_memory(detail))
             }
-            (EntryOutcome::Killed, _) => format!("{} killed: {}", self.container(), kill(rule, detail)),
+            (EntryOutcome::Killed, _) => {
+                format!("{} killed: {}", self.container(), kill(rule, detail))
+            }
             (EntryOutcome::Restarted, _) => {
                 format!("{} restarted: {}", self.container(), restart(rule, detail))
             }
