@@ -79,8 +79,8 @@ fn links_in_the_place_of_logs_are_refused_when_a_pod_writes_to_var_log() -> Resu
         is_refused(&cluster, &["get", "--raw", &raw(path)])?;
     }
     // A link in the place of a directory leads to a file that looks like a log.
-    let line = format!("2026-11-19T00:00:00Z stdout F {SECRET}");
-    let other = format!("mkdir /var/lib/other && echo '{line}' > /var/lib/other/0.log");
+    let record = format!("2026-11-19T00:00:00Z stdout F {SECRET}");
+    let other = format!("mkdir /var/lib/other && echo '{record}' > /var/lib/other/0.log");
     cluster.node().run("sh", &["-c", &other])?;
     cluster.node().run("rm", &["-r", &through(&format!("{inside}/main"))])?;
     link(&format!("{inside}/main"), "/var/lib/other")?;

@@ -46,7 +46,7 @@ spec:
     - {name: all, mountPath: /all}
 "#;
 
-/// A generator of numbers that a seed determines (SplitMix64).
+/// A generator of numbers that a seed determines (`SplitMix64`).
 struct Random(u64);
 
 impl Random {
