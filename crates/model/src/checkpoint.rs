@@ -168,17 +168,36 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
 
     /// Replaces the value, durably. JSON must be able to express it.
     pub async fn write(&self, value: &T) -> Result<(), FileError> {
-        let value = serde_json::to_vec(value).expect("the value serializes to JSON");
-        let version = self.format.version;
-        let header = Header { version, checksum: checksum(version, &value) };
-        let header = serde_json::to_vec(&header).expect("the header serializes to JSON");
-        self.files.write_durably(&self.path, &[&header[..], b"\n", &value].concat()).await
+        let bytes = file_content(self.format.version, value);
+        self.files.write_durably(&self.path, &bytes).await
+    }
+
+    /// The same with a value that serializes as `T` and borrows its parts: a large one needs no copy.
+    pub async fn write_borrowed<S: Serialize>(&self, value: &S) -> Result<(), FileError> {
+        let bytes = file_content(self.format.version, value);
+        self.files.write_durably(&self.path, &bytes).await
     }
 
     /// Removes the file, if there is one.
     pub async fn remove(&self) -> Result<(), FileError> {
         self.files.remove_written(&self.path).await
     }
+}
+
+/// The header and the value in one buffer. All checksums have the same length, so the right one replaces that of no
+/// value.
+fn file_content<S: Serialize>(version: u32, value: &S) -> Vec<u8> {
+    let header = |value: &[u8]| {
+        let header = Header { version, checksum: checksum(version, value) };
+        serde_json::to_vec(&header).expect("the header serializes to JSON")
+    };
+    let mut bytes = header(&[]);
+    let end = bytes.len();
+    bytes.push(b'\n');
+    serde_json::to_writer(&mut bytes, value).expect("the value serializes to JSON");
+    let header = header(&bytes[end + 1..]);
+    bytes[..end].copy_from_slice(&header);
+    bytes
 }
 
 fn checksum(version: u32, value: &[u8]) -> String {

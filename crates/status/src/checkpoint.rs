@@ -108,8 +108,9 @@ impl StatusCheckpoint {
     }
 
     async fn write(&self, saved: &Saved) -> bool {
-        let saved = saved.iter().map(|(uid, status)| (uid.to_string(), PodStatus::clone(status)));
-        match self.file.write(&saved.collect()).await {
+        let saved: BTreeMap<&str, &PodStatus> =
+            saved.iter().map(|(uid, status)| (uid.as_str(), &**status)).collect();
+        match self.file.write_borrowed(&saved).await {
             Ok(()) => true,
             Err(error) => {
                 let path = self.file.path().display();

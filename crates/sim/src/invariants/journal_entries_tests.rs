@@ -3,7 +3,7 @@ use super::*;
 /// An event of one object.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    WhenRecorded,
+    Intent,
     Began,
     Ended,
     Written(&'static str),
@@ -21,7 +21,7 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
     let mut at = Duration::ZERO;
     steps.iter().map(move |step| {
         let event = match step {
-            Step::WhenRecorded => Event::IntentWritten(object(), "old".to_owned()),
+            Step::Intent => Event::IntentWritten(object(), "old".to_owned()),
             Step::Began => Event::RemovalBegan(object(), "old"),
             Step::Ended => Event::RemovalEnded(object()),
             Step::Written(rule) => Event::EntryWritten(object(), (*rule).to_owned(), false),
@@ -41,82 +41,41 @@ fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
 
 #[test]
 fn finds_removal_without_a_journal_entry() {
-    use Step::{Began, Died, Ended, Failed, Gone, Later, Settled, Started, WhenRecorded, Written};
+    use Step::{Began, Died, Ended, Failed, Gone, Intent, Later, Settled, Started, Written};
     let old = Written("old");
     let rows: &[(&[Step], bool)] = &[
-        (&[WhenRecorded, Began, Gone, Ended, old, Settled, Started], true),
+        (&[Intent, Began, Gone, Ended, old, Settled, Started], true),
         // It takes effect after the call was given up.
-        (&[WhenRecorded, Began, Ended, old, Settled, Started, Gone], true),
+        (&[Intent, Began, Ended, old, Settled, Started, Gone], true),
         (&[Gone], false),
         (&[Began], false),
-        (&[WhenRecorded, Settled, Began], false),
-        (&[WhenRecorded, Began, Ended, Gone], false),
-        (&[WhenRecorded, Began, Ended, Settled], false),
-        (&[WhenRecorded, Began, Ended, Written("other")], false),
+        (&[Intent, Settled, Began], false),
+        (&[Intent, Began, Ended, Gone], false),
+        (&[Intent, Began, Ended, Settled], false),
+        (&[Intent, Began, Ended, Written("other")], false),
         (&[old], false),
-        (&[WhenRecorded, old], false),
+        (&[Intent, old], false),
         // A recreated object must be removed again, which may be the effect of an earlier removal.
         (
-            &[
-                WhenRecorded,
-                Began,
-                Ended,
-                old,
-                Settled,
-                WhenRecorded,
-                Began,
-                Ended,
-                old,
-                Settled,
-                Gone,
-                Gone,
-            ],
+            &[Intent, Began, Ended, old, Settled, Intent, Began, Ended, old, Settled, Gone, Gone],
             true,
         ),
-        (&[WhenRecorded, Began, Ended, old, Settled, Gone, Gone], false),
+        (&[Intent, Began, Ended, old, Settled, Gone, Gone], false),
         // A repeated failure is covered by the first entry; another result is not.
-        (
-            &[
-                WhenRecorded,
-                Began,
-                Ended,
-                Failed,
-                Settled,
-                WhenRecorded,
-                Began,
-                Ended,
-                Settled,
-                Gone,
-            ],
-            true,
-        ),
-        (
-            &[
-                WhenRecorded,
-                Began,
-                Ended,
-                Failed,
-                Settled,
-                Started,
-                WhenRecorded,
-                Began,
-                Ended,
-                Settled,
-            ],
-            false,
-        ),
-        (&[WhenRecorded, Began, Ended, old, Settled, WhenRecorded, Began, Ended, Settled], false),
+        (&[Intent, Began, Ended, Failed, Settled, Intent, Began, Ended, Settled, Gone], true),
+        (&[Intent, Began, Ended, Failed, Settled, Started, Intent, Began, Ended, Settled], false),
+        (&[Intent, Began, Ended, old, Settled, Intent, Began, Ended, Settled], false),
         // The next agent records what this one did not observe.
-        (&[WhenRecorded, Began, Died, Gone, Started, old, Later], true),
-        (&[WhenRecorded, Began, Died, Started, old, Later, Gone], true),
-        (&[WhenRecorded, Began, Died, Started, WhenRecorded, Settled, Later], false),
-        (&[WhenRecorded, Began, Gone, Died, Later, Started], true),
-        (&[WhenRecorded, Began, Died, Started, Died, Later, Started, old, Later], true),
-        (&[WhenRecorded, Died, Started, old, Later], true),
-        (&[WhenRecorded, Settled, Died, Started, old], false),
-        (&[WhenRecorded, Began, Died, Started, Written("other")], false),
-        (&[WhenRecorded, Began, Ended, Died], false),
-        (&[WhenRecorded, Began, Started], false),
+        (&[Intent, Began, Died, Gone, Started, old, Later], true),
+        (&[Intent, Began, Died, Started, old, Later, Gone], true),
+        (&[Intent, Began, Died, Started, Intent, Settled, Later], false),
+        (&[Intent, Began, Gone, Died, Later, Started], true),
+        (&[Intent, Began, Died, Started, Died, Later, Started, old, Later], true),
+        (&[Intent, Died, Started, old, Later], true),
+        (&[Intent, Settled, Died, Started, old], false),
+        (&[Intent, Began, Died, Started, Written("other")], false),
+        (&[Intent, Began, Ended, Died], false),
+        (&[Intent, Began, Started], false),
     ];
     for (row, (steps, expected)) in rows.iter().enumerate() {
         let mut invariant = JournalEntries::default();
