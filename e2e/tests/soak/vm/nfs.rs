@@ -11,13 +11,12 @@ const VOLUMES: &str = "/var/lib/kubelet/pods/";
 
 /// The files that start the server and export the directory, with their content. A program of its package would write
 /// the same; the last ones are caches, which it fills on demand. Their entries end in 2038.
-const SERVER: [(&str, &str); 8] = [
+const SERVER: [(&str, &str); 7] = [
+    // The shortest time in which clients may only reclaim state, in seconds.
     ("/proc/fs/nfsd/nfsv4gracetime", "10\n"),
     ("/proc/fs/nfsd/versions", "-3 +4 +4.1 +4.2\n"),
     ("/proc/fs/nfsd/portlist", "tcp 2049\n"),
     ("/proc/fs/nfsd/threads", "2\n"),
-    // No client can have state of before.
-    ("/proc/fs/nfsd/v4_end_grace", "Y\n"),
     ("/proc/net/rpc/auth.unix.ip/channel", "nfsd 127.0.0.1 2147483647 all\n"),
     // The root of all exports.
     ("/proc/net/rpc/nfsd.fh/channel", "all 1 \\x00000000 2147483647 /export\n"),
