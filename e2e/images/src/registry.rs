@@ -1,4 +1,4 @@
-//! A registry to pull the images from: read-only, on loopback, without authentication.
+//! A registry to pull the images from: read-only, on loopback, on request with basic authentication.
 //!
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
@@ -16,6 +16,9 @@ mod serve;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::Error;
 use layout::Layout;
@@ -35,6 +38,8 @@ pub struct Registry {
     repositories: BTreeMap<String, Repository>,
     /// Manifests are blobs too. Images share layers, so blobs are kept once, by digest.
     blobs: BTreeMap<String, Vec<u8>>,
+    /// The only value of `Authorization` that is accepted; none without authentication.
+    authorization: Option<String>,
 }
 
 /// The images of one name.
@@ -58,6 +63,12 @@ impl Registry {
             registry.add(&archive).map_err(|source| Error::Layout { path, source })?;
         }
         Ok(registry)
+    }
+
+    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    #[must_use]
+    pub fn with_login(self, login: &str) -> Self {
+        Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }
     }
 
     /// One more image, from its archive. A tag that is there already moves to it.

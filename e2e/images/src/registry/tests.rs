@@ -104,6 +104,20 @@ fn it_says_that_it_is_a_registry() {
 }
 
 #[test]
+fn private_registry_requires_its_login() {
+    let registry = registry().with_login("robot:secret");
+    let ask = |header: &str| {
+        send(&registry, format!("GET {WORKLOAD} HTTP/1.1\r\n{header}\r\n\r\n").as_bytes())
+    };
+    for header in ["Accept: */*", "Authorization: Basic eDp5"] {
+        let answer = ask(header);
+        assert_eq!((answer.status, answer.failure()), (401, "UNAUTHORIZED".to_owned()));
+        assert_eq!(answer.header("WWW-Authenticate"), Some("Basic realm=\"registry\""));
+    }
+    assert_eq!(ask("authorization: Basic cm9ib3Q6c2VjcmV0").status, 200);
+}
+
+#[test]
 fn a_manifest_is_found_by_tag_and_by_digest() {
     let registry = registry();
     let by_tag = get(&registry, WORKLOAD);
