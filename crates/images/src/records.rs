@@ -254,12 +254,9 @@ impl RecordTask {
 
     /// A pull has ended. Its intent goes with the last pull of the image.
     async fn end(&mut self, image: &str) {
-        match self.in_flight.get_mut(image) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                return;
-            }
-            _ => {}
+        if let Some(count) = self.in_flight.get_mut(image).filter(|count| **count > 1) {
+            *count -= 1;
+            return;
         }
         if let Err(error) = self.intents.remove(&file_name(image)).await {
             warn!(image, error = %Chain(&error), "Cannot remove the pull intent of an image");

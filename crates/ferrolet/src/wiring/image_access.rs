@@ -35,7 +35,7 @@ pub(super) fn start_image_access(
     let access = settings.image_access.clone();
     let metrics = AccessMetrics::new(&ports.metrics).expect("no other part counts pull records");
     let verification = access.verification.map(|policy| {
-        let parts = RecordParts {
+        let needs = RecordParts {
             files: Arc::clone(&ports.files),
             images: Arc::clone(&ports.runtime.images),
             clock: Arc::clone(&ports.clock),
@@ -43,7 +43,7 @@ pub(super) fn start_image_access(
             most_intents: access.most_intents,
             most_records: access.most_records,
         };
-        let (records, task) = pull_records(parts, &settings.node.root_dir);
+        let (records, task) = pull_records(needs, &settings.node.root_dir);
         tasks.spawn("pull records", |stop| task.run(stop));
         let (pruned, left) = (records.clone(), inputs.left);
         tasks.spawn("pull records of removed images", |stop| async move {

@@ -44,16 +44,27 @@ fn what_is_no_configuration_is_refused() {
     }
 }
 
+const GOOD_TOKEN: &str =
+    "serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: Token";
+
+fn token(attributes: &str) -> String {
+    format!("{GOOD}, tokenAttributes: {{{attributes}}}")
+}
+
+fn problems_of(fields: &str) -> Vec<String> {
+    problems(&parse_providers(&with_provider(fields)).unwrap(), true)
+}
+
+fn with_index(expected: &[&str]) -> Vec<String> {
+    expected.iter().map(|text| format!("providers[0].{text}")).collect()
+}
+
 // behaviour: PULL-40
 #[test]
 fn every_problem_of_a_provider_is_named() {
-    let token = |attributes: &str| format!("{GOOD}, tokenAttributes: {{{attributes}}}");
-    let good_token =
-        "serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: Token";
-    let rows: [(String, &[&str]); 15] = [
+    let rows: [(String, &[&str]); 10] = [
         (GOOD.to_owned(), &[]),
         (GOOD.replace("12h", "0s"), &[]),
-        (token(good_token), &[]),
         (GOOD.replace("ecr,", "a/b,"), &["name: must not contain '/'"]),
         (GOOD.replace("ecr,", "a b,"), &["name: must not contain spaces"]),
         (GOOD.replace("ecr,", "..,"), &["name: must not be '.' or '..'"]),
@@ -78,6 +89,21 @@ fn every_problem_of_a_provider_is_named() {
                 "defaultCacheDuration: is required",
             ],
         ),
+    ];
+    for (fields, expected) in rows {
+        assert_eq!(problems_of(&fields), with_index(expected), "{fields}");
+    }
+    assert_eq!(problems(&[], true), ["providers: at least 1 is required"]);
+    let providers = parse_providers(&with_provider(GOOD)).unwrap();
+    let twice = [providers.clone(), providers].concat();
+    assert_eq!(problems(&twice, true), ["providers[1].name: \"ecr\" is used twice"]);
+}
+
+// behaviour: PULL-40
+#[test]
+fn every_problem_of_token_attributes_is_named() {
+    let rows: [(String, &[&str]); 5] = [
+        (token(GOOD_TOKEN), &[]),
         (
             token("cacheType: Pod"),
             &[
@@ -87,12 +113,12 @@ fn every_problem_of_a_provider_is_named() {
             ],
         ),
         (
-            token(good_token).replace("io/v1", "io/v1beta1"),
+            token(GOOD_TOKEN).replace("io/v1", "io/v1beta1"),
             &["tokenAttributes: needs apiVersion credentialprovider.kubelet.k8s.io/v1"],
         ),
         (
             token(&format!(
-                "{good_token}, requiredServiceAccountAnnotationKeys: [a.io/b, UPPER], \
+                "{GOOD_TOKEN}, requiredServiceAccountAnnotationKeys: [a.io/b, UPPER], \
                  optionalServiceAccountAnnotationKeys: [a.io/b, -x, A.io/c]"
             )),
             &[
@@ -102,7 +128,7 @@ fn every_problem_of_a_provider_is_named() {
             ],
         ),
         (
-            token(&format!("{good_token}, requiredServiceAccountAnnotationKeys: [a]"))
+            token(&format!("{GOOD_TOKEN}, requiredServiceAccountAnnotationKeys: [a]"))
                 .replace("true", "false"),
             &[
                 "tokenAttributes.requiredServiceAccountAnnotationKeys: needs requireServiceAccount true",
@@ -110,15 +136,10 @@ fn every_problem_of_a_provider_is_named() {
         ),
     ];
     for (fields, expected) in rows {
-        let providers = parse_providers(&with_provider(&fields)).unwrap();
-        let expected: Vec<_> = expected.iter().map(|text| format!("providers[0].{text}")).collect();
-        assert_eq!(problems(&providers, true), expected, "{fields}");
+        assert_eq!(problems_of(&fields), with_index(expected), "{fields}");
     }
-    let providers = parse_providers(&with_provider(&token(good_token))).unwrap();
+    let providers = parse_providers(&with_provider(&token(GOOD_TOKEN))).unwrap();
     let gate = "KubeletServiceAccountTokenForCredentialProviders";
     let expected = format!("providers[0].tokenAttributes: needs feature gate {gate}");
     assert_eq!(problems(&providers, false), [expected]);
-    assert_eq!(problems(&[], true), ["providers: at least 1 is required"]);
-    let twice = [providers.clone(), providers].concat();
-    assert_eq!(problems(&twice, true), ["providers[1].name: \"ecr\" is used twice"]);
 }

@@ -41,10 +41,11 @@ pub fn matches_image(pattern: &str, image: &str) -> bool {
 /// Host and port. An IPv6 address without a port is refused, as upstream.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let Some((host, port)) = authority.rsplit_once(':') else { return Some((authority, None)) };
-    let is_address = host.starts_with('[') && host.ends_with(']');
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
     let port_if_any = Some(port).filter(|port| !port.is_empty());
-    (is_port && (is_address || !host.contains(':'))).then_some((host, port_if_any))
+    let is_plain = address.is_some() || !host.contains(':');
+    (is_port && is_plain).then_some((address.unwrap_or(host), port_if_any))
 }
 
 /// Whether a URL may have this host; wildcards are allowed there.
