@@ -31,7 +31,7 @@ impl Registry {
         let command = Command::new(program("test-images")?.display().to_string())
             .args(["serve", "--from"])
             .arg(images.display().to_string())
-            .args(flags);
+            .args(flags.iter().copied());
         let process = instance.spawn("registry", &command).context("start the registry")?;
         let address = wait::until("address of the registry", PATIENCE, || {
             let log = process.log();
