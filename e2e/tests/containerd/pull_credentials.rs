@@ -32,7 +32,7 @@ fn private_image_is_pulled_with_the_configuration_of_the_node() -> Result<()> {
     let image = registry.image("workload:1");
     write_pod(&node, "a", &image)?;
     node.start_agent()?;
-    node.wait_for_answer(&["describe", "default/a"], "401 Unauthorized")?;
+    node.wait_for_answer(&["describe", "default/a"], "ImagePullBackOff")?;
     // In base64 as `docker login` writes it.
     let config =
         format!(r#"{{"auths": {{"{}": {{"auth": "cm9ib3Q6aHVudGVyMg=="}}}}}}"#, registry.address());
