@@ -16,7 +16,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a registry and waits until it can be used.
+    /// Starts a registry and waits until it is ready.
     pub fn start(instance: &Instance) -> Result<Self> {
         Self::start_with(instance, &[])
     }
@@ -42,7 +42,7 @@ impl Registry {
         Ok(Self { process, address })
     }
 
-    /// What containerd calls an image of the registry: `workload:1`, or one with a digest.
+    /// The name of an image of the registry for containerd: `workload:1`, or one with a digest.
     pub fn image(&self, name: &str) -> String {
         format!("{}/ferrolet/{name}", self.address)
     }
@@ -52,7 +52,7 @@ impl Registry {
         self.address.to_string()
     }
 
-    /// The requests so far, each with the status of its answer.
+    /// The requests so far, each with the status of its response.
     pub fn requests(&self) -> Vec<String> {
         self.process.log().lines().skip(1).map(ToOwned::to_owned).collect()
     }

@@ -1,4 +1,4 @@
-//! Secrets and config maps of the API server, one by one, and tokens of service accounts.
+//! Individual secrets and config maps, and service account tokens.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -36,7 +36,8 @@ impl Kind for One {
     // There may be hundreds, and each new watch is a call.
     const LASTS: Duration = Duration::from_mins(30);
     const IS_SECRET: bool = true;
-    // A container waits for it. That a node may see it is known a moment after the pod is its own.
+    // A container waits for the object. The authorizer grants access shortly after the pod is bound to the
+    // node.
     const FIRST_WAIT: Duration = Duration::from_millis(100);
 
     fn path(&self) -> Cow<'_, str> {
@@ -53,7 +54,7 @@ impl Kind for One {
 #[async_trait]
 impl ObjectReads for Cluster {
     async fn follow_object(&self, key: &ObjectKey, sink: &dyn Sink<DataObject, ()>) {
-        // A node may list and watch objects by their names alone.
+        // A node may list and watch these objects only by name.
         let selector = urls::part(&format!("metadata.name={}", key.name));
         let path = format!("{}?fieldSelector={selector}", objects(key));
         Follower::new(&self.caller, One { kind: key.kind, path }, sink).run().await;
@@ -75,7 +76,7 @@ impl ObjectReads for Cluster {
     }
 }
 
-/// Where the objects are that one is among.
+/// The path of the objects of this kind and namespace.
 fn objects(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/{}", urls::part(&key.namespace), key.kind.resource())
 }

@@ -28,7 +28,7 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) collection: CollectionRules,
     pub(crate) node_name: String,
     pub(crate) node: NodeSettings,
-    /// The node as pods meet it at admission; the runtime's features are not known yet.
+    /// The node as admission sees it; the runtime's features are not known yet.
     pub(crate) admission: Node,
     /// The node's addresses at the start.
     pub(crate) host_ips: Vec<IpAddr>,
@@ -152,12 +152,12 @@ fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {
     Some(ManifestUrl { url, headers, period })
 }
 
-/// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
-/// the node busy with nothing else.
+/// A duration with a lower limit. Upstream takes any; a period of zero would keep
+/// the node busy for nothing.
 pub(crate) fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duration {
     let wanted = wanted.to_std();
     if wanted < least {
-        warn!(field, ?wanted, ?least, "too short; using the least");
+        warn!(field, ?wanted, ?least, "Duration is too short, using the minimum");
     }
     wanted.max(least)
 }

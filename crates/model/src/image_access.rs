@@ -22,7 +22,7 @@ pub struct RegistryAuth {
     pub registry_token: String,
 }
 
-/// Secrets never reach logs.
+/// Prints no secrets.
 impl fmt::Debug for RegistryAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegistryAuth").finish_non_exhaustive()

@@ -7,8 +7,8 @@ use model::objects::ObjectKey;
 
 use crate::{references, view};
 
-/// All that a pod refers to: for its variables, its volumes and the pulls of its images. References without a name
-/// refer to nothing.
+/// All objects that a pod refers to: for its variables, its volumes and the pulls of its images. References without a
+/// name are ignored.
 pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = &view::pod_name(pod).namespace;
     let mut found = BTreeSet::new();
@@ -28,7 +28,7 @@ pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     found
 }
 
-/// What the variables of a container come from.
+/// The objects that the variables of a container refer to.
 pub fn environment_objects(namespace: &str, container: &Container) -> BTreeSet<ObjectKey> {
     let mut found = BTreeSet::new();
     for source in container.env_from.iter().flatten() {
@@ -130,7 +130,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn every_kind_of_volume_names_its_objects_in_its_own_way() {
+    fn objects_of_every_volume_type_are_found() {
         let secret = json!({ "name": "s" });
         let rows = [
             (json!({ "secret": { "secretName": "s" } }), "secret ns/s"),

@@ -180,7 +180,7 @@ pub fn play(plan: &ProbesPlan, programs: &Programs, session: &Session) -> Result
         bare.push(BareRequests { round, http });
     }
     peer.stop()?;
-    place.stop().context("take an instance down")?;
+    place.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(ProbesResults { about, plan: plan.clone(), runs, bare })
 }
@@ -296,7 +296,7 @@ fn probe(plan: &ProbesPlan, workload: Workload, number: usize) -> Result<String>
 /// Measures a process and counts attempts for some time, beginning with an attempt.
 fn measure(pid: i32, window: Duration, count: impl Fn() -> Result<u64>) -> Result<ProbeCost> {
     let before = count()?;
-    wait::until("an attempt is made", PATIENCE, || {
+    wait::until("there is an attempt", PATIENCE, || {
         Ok(if count()? > before { Ok(()) } else { Err(String::new()) })
     })?;
     let (cpu, attempts, since) = (usage::cpu(pid)?, count()?, Instant::now());

@@ -25,8 +25,8 @@ enum Task {
     Write { workload: PathBuf, into: PathBuf },
     /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
-    /// Serve the images of a directory to programs on this machine; at port 0, wherever there is
-    /// room. With a login, to clients that have it.
+    /// Serve the images of a directory to programs on this machine; port 0 takes any free port. With a login, only to
+    /// clients that have it.
     Serve { from: PathBuf, port: u16, login: Option<String> },
 }
 
@@ -59,7 +59,7 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the address once it can be used, then a line for every request.
+/// Prints the address once it is ready, then a line for every request.
 fn serve_images(from: &Path, port: u16, login: Option<&str>) -> anyhow::Result<()> {
     let registry = Registry::open(from)?;
     let registry = match login {
@@ -70,7 +70,7 @@ fn serve_images(from: &Path, port: u16, login: Option<&str>) -> anyhow::Result<(
         .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
     serve(&registry, &listener, &|line| {
-        // Whoever no longer reads may still pull.
+        // The address cannot be printed when stdout is closed; pulls still work.
         writeln!(io::stdout(), "{line}").ok();
     });
     Ok(())

@@ -3,8 +3,8 @@
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
 //!
-//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime is told the address of
-//! this registry in the place of the name that no network knows.
+//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime's configuration has the address of
+//! this registry in place of a name without DNS entry.
 //!
 //! Invariant: no request ends the registry or makes it hold more than a few kilobytes.
 
@@ -31,12 +31,12 @@ pub use serve::serve;
 /// The first part of the name of every repository.
 pub const NAMESPACE: &str = "ferrolet";
 
-/// What can be pulled.
+/// The served images.
 #[derive(Debug, Default)]
 pub struct Registry {
     /// By name, such as `ferrolet/workload`.
     repositories: BTreeMap<String, Repository>,
-    /// Manifests are blobs too. Images share layers, so blobs are kept once, by digest.
+    /// Manifests are blobs too. Images share layers, so blobs are stored once, by digest.
     blobs: BTreeMap<String, Vec<u8>>,
     /// The only value of `Authorization` that is accepted; none without authentication.
     authorization: Option<String>,
@@ -71,7 +71,7 @@ impl Registry {
         Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }
     }
 
-    /// One more image, from its archive. A tag that is there already moves to it.
+    /// Adds an image, from its archive. An existing tag moves to it.
     pub fn add(&mut self, archive: &[u8]) -> Result<(), LayoutError> {
         let Layout { blobs, images } = Layout::read(archive)?;
         for image in images {
@@ -96,7 +96,7 @@ fn archives(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Repository and tag of an image here: our namespace stands for the registry in its name.
+/// Repository and tag of an image here: our namespace replaces the registry in its name.
 fn served_name(name: &str) -> Option<(String, String)> {
     let (_, path) = name.split_once('/')?;
     let (repository, tag) = path.rsplit_once(':')?;

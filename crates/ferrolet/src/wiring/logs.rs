@@ -8,14 +8,14 @@ use process::tasks::Tasks;
 
 use super::{Ports, Settings};
 
-/// Starts it; returns the handle through which the sync loop reports pods. Nothing where there are no log files.
+/// Starts the rotation; returns the handle through which the sync loop reports pods. None without log files.
 pub(super) fn start_log_rotation(
     settings: &Settings,
     ports: &Ports,
     panics: &PanicGuard,
     tasks: &mut Tasks,
 ) -> Option<LogRotation> {
-    let parts = LogParts {
+    let log_parts = LogParts {
         files: Arc::clone(ports.log_files.as_ref()?),
         removals: Arc::clone(&ports.files),
         runtime: Arc::new(ports.runtime.clone()),
@@ -24,7 +24,7 @@ pub(super) fn start_log_rotation(
         metrics: LogMetrics::new(&ports.metrics).expect("no other part counts rotations"),
         panics: panics.clone(),
     };
-    let rotation = log_rotation(parts, settings.log_rotation.clone());
+    let rotation = log_rotation(log_parts, settings.log_rotation.clone());
     let (task, handle) = rotation.expect("no other part measures container logs");
     tasks.spawn("log rotation", |stop| task.run(stop));
     Some(handle)

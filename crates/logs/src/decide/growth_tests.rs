@@ -9,7 +9,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A look at a log that was 1 MiB large.
+/// A check of a log that had 1 MiB.
 struct Row {
     name: &'static str,
     rate: u64,
@@ -116,7 +116,7 @@ fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
     let (mut now, mut looked_at, mut began) = (ms(0), ms(0), ms(0));
     let (mut rotated_at, mut largest) = (None::<Duration>, 0);
     let size_at = |now: Duration, began: Duration| {
-        u64::try_from(u128::from(rate) * (now - began).as_millis() / 1000).unwrap()
+        u64::try_from(u128::from(rate) * now.saturating_sub(began).as_millis() / 1000).unwrap()
     };
     while now < Duration::from_mins(1) {
         next = match next {
@@ -127,12 +127,12 @@ fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
                 largest = largest.max(size);
                 let may_rotate_in =
                     rotated_at.map_or(ms(0), |at| (at + ROTATION_GAP).saturating_sub(now));
-                let look = Look { size, elapsed: now - looked_at, may_rotate_in };
+                let look = Look { size, elapsed: now.saturating_sub(looked_at), may_rotate_in };
                 looked_at = now;
                 growth.looked(look, limits)
             }
             NextLook::Rotate => {
-                assert!(rotated_at.is_none_or(|at| now - at >= ROTATION_GAP));
+                assert!(rotated_at.is_none_or(|at| now >= at + ROTATION_GAP));
                 (rotated_at, began, looked_at) = (Some(now), now, now);
                 growth.rotated(0, limits)
             }

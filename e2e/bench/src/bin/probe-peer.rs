@@ -1,6 +1,6 @@
 //! The program `probe-peer`: the server that agents probe, and bare requests to it.
 //!
-//! `probe-peer serve PORT` answers each HTTP request with 200 and closes the connection, as a server does that was sent
+//! `probe-peer serve PORT` answers each HTTP request with 200 and closes the connection, as servers do after
 //! `Connection: close`. A connection that is closed without a request counts as a TCP probe. `GET /count` returns the
 //! number of HTTP requests and of TCP probes so far and is not counted.
 //!
@@ -24,7 +24,7 @@ const USAGE: &str = "usage: probe-peer serve PORT\n       probe-peer request POR
 
 /// The pause between two bursts of requests.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a server may take to answer a bare request.
+/// The timeout of a bare request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request.
 const LONGEST: usize = 4096;
@@ -72,7 +72,7 @@ fn serve(port: u16) -> Result<()> {
             let (connection, _) = listener.accept().await.context("accept a connection")?;
             let counts = Rc::clone(&counts);
             spawn_local(async move {
-                // A client that broke the connection has no use for an answer.
+                // A client that closed the connection needs no answer.
                 drop(answer(&connection, &counts).await);
             });
         }
@@ -107,7 +107,7 @@ async fn answer(connection: &Connection, counts: &Counts) -> io::Result<()> {
     connection.try_write(text.as_bytes()).map(drop)
 }
 
-/// Sends what is due in bursts, each request to another address of the loopback network.
+/// Sends the due requests in bursts, each to another address of the loopback network.
 fn send_requests(port: u16, rate: u32) -> Result<()> {
     let since = Instant::now();
     let mut sent: u32 = 0;

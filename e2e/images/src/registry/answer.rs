@@ -1,4 +1,4 @@
-//! What the registry says to a request.
+//! The registry's answers to requests.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::{Registry, Repository};
 use crate::oci::json;
 
 const JSON: &str = "application/json";
-/// A registry knows bytes; what they are, the manifest tells.
+/// The media type of blobs; their real one is in the manifest.
 const BLOB: &str = "application/octet-stream";
 
-/// How a request ended.
+/// The status of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -47,7 +47,7 @@ impl Status {
     }
 }
 
-/// An answer. To HEAD it is the same, but the body is not sent.
+/// A response. That to HEAD is the same without a body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer<'r> {
     pub status: Status,
@@ -90,7 +90,7 @@ impl<'r> Answer<'r> {
         Self { status, content_type: Cow::Borrowed(JSON), digest: None, body: Cow::Owned(body) }
     }
 
-    /// The answer to what is not a request.
+    /// The response to a malformed request.
     pub(super) fn to_bad(problem: BadRequest) -> Self {
         let status = match problem {
             BadRequest::TooLarge => Status::HeadTooLarge,

@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
 
-/// What is on the block device, and at its end.
+/// The content at the begin of the block device, and at its end.
 const TEXT: &str = "written on the disk";
 /// The feature gates of trust bundles.
 const GATES: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true";
@@ -42,7 +42,7 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// A bundle of a signer with one certificate of its own. Returns the certificate.
+/// A trust bundle of a signer with one new certificate. Returns the certificate.
 fn make_bundle(cluster: &ClusterNode, name: &str) -> Result<String> {
     let (key, params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
     let certificate = params.self_signed(&key)?.pem();
@@ -67,7 +67,7 @@ fn wait_certificates(cluster: &ClusterNode, pod: &str, certificates: &[String]) 
     }))
 }
 
-fn with_volume(name: &str, args: &[&str], volume: Value) -> Value {
+fn with_volume(name: &str, args: &[&str], volume: &Value) -> Value {
     let mut pod = pod(name, args);
     pod["spec"]["volumes"] = json!([volume]);
     pod["spec"]["volumes"][0]["name"] = "v".into();
@@ -80,7 +80,7 @@ fn block_device(cluster: &ClusterNode) -> Result<()> {
     let source = json!({ "mode": "Block", "local": { "path": disk.device } });
     cluster.make_claim("block", &source)?;
     let claim = json!({ "persistentVolumeClaim": { "claimName": "block" } });
-    let mut pod = with_volume("block", &["cat", "/dev/data"], claim);
+    let mut pod = with_volume("block", &["cat", "/dev/data"], &claim);
     let container = &mut pod["spec"]["containers"][0];
     container["volumeMounts"] = json!([]);
     container["volumeDevices"] = json!([{ "name": "v", "devicePath": "/dev/data" }]);
@@ -111,7 +111,7 @@ fn block_device(cluster: &ClusterNode) -> Result<()> {
 
 fn image(cluster: &ClusterNode) -> Result<()> {
     let volume = json!({ "image": { "reference": IMAGE, "pullPolicy": "IfNotPresent" } });
-    cluster.api().create(PODS, &with_volume("image", &["sleep", "forever"], volume))?;
+    cluster.api().create(PODS, &with_volume("image", &["sleep", "forever"], &volume))?;
     cluster.wait_ready(&ClusterNode::pod_path("image"))?;
     let files = ContainerFiles::of(cluster.node(), cluster.running("image")?.pid);
     let (same, mount) = (files.mode("/v/workload")?, files.mount("/v")?);
@@ -125,7 +125,7 @@ fn trust_bundles(cluster: &ClusterNode) -> Result<()> {
     let source =
         json!({ "signerName": "ferrolet.test/roots", "labelSelector": {}, "path": "roots.pem" });
     let volume = json!({ "projected": { "sources": [{ "clusterTrustBundle": source }] } });
-    cluster.api().create(PODS, &with_volume("trust", &["sleep", "forever"], volume))?;
+    cluster.api().create(PODS, &with_volume("trust", &["sleep", "forever"], &volume))?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path("trust"))?;
     wait_certificates(cluster, "trust", &certificates)?;
     certificates.push(make_bundle(cluster, "two")?);
@@ -146,7 +146,6 @@ fn play(agent: Agent) -> Result<()> {
     cluster.stop()
 }
 
-// behaviour: VOL-79
 #[test]
 fn block_devices_images_and_trust_bundles_reach_containers_with_our_agent() -> Result<()> {
     play(Agent::Ferrolet)
