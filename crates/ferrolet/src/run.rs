@@ -265,7 +265,7 @@ async fn prepare(
 ) -> Result<Prepared> {
     let (config, metrics) = (inputs.config, Registry::new());
     let host = hostfs::Host::default();
-    let providers = providers(&host, config, here.provider_paths).await?;
+    let providers = providers(&host, config, start_context.provider_paths).await?;
     register_features(&metrics, config).context("register the metric of features")?;
     let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
     let name = wait_for_runtime(&*runtime, endpoint.path()).await;

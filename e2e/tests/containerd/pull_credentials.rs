@@ -92,8 +92,8 @@ fn credential_provider_supplies_credentials_and_one_that_hangs_delays_only_its_i
     let took = begun.elapsed();
     ensure!(took.as_secs() < 50, "the pod waited {took:?}, perhaps for the plugin that hangs");
     let requests = fs::read_to_string(&requests).context("read the requests")?;
-    let part = format!(r#""image":"{address}/ferrolet/workload""#);
-    ensure!(requests.contains(&part), "no {part} in {requests}");
+    let field = format!(r#""image":"{address}/ferrolet/workload""#);
+    ensure!(requests.contains(&field), "no {field} in {requests}");
     node.wait_for_answer(&["describe", "default/hanging"], "ContainerCreating")?;
     ensure!(!node.agent_log().contains("hunter2"), "the password is in the log");
     node.stop()

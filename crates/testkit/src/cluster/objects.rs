@@ -198,7 +198,7 @@ impl ServiceAccountReads for MemoryCluster {
     ) -> Result<Option<ServiceAccountRecord>, ApiError> {
         let key = (namespace.to_owned(), name.to_owned());
         let read = |state: &mut State| Ok(state.objects.accounts.get(&key).cloned());
-        self.call(Ask::Object, &format!("serviceaccount {namespace}/{name}"), read).await
+        self.call(ApiCall::Object, &format!("serviceaccount {namespace}/{name}"), read).await
     }
 }
 
