@@ -1,7 +1,7 @@
 //! A registry inside an instance, from which its containerd pulls over HTTP.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use testbed::wait;
@@ -19,7 +19,12 @@ pub struct Registry {
 impl Registry {
     /// Starts a registry and waits until it is ready.
     pub fn start(instance: &Instance) -> Result<Self> {
-        Self::start_with(instance, &Cache::from_env()?.parts().images_dir(), &[])
+        Self::start_with(instance, &images()?, &[])
+    }
+
+    /// The same for clients with a user name and a password: `NAME:PASSWORD`.
+    pub fn start_private(instance: &Instance, login: &str) -> Result<Self> {
+        Self::start_with(instance, &images()?, &["--login", login])
     }
 
     /// As `start`, with the images of another directory, and further arguments.
@@ -43,8 +48,18 @@ impl Registry {
         format!("{}/ferrolet/{name}", self.address)
     }
 
+    /// The address, as keys of docker configurations have it.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The requests so far, each with the status of its response.
     pub fn requests(&self) -> Vec<String> {
         self.process.log().lines().skip(1).map(ToOwned::to_owned).collect()
     }
+}
+
+/// The images of the testbed.
+fn images() -> Result<PathBuf> {
+    Ok(Cache::from_env()?.parts().images_dir())
 }

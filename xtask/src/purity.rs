@@ -25,6 +25,11 @@ const PURE: &[&str] = &[
     "base64",
     "form_urlencoded",
     "regex_syntax",
+    // Formats and hashes: values in, values out.
+    "base64",
+    "serde",
+    "serde_saphyr",
+    "sha2",
 ];
 
 /// Parts of `std` that are not pure, wherever they appear in a path.

@@ -6,9 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Method;
 use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
-use model::objects::{DataObject, ObjectKey, ObjectKind, ServiceAccountToken, TokenRequest};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use model::objects::{
+    DataObject, ObjectKey, ObjectKind, ServiceAccountRecord, ServiceAccountToken, TokenRequest,
+};
 use model::ports::cluster::{ApiError, Sink};
-use model::ports::objects::{Freshness, ObjectReads, TokenRequests};
+use model::ports::objects::{Freshness, ObjectReads, ServiceAccountReads, TokenRequests};
 use serde_json::{Value, json};
 
 use crate::call::{Call, decoded, found};
@@ -76,6 +79,27 @@ impl ObjectReads for Cluster {
 /// The path of the objects of this kind and namespace.
 fn objects(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/{}", urls::part(&key.namespace), key.kind.resource())
+}
+
+#[async_trait]
+impl ServiceAccountReads for Cluster {
+    async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccountRecord>, ApiError> {
+        let (namespace, name) = (urls::part(namespace), urls::part(name));
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
+        let answer = found(self.caller.read(Call::get(path)).await)?;
+        let read = answer.map(|answer| {
+            let metadata = decoded::<ServiceAccount>(&answer)?.metadata;
+            Ok(ServiceAccountRecord {
+                uid: metadata.uid.unwrap_or_default().into(),
+                annotations: metadata.annotations.unwrap_or_default(),
+            })
+        });
+        read.transpose()
+    }
 }
 
 #[async_trait]

@@ -21,8 +21,8 @@ use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::objects::{
-    CertificateRequests, ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
-    TrustBundleFeed,
+    CertificateRequests, ObjectReads, RuntimeClassFeed, ServiceAccountReads, ServiceFeed,
+    StorageReads, TokenRequests, TrustBundleFeed,
 };
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
@@ -67,6 +67,8 @@ pub struct ClusterPorts {
     pub addresses: Arc<dyn Addresses>,
     /// Secrets and config maps.
     pub objects: Arc<dyn ObjectReads>,
+    /// Service accounts.
+    pub accounts: Arc<dyn ServiceAccountReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
     /// Trust bundles.
@@ -109,6 +111,7 @@ pub(crate) async fn connect(
         csi_nodes: Arc::clone(&cluster) as _,
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
+        accounts: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
         trust_bundles: Arc::clone(&cluster) as _,
         certificates: Arc::clone(&cluster) as _,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use gc::decide::images::{Keeper, KeptImage, Pins, Policy};
 use gc::images::{
-    ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, ImageGcTask, PodImages, image_gc,
-    mounted_images,
+    ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, ImageGcTask, ImagesLeft, PodImages,
+    image_gc, mounted_images,
 };
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid};
@@ -15,6 +15,7 @@ use model::seq::Seq;
 use podspec::view;
 use process::tasks::Tasks;
 use status::store::StatusReader;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::wiring::{Ports, Settings};
@@ -114,6 +115,11 @@ impl ImageCollection {
         let state = settings.state();
         let (handle, task) = image_gc(needs, ImageGcSettings { policy, pins, keep_pods, state });
         Self { claims, handle, task, cache }
+    }
+
+    /// The images that collections leave.
+    pub(crate) fn left(&self) -> watch::Receiver<Option<Arc<ImagesLeft>>> {
+        self.handle.left()
     }
 
     /// Starts the task; returns the handle for requests.

@@ -20,6 +20,7 @@ mod decide;
 mod feature_metrics;
 mod gc_notifier;
 mod health_checks;
+mod image_access_settings;
 mod image_gc;
 mod kernel_settings;
 pub mod machine;

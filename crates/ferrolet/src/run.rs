@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::{Fetcher, ProbeDialer};
-use hostfs::{HostPacketFilter, HostSegments, Pool};
+use hostfs::{HostPacketFilter, HostPrograms, HostSegments, Pool};
+use images::ProviderSettings;
 use model::cgroup::CgroupDriver;
 use model::log_throttle::LogThrottle;
 use model::ports::cgroups::Cgroups;
@@ -41,7 +42,7 @@ use crate::kernel_settings::set_kernel;
 use crate::node_cgroups;
 use crate::node_settings::{node_ips, node_settings, parse_node_ips, with_ids_of_pods};
 use crate::pod_cidr::set_pod_cidr;
-use crate::run_args::RunArgs;
+use crate::run_args::{ProviderPaths, RunArgs};
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
@@ -120,6 +121,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         watchdog,
         generates_certificate: args.generates_certificate,
         flags: &args.flags,
+        provider_paths: &args.provider_paths,
     };
     run_async(serve(&inputs, start_context)).context("start the async runtime")?
 }
@@ -185,6 +187,7 @@ struct StartContext<'a> {
     generates_certificate: bool,
     /// The flags of the command line.
     flags: &'a [(String, String)],
+    provider_paths: &'a ProviderPaths,
 }
 
 impl<'a> StartContext<'a> {
@@ -261,6 +264,8 @@ async fn prepare(
     cluster: Option<ClusterPorts>,
 ) -> Result<Prepared> {
     let (config, metrics) = (inputs.config, Registry::new());
+    let host = hostfs::Host::default();
+    let providers = providers(&host, config, start_context.provider_paths).await?;
     register_features(&metrics, config).context("register the metric of features")?;
     let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
     let name = wait_for_runtime(&*runtime, endpoint.path()).await;
@@ -272,10 +277,9 @@ async fn prepare(
         node_cgroups::prepare(&**port, &opened.settings, early).await?;
     }
     let features = runtime_features(&*runtime).await;
-    let facts = RuntimeFacts { name, features, cgroups: opened.settings };
+    let facts = RuntimeFacts { name, features, providers, cgroups: opened.settings };
     let settings = Settings::resolve(inputs, facts);
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
-    let host = hostfs::Host::default();
     let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
     note.write(&host, start_context.root_dir).await.context("write the runtime note")?;
     let listener = start_context.socket.listener().context("listen on the agent's socket")?;
@@ -288,6 +292,8 @@ async fn prepare(
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];
+    let programs = HostPrograms::default();
+    pools.push(programs.pool().clone());
     pools.extend(opened.pool);
     pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
@@ -299,6 +305,7 @@ async fn prepare(
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: Some(Arc::new(host.logs())),
+        programs: Arc::new(programs),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(start_context.root_dir.join(JOURNAL))),
@@ -312,6 +319,18 @@ async fn prepare(
         probe_metrics: Registry::new(),
     };
     Ok(Prepared { settings, ports, local })
+}
+
+/// The credential providers that the flags name. A configuration that cannot be used keeps the agent from starting.
+async fn providers(
+    host: &hostfs::Host,
+    config: &KubeletConfiguration,
+    paths: &ProviderPaths,
+) -> Result<Option<ProviderSettings>> {
+    let allows_tokens =
+        config.features().enabled("KubeletServiceAccountTokenForCredentialProviders");
+    let ProviderPaths { config, bin_dir } = paths;
+    Ok(images::read_providers(host, [config, bin_dir], allows_tokens).await?)
 }
 
 /// The packet filter, if the agent maintains its chains.

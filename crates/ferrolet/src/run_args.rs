@@ -40,6 +40,8 @@ pub struct RunArgs {
     pub(crate) node_labels: BTreeMap<String, String>,
     /// Whether an external cloud provider manages the node too.
     pub(crate) external_cloud: bool,
+    /// Where credential providers are configured.
+    pub(crate) provider_paths: ProviderPaths,
     /// Further settings of the node that only flags have.
     pub(crate) node: NodeFlags,
     /// The rules of garbage collection.
@@ -48,6 +50,15 @@ pub struct RunArgs {
     pub(crate) generates_certificate: bool,
     /// The flags, for `/flagz`.
     pub(crate) flags: Vec<(String, String)>,
+}
+
+/// Where credential provider plugins are configured, and where their programs are; empty if there are none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ProviderPaths {
+    /// A file, or a directory of files.
+    pub(crate) config: PathBuf,
+    /// The directory of the programs.
+    pub(crate) bin_dir: PathBuf,
 }
 
 impl RunArgs {
@@ -154,6 +165,10 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         node_labels: flags.node_labels(),
         external_cloud: flags.text("cloud-provider") == "external",
         generates_certificate,
+        provider_paths: ProviderPaths {
+            config: flags.text("image-credential-provider-config").into(),
+            bin_dir: flags.text("image-credential-provider-bin-dir").into(),
+        },
         flags: flags.shown(),
         node: NodeFlags {
             seccomp_default: flags.is_on("seccomp-default"),
@@ -220,8 +235,7 @@ mod tests {
         let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
         assert_eq!(named.len(), 1, "{warnings:?}");
         assert!(named[0].contains("evictionHard ("), "{named:?}");
-        let gate = ["--feature-gates=KubeletEnsureSecretPulledImages=false"];
-        assert_eq!(run(&gate).missing_at_default, [""; 0]);
+        assert_eq!(run(&[]).missing_at_default, [""; 0]);
     }
 
     #[test]

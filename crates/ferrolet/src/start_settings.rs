@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use images::ProviderSettings;
 use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
 use runtime::decide::{BackoffLimits, NodeSettings};
@@ -12,7 +13,7 @@ use server::EventLimits;
 use tracing::{error, warn};
 
 use crate::collection_rules::CollectionRules;
-use crate::wiring::{ManifestUrl, Node, NodeCgroups, Projections, Settings};
+use crate::wiring::{ImageAccessSettings, ManifestUrl, Node, NodeCgroups, Projections, Settings};
 
 /// The shortest period of repeated work.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -37,12 +38,14 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) own_node: Option<node::Settings>,
 }
 
-/// The inputs of the settings that depend on the runtime.
+/// The inputs of the settings that are collected while the agent starts.
 #[derive(Debug)]
 pub(crate) struct RuntimeFacts {
     /// Its name, which is part of container ids.
     pub(crate) name: String,
     pub(crate) features: RuntimeFeatures,
+    /// The credential providers that the flags name.
+    pub(crate) providers: Option<ProviderSettings>,
     /// The node's cgroups, by the driver that the runtime uses.
     pub(crate) cgroups: NodeCgroups,
 }
@@ -82,6 +85,10 @@ impl Settings {
             journal_bytes: own.gc.journal.max_bytes.into(),
             container_gc: collection.containers,
             images: collection.images.clone(),
+            image_access: ImageAccessSettings {
+                providers: runtime.providers,
+                ..ImageAccessSettings::new(config, &inputs.node.root_dir)
+            },
             cgroups: runtime.cgroups,
             healthz: inputs.healthz,
             own_node: inputs.own_node.clone(),

@@ -50,8 +50,10 @@ const FIELDS: &[&str] = &[
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
     "featureGates.KubeletCrashLoopBackOffMax",
+    "featureGates.KubeletEnsureSecretPulledImages",
     "featureGates.KubeletInUserNamespace",
     "featureGates.KubeletPodResourcesListUseActivePods",
+    "featureGates.KubeletServiceAccountTokenForCredentialProviders",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodCertificateRequest",
     "featureGates.PodLevelResources",
@@ -69,6 +71,7 @@ const FIELDS: &[&str] = &[
     "imageGCLowThresholdPercent",
     "imageMaximumGCAge",
     "imageMinimumGCAge",
+    "imagePullCredentialsVerificationPolicy",
     "imageServiceEndpoint",
     "kind",
     "kubeAPIBurst",
@@ -93,6 +96,7 @@ const FIELDS: &[&str] = &[
     "podPidsLimit",
     "podsPerCore",
     "port",
+    "preloadedImagesVerificationAllowlist",
     "protectKernelDefaults",
     "providerID",
     "readOnlyPort",
@@ -144,10 +148,7 @@ const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
 ];
 
 /// Fields without effect that a node relies on at their defaults, and the consequence.
-const MISSING_AT_DEFAULT: &[(&str, &str)] = &[
-    ("evictionHard", "no pod is evicted"),
-    ("imagePullCredentialsVerificationPolicy", "pull credentials of pods are not used"),
-];
+const MISSING_AT_DEFAULT: &[(&str, &str)] = &[("evictionHard", "no pod is evicted")];
 
 /// Fields with a partial effect, with a description.
 const PARTLY: &[(&str, &str)] = &[
@@ -192,6 +193,8 @@ const FLAGS: &[&str] = &[
     "ferrolet-config",
     "help",
     "hostname-override",
+    "image-credential-provider-bin-dir",
+    "image-credential-provider-config",
     "kubeconfig",
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",

@@ -143,10 +143,6 @@ const IDLE: &[(&str, &[&str])] = &[
     ("the API server is spoken to in JSON", &["contentType"]),
     ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
     (
-        "images are pulled with the runtime's credentials",
-        &["imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"],
-    ),
-    (
         "nothing is handed out to single pods",
         &[
             "cpuManagerPolicy",

@@ -2,6 +2,7 @@
 
 mod container_gc;
 mod decorated;
+mod image_access;
 mod inputs;
 mod logs;
 pub mod node_api;
@@ -19,7 +20,7 @@ use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::addresses::HostIps;
-use model::ports::image_access::OpenAccess;
+use model::ports::image_access::ImageAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
 use model::seq::SeqCounter;
@@ -46,6 +47,7 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
+use self::image_access::{AccessInputs, start_image_access};
 pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
@@ -61,6 +63,7 @@ use crate::cluster_mode::{
 };
 use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
+pub use crate::image_access_settings::ImageAccessSettings;
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
 use crate::manifest_support::ManifestSupport;
@@ -127,6 +130,8 @@ impl Agent {
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
         let api = start_object_store(settings, &ports, node.as_ref(), &mut tasks);
         let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
+        let inputs = AccessInputs { objects: objects.clone(), left: images.left() };
+        let image_access = start_image_access(settings, &ports, inputs, &mut tasks);
         let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
         let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
         let probes = probe_manager(settings, &ports, &panics);
@@ -134,6 +139,7 @@ impl Agent {
         let served = Arc::new(ServedPods::new(status.reader().clone(), waits, changes));
         let inputs = RuntimeInputs {
             claims: &images.claims,
+            image_access,
             api,
             volumes: Arc::clone(&volumes) as _,
             host_ips: host_ips(settings, node.as_ref()),
@@ -466,6 +472,7 @@ fn log_layout(settings: &Settings) -> LogLayout {
 /// What the pod runtime needs of other parts of the agent.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
+    image_access: Arc<dyn ImageAccess>,
     api: Option<ApiParts>,
     volumes: Arc<dyn PodVolumes>,
     host_ips: Arc<dyn HostIps>,
@@ -479,7 +486,7 @@ fn pod_runtime(
     inputs: RuntimeInputs<'_>,
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
-    let RuntimeInputs { claims, api, volumes, host_ips, incidents } = inputs;
+    let RuntimeInputs { claims, image_access, api, volumes, host_ips, incidents } = inputs;
     Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
@@ -495,7 +502,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         volumes,
         claims: claims.clone(),
-        image_access: Arc::new(OpenAccess),
+        image_access,
         cgroups: pod_cgroups(settings, ports, tasks),
         api,
         metrics: runtime::Metrics::new(&ports.metrics).expect("no other part counts starts"),

@@ -12,6 +12,8 @@ pub struct RegistryAuth {
     pub password: String,
     /// User name and password in base64.
     pub auth: String,
+    /// An email address. It is not sent, but is part of the hash by which a credential is recorded.
+    pub email: String,
     /// The address of the registry.
     pub server_address: String,
     /// An identity token, which is exchanged for an access token.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::cluster::Version;
+use crate::cluster::{Uid, Version};
 use crate::ids::{PodName, PodUid};
 
 /// A kind of object that a pod can refer to for data.
@@ -76,6 +76,8 @@ impl fmt::Display for ObjectKey {
 /// A secret or a config map. Its content is never printed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct DataObject {
+    /// `metadata.uid`.
+    pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub version: Version,
     /// `type` of a secret.
@@ -96,6 +98,15 @@ impl fmt::Debug for DataObject {
             .field("keys", &self.data.keys().chain(self.binary_data.keys()).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
+}
+
+/// The part of a service account that credential provider plugins receive.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServiceAccountRecord {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// A request for a token.

@@ -19,6 +19,7 @@ pub mod objects;
 pub mod packet_filter;
 pub mod pod_api;
 pub mod probes;
+pub mod programs;
 pub mod runtime;
 pub mod segments;
 pub mod streaming;

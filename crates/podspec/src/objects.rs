@@ -7,8 +7,8 @@ use model::objects::ObjectKey;
 
 use crate::{references, view};
 
-/// All objects that the variables and volumes of a pod refer to. References without a name are
-/// ignored. Images are pulled without secrets, so image pull secrets are not followed.
+/// All objects that a pod refers to: for its variables, its volumes and the pulls of its images. References without a
+/// name are ignored.
 pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = &view::pod_name(pod).namespace;
     let mut found = BTreeSet::new();
@@ -18,6 +18,9 @@ pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     }
     for container in view::ephemeral_containers(pod) {
         found.append(&mut environment_objects(namespace, &container));
+    }
+    for secret in spec.image_pull_secrets.iter().flatten() {
+        add(&mut found, ObjectKey::secret(namespace, &secret.name));
     }
     for volume in spec.volumes.iter().flatten() {
         add_volume(&mut found, namespace, volume);
@@ -98,7 +101,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn objects_of_variables_and_volumes_are_found_and_pull_secrets_are_not() {
+    fn variables_volumes_and_pull_secrets_refer_to_objects() {
         let env = |kind: &str, name: &str| {
             let key = json!({ "name": name, "key": "k" });
             json!([{ "name": "A", "valueFrom": { kind: key } }, { "name": "B", "value": "b" }])
@@ -117,6 +120,7 @@ mod tests {
             "secret ns/all",
             "secret ns/of-env",
             "secret ns/of-ephemeral",
+            "secret ns/pull",
             "configmap ns/all",
             "configmap ns/of-init",
         ];

@@ -38,6 +38,7 @@ pub mod packet_filter;
 pub mod panics;
 pub mod pods;
 pub mod probes;
+pub mod programs;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod random;

@@ -18,7 +18,16 @@ use test_images::registry::{Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
-       test-images serve --from DIRECTORY [--port PORT] [--pace BYTES]";
+       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD] [--pace BYTES]";
+
+/// How clients get images from the registry.
+#[derive(Default)]
+struct Access {
+    /// `NAME:PASSWORD`: only clients with this login are served.
+    login: Option<String>,
+    /// The bytes of a body that are sent in a tenth of a second; without it, all at once.
+    pace: Option<NonZeroUsize>,
+}
 
 /// What to do.
 enum Task {
@@ -27,8 +36,7 @@ enum Task {
     /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
-    /// Of bodies, so many bytes are sent in a tenth of a second.
-    Serve { from: PathBuf, port: u16, pace: Option<NonZeroUsize> },
+    Serve { from: PathBuf, port: u16, access: Access },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,7 +46,7 @@ fn main() -> anyhow::Result<()> {
             let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
             write_all(&conformance::images(&inputs), &into)
         }
-        Task::Serve { from, port, pace } => serve_images(&from, port, pace),
+        Task::Serve { from, port, access } => serve_images(&from, port, &access),
     }
 }
 
@@ -61,8 +69,12 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
 }
 
 /// Prints the address once it is ready, then a line for every request.
-fn serve_images(from: &Path, port: u16, pace: Option<NonZeroUsize>) -> anyhow::Result<()> {
-    let registry = Registry::open(from)?.paced(pace);
+fn serve_images(from: &Path, port: u16, access: &Access) -> anyhow::Result<()> {
+    let registry = Registry::open(from)?.paced(access.pace);
+    let registry = match &access.login {
+        Some(login) => registry.with_login(login),
+        None => registry,
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
@@ -76,7 +88,7 @@ fn serve_images(from: &Path, port: u16, pace: Option<NonZeroUsize>) -> anyhow::R
 fn arguments() -> Result<Task, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut workload, mut into, mut from, mut testbed) = (None, None, None, None);
-    let mut pace = None;
+    let mut access = Access::default();
     let (mut serving, mut for_conformance, mut port) = (false, false, 0);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -85,14 +97,15 @@ fn arguments() -> Result<Task, lexopt::Error> {
             Arg::Long("testbed") if for_conformance => testbed = Some(parser.value()?.into()),
             Arg::Long("from") if serving => from = Some(parser.value()?.into()),
             Arg::Long("port") if serving => port = parser.value()?.parse()?,
-            Arg::Long("pace") if serving => pace = Some(parser.value()?.parse()?),
+            Arg::Long("pace") if serving => access.pace = Some(parser.value()?.parse()?),
+            Arg::Long("login") if serving => access.login = Some(parser.value()?.string()?),
             Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
             Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),
         }
     }
     if serving {
-        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port, pace });
+        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port, access });
     }
     let workload = workload.ok_or("--workload is needed")?;
     let into = into.ok_or("--into is needed")?;

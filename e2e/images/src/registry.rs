@@ -1,4 +1,4 @@
-//! A registry to pull the images from: read-only, on loopback, without authentication.
+//! A registry to pull the images from: read-only, on loopback, on request with basic authentication.
 //!
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::Error;
 use layout::Layout;
@@ -38,6 +41,8 @@ pub struct Registry {
     blobs: BTreeMap<String, Vec<u8>>,
     /// How many bytes of a body are sent in a tenth of a second; without it, all at once.
     pace: Option<NonZeroUsize>,
+    /// The only value of `Authorization` that is accepted; none without authentication.
+    authorization: Option<String>,
 }
 
 /// The images of one name.
@@ -67,6 +72,12 @@ impl Registry {
     #[must_use]
     pub fn paced(self, pace: Option<NonZeroUsize>) -> Self {
         Self { pace, ..self }
+    }
+
+    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    #[must_use]
+    pub fn with_login(self, login: &str) -> Self {
+        Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }
     }
 
     /// Adds an image, from its archive. An existing tag moves to it.

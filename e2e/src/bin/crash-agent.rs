@@ -120,6 +120,7 @@ async fn main() -> Result<()> {
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: None,
+        programs: Arc::new(hostfs::HostPrograms::default()),
         clock: Arc::new(Clock),
         events: Arc::new(PrintedEvents),
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),

@@ -11,6 +11,7 @@ mod https_api;
 mod life;
 mod machine;
 mod make_cluster;
+mod pull_secrets;
 mod scenarios;
 mod soak;
 mod start;

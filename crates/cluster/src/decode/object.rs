@@ -39,6 +39,7 @@ impl Object<'_> {
             }
         };
         DataObject {
+            uid: self.metadata.uid(),
             version: Version::from(&*self.metadata.resource_version),
             secret_type: self.secret_type.into(),
             is_immutable: self.immutable == Some(true),

@@ -19,6 +19,7 @@ use model::ports::log_files::LogFiles;
 use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::probes::ProbeClient;
+use model::ports::programs::Programs;
 use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
 use model::ports::volumes::VolumeHost;
@@ -28,6 +29,7 @@ use server::EventLimits;
 
 use crate::cluster_mode::ClusterPorts;
 use crate::decide::node::unlimited_node;
+use crate::image_access_settings::ImageAccessSettings;
 use crate::image_gc::ImageRules;
 use crate::node_cgroups::NodeCgroups;
 
@@ -50,6 +52,8 @@ pub struct Ports {
     pub logs: Arc<dyn ContainerLogs>,
     /// The log files of containers, for rotation; none where there are no files.
     pub log_files: Option<Arc<dyn LogFiles>>,
+    /// Runs credential provider plugins.
+    pub programs: Arc<dyn Programs>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Receives pod events.
@@ -119,6 +123,8 @@ pub struct Settings {
     pub container_gc: ContainerPolicy,
     /// The rules of image garbage collection.
     pub images: ImageRules,
+    /// Credentials of pulls, and which pods may use which images.
+    pub image_access: ImageAccessSettings,
     /// The cgroups of the node.
     pub cgroups: NodeCgroups,
     /// The address of the health endpoint.
@@ -165,6 +171,7 @@ impl Settings {
             journal_bytes: SMALLEST,
             container_gc: ContainerPolicy::default(),
             images: ImageRules::default(),
+            image_access: ImageAccessSettings::default(),
             cgroups: NodeCgroups::default(),
             healthz: None,
             own_node: None,

@@ -27,6 +27,7 @@ use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryHttp;
 use testkit::probes::MemoryProbes;
+use testkit::programs::MemoryPrograms;
 use testkit::reviews::NoReviews;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
@@ -191,6 +192,7 @@ impl Harness {
             probes: Arc::clone(&self.probes) as _,
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             log_files: None,
+            programs: Arc::<MemoryPrograms>::default(),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
             journal: Arc::new(self.journal.clone()),
@@ -218,6 +220,7 @@ impl Harness {
             csi_nodes: Arc::new(self.own_node.clone().unwrap_or_default()),
             addresses: Arc::clone(&self.addresses) as _,
             objects: Arc::new(self.rest.clone()),
+            accounts: Arc::new(self.rest.clone()),
             tokens: Arc::new(self.rest.clone()),
             trust_bundles: Arc::new(self.rest.clone()),
             certificates: Arc::new(self.rest.clone()),

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 
 use crate::ids::PodUid;
 use crate::objects::{
-    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest, TrustBundleRecord,
+    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountRecord, ServiceAccountToken,
+    ServiceName, ServiceRecord, TokenRequest, TrustBundleRecord,
 };
 use crate::pod_certificates::{CertificateRequestRecord, CertificateSource, RequestedCertificate};
 use crate::ports::cluster::{ApiError, Sink};
@@ -44,6 +44,17 @@ pub trait ObjectReads: Debug + Send + Sync {
 pub trait TokenRequests: Debug + Send + Sync {
     /// Requests one.
     async fn request_token(&self, request: &TokenRequest) -> Result<ServiceAccountToken, ApiError>;
+}
+
+/// Reads service accounts. A node may get those of its own pods.
+#[async_trait]
+pub trait ServiceAccountReads: Debug + Send + Sync {
+    /// Gets a service account; `None` when there is none.
+    async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccountRecord>, ApiError>;
 }
 
 /// Reads persistent volumes and their claims. A node may get those of its own pods, but not watch them.

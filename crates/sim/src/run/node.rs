@@ -16,6 +16,7 @@ use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryHttp, Page};
 use testkit::probes::MemoryProbes;
+use testkit::programs::MemoryPrograms;
 use testkit::volumes::MemoryVolumes;
 use tokio::time::{Instant, sleep_until};
 
@@ -181,6 +182,7 @@ impl Node {
             probes: Arc::<MemoryProbes>::default(),
             logs: looks(),
             log_files: None,
+            programs: Arc::<MemoryPrograms>::default(),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
             journal,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::cluster::Version;
 use model::objects::{
-    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest, TrustBundleRecord,
+    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountRecord, ServiceAccountToken,
+    ServiceName, ServiceRecord, TokenRequest, TrustBundleRecord,
 };
 use model::pod_certificates::{
     CertificateAnswer, CertificateRequestRecord, CertificateSource, RequestedCertificate,
@@ -15,8 +15,8 @@ use model::pod_certificates::{
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::ports::objects::{
-    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests,
-    TrustBundleFeed,
+    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceAccountReads,
+    ServiceFeed, TokenRequests, TrustBundleFeed,
 };
 
 use super::feed::follow;
@@ -31,6 +31,7 @@ pub(super) struct Objects {
     are_frozen: bool,
     followed: BTreeMap<ObjectKey, u32>,
     tokens: u32,
+    accounts: BTreeMap<(String, String), ServiceAccountRecord>,
     services: History<Change<ServiceRecord, ServiceName>>,
     classes: History<Change<RuntimeClassRecord, String>>,
     trust_bundles: History<Change<TrustBundleRecord, String>>,
@@ -89,6 +90,14 @@ impl MemoryCluster {
                 let history = state.objects.histories.entry(key.clone()).or_default();
                 history.changes.push(Change::Gone(()));
             }
+        });
+    }
+
+    /// Puts a service account there.
+    pub fn put_service_account(&self, namespace: &str, name: &str, account: ServiceAccountRecord) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.shared.change(|state| {
+            state.objects.accounts.insert(key, account);
         });
     }
 
@@ -177,6 +186,19 @@ impl ObjectReads for MemoryCluster {
     async fn object(&self, key: &ObjectKey, _: Freshness) -> Result<Option<DataObject>, ApiError> {
         let read = |state: &mut State| Ok(state.objects.stored.get(key).cloned());
         self.call(ApiCall::Object, &key.to_string(), read).await
+    }
+}
+
+#[async_trait]
+impl ServiceAccountReads for MemoryCluster {
+    async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccountRecord>, ApiError> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let read = |state: &mut State| Ok(state.objects.accounts.get(&key).cloned());
+        self.call(ApiCall::Object, &format!("serviceaccount {namespace}/{name}"), read).await
     }
 }
 

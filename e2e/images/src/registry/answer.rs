@@ -17,6 +17,7 @@ const BLOB: &str = "application/octet-stream";
 pub enum Status {
     Ok,
     BadRequest,
+    Unauthorized,
     NotFound,
     MethodNotAllowed,
     HeadTooLarge,
@@ -27,6 +28,7 @@ impl Status {
         match self {
             Self::Ok => 200,
             Self::BadRequest => 400,
+            Self::Unauthorized => 401,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::HeadTooLarge => 431,
@@ -37,6 +39,7 @@ impl Status {
         match self {
             Self::Ok => "OK",
             Self::BadRequest => "Bad Request",
+            Self::Unauthorized => "Unauthorized",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::HeadTooLarge => "Request Header Fields Too Large",
@@ -61,6 +64,7 @@ enum Code {
     BlobUnknown,
     ManifestUnknown,
     NameUnknown,
+    Unauthorized,
     Unsupported,
 }
 
@@ -99,6 +103,10 @@ impl<'r> Answer<'r> {
 impl Registry {
     /// Answers a request.
     pub fn answer(&self, request: &Request) -> Answer<'_> {
+        if self.authorization.is_some() && self.authorization != request.authorization {
+            let message = "authentication required";
+            return Answer::failed(Status::Unauthorized, Code::Unauthorized, message);
+        }
         if let Method::Other(_) = request.method {
             let message = "nothing can be changed here";
             return Answer::failed(Status::MethodNotAllowed, Code::Unsupported, message);

@@ -24,6 +24,8 @@ pub struct Request {
     pub method: Method,
     /// Without the query, which is ignored.
     pub path: String,
+    /// The header of that name.
+    pub authorization: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +57,14 @@ pub(super) enum BadRequest {
 }
 
 impl Request {
-    /// Reads a head up to the empty line at its end. Only its first line is used.
+    /// Reads a head up to the empty line at its end. Of its headers only `Authorization` is used.
     fn read(stream: impl Read) -> io::Result<Result<Self, BadRequest>> {
         let mut stream = BufReader::new(stream.take(HEAD_LIMIT));
         // containerd tries TLS first, and waits for a response to its greeting.
         if stream.fill_buf()?.first() == Some(&TLS_HANDSHAKE) {
             return Ok(Err(BadRequest::Tls));
         }
-        let mut first: Option<Vec<u8>> = None;
+        let (mut first, mut authorization): (Option<Vec<u8>>, Option<String>) = (None, None);
         loop {
             let mut line = Vec::new();
             stream.read_until(b'\n', &mut line)?;
@@ -73,9 +75,10 @@ impl Request {
             line.pop_if(|byte| *byte == b'\r');
             match &first {
                 Some(first) if line.is_empty() => {
-                    return Ok(Self::parse(first).ok_or(BadRequest::Malformed));
+                    let request = Self::parse(first).ok_or(BadRequest::Malformed);
+                    return Ok(request.map(|request| Self { authorization, ..request }));
                 }
-                Some(_) => {}
+                Some(_) => authorization = authorization.or_else(|| authorization_of(&line)),
                 None => first = Some(line),
             }
         }
@@ -99,8 +102,14 @@ impl Request {
             other => Method::Other(other.to_owned()),
         };
         let path = target.split('?').next().filter(|path| path.starts_with('/'))?;
-        Some(Self { method, path: path.to_owned() })
+        Some(Self { method, path: path.to_owned(), authorization: None })
     }
+}
+
+/// The value of the header `Authorization`, if the line is that.
+fn authorization_of(line: &[u8]) -> Option<String> {
+    let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
+    name.eq_ignore_ascii_case("authorization").then(|| value.trim().to_owned())
 }
 
 /// Reads a request and answers it. Logs a line about the request and its result, before the client can know.
@@ -146,6 +155,9 @@ fn head(answer: &Answer<'_>) -> String {
     ];
     if let Some(digest) = answer.digest {
         lines.push(format!("Docker-Content-Digest: {digest}"));
+    }
+    if answer.status == Status::Unauthorized {
+        lines.push("WWW-Authenticate: Basic realm=\"registry\"".to_owned());
     }
     if answer.status == Status::MethodNotAllowed {
         lines.push("Allow: GET, HEAD".to_owned());

@@ -104,6 +104,20 @@ fn version_check_is_answered() {
 }
 
 #[test]
+fn private_registry_requires_its_login() {
+    let registry = registry().with_login("robot:secret");
+    let ask = |header: &str| {
+        send(&registry, format!("GET {WORKLOAD} HTTP/1.1\r\n{header}\r\n\r\n").as_bytes())
+    };
+    for header in ["Accept: */*", "Authorization: Basic eDp5"] {
+        let answer = ask(header);
+        assert_eq!((answer.status, answer.failure()), (401, "UNAUTHORIZED".to_owned()));
+        assert_eq!(answer.header("WWW-Authenticate"), Some("Basic realm=\"registry\""));
+    }
+    assert_eq!(ask("authorization: Basic cm9ib3Q6c2VjcmV0").status, 200);
+}
+
+#[test]
 fn manifest_is_served_by_tag_and_by_digest() {
     let registry = registry();
     let by_tag = get(&registry, WORKLOAD);
