@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::containerd::{self, RuntimeContainer};
 use e2e::cri_proxy::CriProxy;
-use e2e::node::{NODE_NAME, Node, one_running};
+use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
 use e2e::own_settings::{FREQUENT_GC, own_settings};
 use model::observed::ContainerState;
 use model::ports::runtime::{ContainerFilter, ContainerService};
@@ -103,8 +103,11 @@ fn maximum_dead_containers_per_container_keeps_the_newest_with_logs() -> Result<
     ensure!(kept.iter().any(|one| one.id == running.id), "{kept:?}");
     let logs = node.run("sh", &["-c", "cd /var/log/pods/*web*/main && ls"])?;
     ensure!(logs.lines().eq(["2.log", "3.log", "4.log"]), "{logs}");
-    let links = node.names_in("/var/log/containers")?;
-    ensure!(links.len() == 3, "{links:?}");
+    // The agent links the newest log after the runtime reports the container as running.
+    node.explained(wait::until("each instance has a link", PATIENCE, || {
+        let links = node.names_in("/var/log/containers")?;
+        Ok(if links.len() == 3 { Ok(()) } else { Err(format!("{links:?}")) })
+    }))?;
     let still = node.wait_running("web")?;
     ensure!(still.id == running.id, "{still:?} instead of {running:?}");
     node.stop()

@@ -189,7 +189,7 @@ impl SmallNode {
 
     /// Waits for the end of the pass, successful or not.
     fn wait_for_pass(&self) -> Result<String> {
-        self.node.wait_for_log(&["image garbage collection"])
+        self.node.wait_for_log(&["Image garbage collection"])
     }
 }
 

@@ -121,7 +121,9 @@ fn runtime_outage_of_20s_restarts_no_pod_and_logs_little() -> Result<()> {
     let log = node.agent_log();
     let warnings: Vec<&str> = log[before..]
         .lines()
-        .filter(|line| line.starts_with(['W', 'E']) && line.contains("list the pods"))
+        .filter(|line| {
+            line.starts_with(['W', 'E']) && line.contains("Cannot list pods of the runtime")
+        })
         .collect();
     ensure!((1..=3).contains(&warnings.len()), "{warnings:#?}");
     let words = log[before..].lines().filter(|line| line.starts_with(['W', 'E'])).count();
