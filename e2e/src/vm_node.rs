@@ -219,7 +219,7 @@ impl VmNode {
     pub fn wait_running(&self, pod: &str, container: &str) -> Result<VmContainer> {
         let pod = format!("pod=\"default/{pod}-{NODE_NAME}\"");
         let container = format!("container=\"{container}\"");
-        let line = self.wait_for_log(&["\"container runs\"", &pod, &container])?;
+        let line = self.wait_for_log(&["\"Container started\"", &pod, &container])?;
         let (_, id) = line.split_once(" id=\"").context("the line has an id")?;
         let (id, _) = id.split_once('"').context("the id ends")?;
         self.container(id)
