@@ -11,6 +11,7 @@ use server::decide::Change;
 use server::wire::{PodItem, RefusedManifest};
 
 use super::get_pods::table_lines;
+use super::output::Output;
 use super::pods_table::{Layout, sort};
 use super::refused::{brief, notes};
 use super::screen::{Screen, Size};
@@ -144,9 +145,10 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
 
 /// One object for each change, as a watch of the API writes it.
 #[derive(Debug)]
-pub struct JsonLines<W, E> {
+pub struct ObjectStream<W, E> {
     out: W,
     notices: Notices<E>,
+    format: Output,
 }
 
 #[derive(Debug, Serialize)]
@@ -156,14 +158,14 @@ struct WatchEvent<'a> {
     object: &'a Pod,
 }
 
-impl<W: Write, E: Write> JsonLines<W, E> {
+impl<W: Write, E: Write> ObjectStream<W, E> {
     /// Writes nothing yet.
-    pub fn new(out: W, notices: E) -> Self {
-        Self { out, notices: Notices::new(notices) }
+    pub fn new(out: W, notices: E, format: Output) -> Self {
+        Self { out, notices: Notices::new(notices), format }
     }
 }
 
-impl<W: Write, E: Write> Display for JsonLines<W, E> {
+impl<W: Write, E: Write> Display for ObjectStream<W, E> {
     fn changed(&mut self, changes: &[PodChange], known: &Known, _: Timestamp) -> io::Result<()> {
         for change in changes {
             let (kind, item) = match change {
@@ -171,8 +173,8 @@ impl<W: Write, E: Write> Display for JsonLines<W, E> {
                 Change::Modified(item) => ("MODIFIED", item),
                 Change::Deleted(item) => ("DELETED", item),
             };
-            let text = serde_json::to_string(&WatchEvent { kind, object: &item.pod })?;
-            writeln!(self.out, "{text}")?;
+            let text = self.format.item(&WatchEvent { kind, object: &item.pod });
+            self.out.write_all(text.map_err(io::Error::other)?.as_bytes())?;
         }
         self.out.flush()?;
         self.notices.refused(&known.refused)

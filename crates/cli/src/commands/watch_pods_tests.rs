@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::commands::display::{JsonLines, LiveTable, TableLines};
+use crate::commands::display::{LiveTable, ObjectStream, TableLines};
+use crate::commands::output::Output;
 use crate::commands::pods_table::Layout;
 use crate::commands::screen::Size;
 use crate::commands::test_pods::{crashing, now, running};
@@ -75,7 +76,7 @@ fn watch_prints_a_table_then_one_line_per_change_without_a_terminal() {
 #[test]
 fn watch_prints_only_differences_after_an_agent_restart() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
-    let mut display = JsonLines::new(&mut out, &mut notices);
+    let mut display = ObjectStream::new(&mut out, &mut notices, Output::Json);
     let mut reported = WatchedPods::default();
     apply(&mut display, &mut reported, beginning(), now());
     reported.coming = Some(Known::default());
