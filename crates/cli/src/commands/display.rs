@@ -10,6 +10,7 @@ use serde::Serialize;
 use server::decide::Change;
 use server::wire::{PodItem, RefusedManifest};
 
+use super::colours;
 use super::get_pods::table_lines;
 use super::output::Output;
 use super::pods_table::{Layout, sort};
@@ -193,6 +194,7 @@ pub struct LiveTable<W> {
     size: fn() -> Option<Size>,
     screen: Screen,
     notice: Option<String>,
+    has_colours: bool,
     /// Whether the first state has arrived: before, there is nothing to draw.
     begun: bool,
 }
@@ -200,7 +202,14 @@ pub struct LiveTable<W> {
 impl<W: Write> LiveTable<W> {
     /// Draws nothing yet. The size is read at each drawing: it may change.
     pub fn new(out: W, layout: Layout, size: fn() -> Option<Size>) -> Self {
-        Self { out, layout, size, screen: Screen::default(), notice: None, begun: false }
+        let screen = Screen::default();
+        Self { out, layout, size, screen, notice: None, has_colours: false, begun: false }
+    }
+
+    /// With or without colours.
+    #[must_use]
+    pub fn coloured(self, has_colours: bool) -> Self {
+        Self { has_colours, ..self }
     }
 
     fn draw(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
@@ -213,9 +222,18 @@ impl<W: Write> LiveTable<W> {
             None if known.pods.is_empty() => vec!["(no pods yet)".to_owned()],
             None => Vec::new(),
         };
+        let header = lines.len();
         lines.extend(table_lines(self.layout, &sorted(&known.pods), now, Some(size.columns)));
+        let end = lines.len();
         lines.extend(notes(&known.refused, size.columns));
-        self.out.write_all(self.screen.redraw(&lines, size).as_bytes())?;
+        let has_colours = self.has_colours;
+        let paint = |lines: &mut [String]| {
+            let end = end.min(lines.len());
+            if let Some(table) = lines.get_mut(header..end).filter(|_| has_colours) {
+                colours::paint(table, "STATUS", colours::of_status);
+            }
+        };
+        self.out.write_all(self.screen.redraw_painted(&lines, size, paint).as_bytes())?;
         self.out.flush()
     }
 }

@@ -115,7 +115,10 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let format = args.output.and_then(Output::object);
     let mut display: Box<dyn Display> = match format {
         Some(format) => Box::new(ObjectStream::new(stdout, io::stderr(), format)),
-        _ if size.is_some() => Box::new(LiveTable::new(stdout, args.layout(), terminal_size)),
+        _ if size.is_some() => {
+            let table = LiveTable::new(stdout, args.layout(), terminal_size);
+            Box::new(table.coloured(colours::are_on()))
+        }
         _ => Box::new(TableLines::new(stdout, io::stderr(), args.layout())),
     };
     watch_pods(&agent, args, &SystemClock, &mut *display, stop).await

@@ -123,6 +123,19 @@ fn watch_redraws_the_table_in_place_on_a_terminal() {
     assert_eq!(drawn, expected);
 }
 
+#[test]
+fn coloured_table_is_cut_and_redrawn_like_a_plain_one() {
+    let mut out = Vec::new();
+    let size = || Some(Size { columns: 30, rows: 10 });
+    let mut display = LiveTable::new(&mut out, Layout::default(), size).coloured(true);
+    let mut reported = WatchedPods::default();
+    apply(&mut display, &mut reported, beginning(), now());
+    display.notice(Some("gone"), &reported.known, now()).unwrap();
+    let drawn = String::from_utf8(out).unwrap();
+    assert!(drawn.contains("db     1/1     \x1b[32mRunning\x1b[0m"), "{drawn:?}");
+    assert!(drawn.contains("\x1b[3A\r\x1b[J(gone)\r\n\x1b[1mNAME "), "{drawn:?}");
+}
+
 fn refused(manifest: &str) -> server::wire::RefusedManifest {
     server::wire::RefusedManifest {
         manifest: manifest.to_owned(),
