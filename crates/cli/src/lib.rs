@@ -13,6 +13,8 @@ mod all_commands;
 mod command_line;
 pub mod commands;
 mod exit_code;
+#[cfg(test)]
+mod metrics_reference_tests;
 mod run_help;
 
 pub use command_line::main;
