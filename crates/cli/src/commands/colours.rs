@@ -33,7 +33,9 @@ fn are_wanted(no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
 /// The colour of a pod's status.
 pub(crate) fn of_status(status: &str) -> Option<Style> {
     let status = status.trim_start_matches("Init:");
-    if FINE.contains(&status) {
+    if status.is_empty() {
+        None
+    } else if FINE.contains(&status) {
         Some(GOOD)
     } else if FAILURES.iter().any(|part| status.contains(part)) {
         Some(BAD)
@@ -60,8 +62,8 @@ pub(crate) fn paint(lines: &mut [String], title: &str, style_of: fn(&str) -> Opt
         let Some(begin) = position(line, start) else { continue };
         let cell = line[begin..].split(GAP).next().unwrap_or_default();
         // The text in parentheses after a status is a detail.
-        let word = cell.split(" (").next().unwrap_or_default();
-        if let Some(style) = style_of(word).filter(|_| !word.trim().is_empty()) {
+        let word = cell.split(" (").next().unwrap_or_default().trim();
+        if let Some(style) = style_of(word) {
             let end = begin + cell.len();
             *line =
                 format!("{}{}{}", &line[..begin], painted(&line[begin..end], style), &line[end..]);
