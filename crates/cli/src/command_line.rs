@@ -1,30 +1,31 @@
 //! The command line.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use ferrolet::run_args::{self, Invocation};
 use ferrolet::{machine, run};
 use process::traces::Traces;
 use process::{TraceSettings, klog, version};
 
-use crate::commands::exec::CommandExited;
+use crate::commands::output::Output;
 use crate::commands::{
-    self, config_check, describe, exec, gc, get_pods, image_why, logs, node_clean, pod_gc,
-    port_forward, why,
+    self, completion, config_check, describe, events, exec, gc, get_node, get_pods, image_why,
+    logs, node_clean, pod_gc, port_forward, why,
 };
-use crate::run_help;
+use crate::{all_commands, exit_code, run_help};
 
 /// Another name of the program, under which its arguments are the kubelet's flags.
 const KUBELET: &str = "kubelet";
 
 /// A Kubernetes node agent.
 #[derive(Debug, Parser)]
-#[command(name = "ferrolet", version, about, disable_help_subcommand = true)]
+#[command(name = "ferrolet", version, about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,6 +40,7 @@ enum Command {
         flags: Vec<OsString>,
     },
     /// Check the configuration.
+    #[command(disable_help_subcommand = true)]
     Config {
         #[command(subcommand)]
         what: Config,
@@ -50,6 +52,9 @@ enum Command {
     },
     /// Describe a pod, or a manifest that was refused.
     Describe(describe::Args),
+    /// List events of pods and of the node.
+    #[command(visible_alias = "event")]
+    Events(events::Args),
     /// Show the log of a container.
     Logs(logs::Args),
     /// Run a command in a container.
@@ -79,6 +84,11 @@ enum Command {
         #[command(subcommand)]
         what: Node,
     },
+    /// Print a script that completes commands and flags in a shell.
+    Completion(completion::Args),
+    /// Write a manual page for each command.
+    #[command(hide = true)]
+    Man(completion::ManArgs),
     /// Print the version.
     Version(VersionArgs),
 }
@@ -98,6 +108,9 @@ enum Get {
     /// The pods of this node.
     #[command(visible_aliases = ["pod", "po"])]
     Pods(get_pods::Args),
+    /// The node: the health of its agent, its pods and versions.
+    #[command(visible_aliases = ["nodes", "no"])]
+    Node(get_node::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -126,12 +139,7 @@ enum Node {
 struct VersionArgs {
     /// The format of the output.
     #[arg(short, long, value_enum)]
-    output: Option<VersionOutput>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum VersionOutput {
-    Json,
+    output: Option<Output>,
 }
 
 /// Runs the command of the command line.
@@ -143,13 +151,13 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
-            let exited = error.downcast_ref::<CommandExited>();
-            exited.map_or(ExitCode::FAILURE, |exited| ExitCode::from(exited.0))
+            ExitCode::from(exit_code::of(&error))
         }
     }
 }
 
 fn dispatch(args: &[OsString]) -> Result<()> {
+    let args = &*help_as_flag(args);
     // The kubelet's flags have their own syntax.
     if let Some(flags) = kubelet_flags(args) {
         return run_agent(flags);
@@ -164,6 +172,8 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Run { flags } => run_agent(&flags),
         Command::Config { what: Config::Check { args } } => config_check::run(&args),
         Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
+        Command::Get { what: Get::Node(args) } => commands::block_on(get_node::run(&args)),
+        Command::Events(args) => commands::block_on(events::run(&args)),
         Command::Describe(args) => commands::block_on(describe::run(&args)),
         Command::Logs(args) => commands::block_on(logs::run(&args)),
         Command::Exec(args) => commands::block_on(exec::run(&args)),
@@ -175,8 +185,32 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Why(args) => commands::block_on(why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
+        Command::Completion(args) => completion::run(&args, all_commands()),
+        Command::Man(args) => completion::write_man(&args, all_commands()),
         Command::Version(args) => print_version(&args),
     }
+}
+
+/// The program's command with all flags of all commands.
+pub(crate) fn all_commands() -> clap::Command {
+    all_commands::with_flags(Cli::command())
+}
+
+/// `help COMMAND` as `COMMAND --help`, for the commands that parse their flags themselves.
+fn help_as_flag(args: &[OsString]) -> Cow<'_, [OsString]> {
+    const OWN_HELP: [&[&str]; 4] =
+        [&["run"], &["config", "check"], &["pod-gc"], &["pod-gc", "why"]];
+    match args {
+        [program, help, command @ ..] if help == "help" && OWN_HELP.contains(&&*texts(command)) => {
+            let flag = OsString::from("--help");
+            [program].into_iter().chain(command).chain([&flag]).cloned().collect()
+        }
+        _ => Cow::Borrowed(args),
+    }
+}
+
+fn texts(args: &[OsString]) -> Vec<&str> {
+    args.iter().map(|arg| arg.to_str().unwrap_or_default()).collect()
 }
 
 /// The arguments that are kubelet flags, if any are.
@@ -216,10 +250,7 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
 fn print_version(args: &VersionArgs) -> Result<()> {
     let text = match args.output {
         None => version::text(),
-        Some(VersionOutput::Json) => {
-            let json = serde_json::to_string_pretty(&ferrolet::version());
-            json.context("write the version")? + "\n"
-        }
+        Some(output) => output.text(&ferrolet::version())?,
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
@@ -231,7 +262,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
     use clap::error::ErrorKind;
 
     use super::*;
@@ -243,6 +273,7 @@ mod tests {
     #[test]
     fn command_line_passes_the_assertions_of_clap() {
         Cli::command().debug_assert();
+        all_commands().debug_assert();
     }
 
     #[test]
@@ -288,11 +319,43 @@ mod tests {
             "why web/main -o yaml --limit 5",
             "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
+            "node clean --container-runtime-endpoint unix:///a",
+            "get node -o yaml",
+            "events",
+            "events default/web -o json --warnings",
+            "describe web -o yaml",
+            "gc plan --remove-only -o yaml",
+            "gc run -o yaml",
+            "gc why web -o yaml",
+            "image why web -o yaml",
+            "completion bash",
+            "man /tmp",
+            "version -o yaml",
             "version -o json",
         ] {
             let parsed = Cli::try_parse_from(words(&format!("ferrolet {line}")));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
+    }
+
+    #[test]
+    fn help_is_printed_for_every_command_with_its_full_path() {
+        for command in ["", "get", "get pods", "gc plan", "node clean", "completion", "version"] {
+            let line = format!("ferrolet help {command}");
+            let error = Cli::try_parse_from(words(line.trim_end())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{line}");
+            let usage = format!("Usage: ferrolet {command}");
+            assert!(error.to_string().contains(usage.trim_end()), "{error}");
+        }
+        for command in ["run", "config check", "pod-gc", "pod-gc why"] {
+            let (line, flag) =
+                (format!("ferrolet help {command}"), format!("ferrolet {command} --help"));
+            assert_eq!(*help_as_flag(&words(&line)), *words(&flag), "{command}");
+        }
+        let other = words("ferrolet help gc plan");
+        assert_eq!(*help_as_flag(&other), *other);
+        let mut why = pod_gc::why_command();
+        assert!(why.render_help().to_string().contains("Usage: ferrolet pod-gc why "), "{why:?}");
     }
 
     #[test]

@@ -3,16 +3,21 @@
 //! Each command is a function of its arguments and its output, with a thin `run` that passes the real ones.
 
 pub mod agent;
+mod colours;
+pub(crate) mod completion;
 pub(crate) mod config_check;
 pub mod describe;
 pub mod display;
+pub mod events;
 pub mod exec;
 pub mod gc;
+pub mod get_node;
 pub mod get_pods;
 pub mod image_why;
 pub mod logs;
 mod marked_yaml;
 pub mod node_clean;
+pub mod output;
 pub(crate) mod pod_gc;
 mod pod_gc_why;
 pub mod pods_table;
@@ -20,7 +25,7 @@ pub mod port_forward;
 mod pulling;
 mod refused;
 pub mod screen;
-mod select;
+pub(crate) mod select;
 mod stream;
 pub mod table;
 mod terminal;
@@ -36,6 +41,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use self::agent::AgentClient;
+
+/// The command line is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
 
 /// The location of the agent's files.
 #[derive(Debug, Clone, clap::Args)]

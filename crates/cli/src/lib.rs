@@ -9,8 +9,12 @@
 //! - `node clean` first takes the lock of the agent's root directory, and records each removal in the agent's journal;
 //! - a command writes to the writer that its caller passes, so that tests can read its output.
 
+mod all_commands;
 mod command_line;
 pub mod commands;
+mod exit_code;
+#[cfg(test)]
+mod metrics_reference_tests;
 mod run_help;
 
 pub use command_line::main;

@@ -69,6 +69,18 @@ pub(crate) fn help() -> String {
     text
 }
 
+/// The value and the meaning of a flag, for completion and manual pages.
+pub(crate) fn meaning(flag: &Flag) -> (&'static str, String) {
+    let own = OWN.iter().find(|(name, ..)| *name == flag.name);
+    match (own, &flag.target) {
+        (Some((_, value, meaning)), _) => (value, (*meaning).to_owned()),
+        _ if flag.name == "v" => ("LEVEL", "4 logs decisions, 6 calls too".to_owned()),
+        _ if !has_effect(flag) => ("", "accepted, has no effect yet".to_owned()),
+        (None, Target::Field { path, .. }) => ("", format!("sets {path}")),
+        (None, _) => ("", String::new()),
+    }
+}
+
 /// Flags that set a field, with the field; `-v` is listed above.
 fn fields() -> impl Iterator<Item = (&'static Flag, &'static str)> {
     known().iter().filter_map(|flag| match flag.target {

@@ -82,6 +82,15 @@ impl CriRuntime {
         self
     }
 
+    /// The process id of a container, if it runs and the runtime reports it.
+    pub async fn container_process(&self, id: &ContainerId) -> Result<Option<i64>, RuntimeError> {
+        let request = cri::ContainerStatusRequest { container_id: id.to_string(), verbose: true };
+        let call = on("ContainerStatus", id.as_str());
+        let method = RuntimeServiceClient::container_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(verbose::container_process(&answer.info))
+    }
+
     /// The cgroup driver, if the runtime reports it.
     pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RuntimeError> {
         let call = on("RuntimeConfig", ALL);

@@ -32,6 +32,12 @@ struct SandboxInfo {
     image: String,
 }
 
+#[derive(Debug, Default, Deserialize)]
+struct ContainerInfo {
+    #[serde(default)]
+    pid: i64,
+}
+
 fn info<T: Default + for<'de> Deserialize<'de>>(verbose: &BTreeMap<String, String>) -> T {
     let text = verbose.get("info").map_or("", String::as_str);
     serde_json::from_str(text).unwrap_or_default()
@@ -46,6 +52,12 @@ pub(crate) fn image_labels(verbose: &BTreeMap<String, String>) -> BTreeMap<Strin
 pub(crate) fn sandbox_image(verbose: &BTreeMap<String, String>) -> Option<String> {
     let SandboxInfo { image } = info(verbose);
     (!image.is_empty()).then_some(image)
+}
+
+/// The process id of a container that runs.
+pub(crate) fn container_process(verbose: &BTreeMap<String, String>) -> Option<i64> {
+    let ContainerInfo { pid } = info(verbose);
+    (pid > 0).then_some(pid)
 }
 
 #[cfg(test)]
@@ -66,6 +78,15 @@ mod tests {
             assert_eq!(image_labels(&verbose(nothing)), BTreeMap::new(), "{nothing}");
         }
         assert_eq!(image_labels(&BTreeMap::new()), BTreeMap::new());
+    }
+
+    #[test]
+    fn container_process_is_read_from_verbose_info() {
+        let rows =
+            [(r#"{"pid":4711}"#, Some(4711)), (r#"{"pid":0}"#, None), ("{}", None), ("", None)];
+        for (text, expected) in rows {
+            assert_eq!(container_process(&verbose(text)), expected, "{text}");
+        }
     }
 
     #[test]

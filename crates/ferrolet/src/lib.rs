@@ -25,6 +25,8 @@ mod image_gc;
 mod kernel_settings;
 pub mod machine;
 mod manifest_support;
+#[cfg(test)]
+mod metrics_reference_tests;
 mod metrics_text;
 pub mod node_cgroups;
 mod node_settings;

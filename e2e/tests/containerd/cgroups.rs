@@ -138,7 +138,7 @@ fn pod_cgroup_has_limits_throttles_and_is_removed_with_the_pod() -> Result<()> {
     }
     wait_for_none(&node)?;
     has(&node, "/kubepods/burstable", &[least])?;
-    let why = node.wait_for_answer(&["gc", "why", &limited], "was removed")?;
+    let why = node.wait_for_answer(&["gc", "why", &limited], "removed")?;
     ensure!(why.contains("pod-has-ended") && why.contains("default/limited-"), "{why}");
     node.stop()
 }

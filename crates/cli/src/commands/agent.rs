@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use serde::de::DeserializeOwned;
 use server::wire::{
-    EventItem, EventItems, GcLine, GcPlan, PodItems, Problem, SOCKET, WatchLine, WhyAnswer,
+    EventItem, EventItems, GcLine, GcPlan, PodItems, Problem, SOCKET, Version, WatchLine, WhyAnswer,
 };
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -75,6 +75,29 @@ impl AgentClient {
     /// The events of a pod, the latest last.
     pub async fn events(&self, pod: &PodName) -> Result<Vec<EventItem>, AgentError> {
         Ok(self.json::<EventItems>(&format!("/events?pod={pod}")).await?.items)
+    }
+
+    /// The events of all pods and of the node, the latest last.
+    pub async fn all_events(&self) -> Result<Vec<EventItem>, AgentError> {
+        Ok(self.json::<EventItems>("/events").await?.items)
+    }
+
+    /// The version of the agent.
+    pub async fn version(&self) -> Result<Version, AgentError> {
+        self.json("/version").await
+    }
+
+    /// The health checks with their results, as text. It is complete also if a check fails.
+    pub async fn health(&self) -> Result<String, AgentError> {
+        let (response, connection) = self.send(Method::GET, "/healthz?verbose").await?;
+        let mut text = Text { body: response.into_body(), _connection: connection };
+        Ok(String::from_utf8_lossy(&text.rest().await?).into_owned())
+    }
+
+    /// The metrics, in the text format of Prometheus.
+    pub async fn metrics(&self) -> Result<String, AgentError> {
+        let text = self.get("/metrics").await?.rest().await?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// All pods, followed by changes.

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValue;
+use clap::{Arg, ArgAction, ValueHint};
 use config::flags::{FlagError, FlagSet, find};
 use config::{CgroupVersion, ConfigError, FieldError, Warning};
 use ferrolet::run_args::{RunArgs, load};
@@ -11,27 +13,42 @@ use ferrolet::{machine, supported_settings};
 use model::chain::Chain;
 use serde_json::{Value, json};
 
-use super::marked_yaml;
+use super::output::Output;
+use super::{UsageError, marked_yaml};
 
 /// The text of `--help`.
 const HELP: &str = "\
 Print the configuration in effect, or every error in it.
 
-Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json] [--any-machine]
+Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json|yaml] [--any-machine]
 
 FILE is a KubeletConfiguration, as given by --config. Files are read, and nothing is changed.
 Standard output has the configuration: all sources together, with every default, as the kubelet
 shows it at /configz. Warnings and errors go to standard error; the exit code is 1 if there are
-errors. With -o json, errors are on standard output too, as {\"errors\": [{source, field, problem}]}.
+errors, and 2 if the command line is wrong. With -o, errors are on standard output too, as
+{\"errors\": [{source, field, problem}]}.
 
 Values that have no effect yet are marked by a comment; with -o json they are listed on standard error.
 With --any-machine the configuration is not checked against this machine (its cgroup version).
 ";
 
+/// The arguments besides the kubelet's flags, for completion and manual pages.
+pub(crate) fn args() -> [Arg; 3] {
+    let formats = [PossibleValue::new("json"), PossibleValue::new("yaml")];
+    [
+        Arg::new("file").value_name("FILE").value_hint(ValueHint::FilePath),
+        Arg::new("output").short('o').long("output").value_parser(formats).help("the format"),
+        Arg::new("any-machine")
+            .long("any-machine")
+            .action(ArgAction::SetTrue)
+            .help("do not check the configuration against this machine"),
+    ]
+}
+
 /// The options of `config check`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CheckOptions {
-    json: bool,
+    output: Option<Output>,
     help: bool,
     /// Whether facts of this machine are ignored.
     any_machine: bool,
@@ -43,9 +60,9 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let texts = args.iter().map(|arg| {
         arg.to_str()
             .map(str::to_owned)
-            .with_context(|| format!("argument {} is not UTF-8", arg.display()))
+            .ok_or_else(|| UsageError(format!("argument {} is not UTF-8", arg.display())))
     });
-    let options = parse(texts.collect::<Result<_>>()?)?;
+    let options = parse(texts.collect::<Result<_, UsageError>>()?)?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
     check(&options, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
 }
@@ -61,13 +78,14 @@ fn parse(args: Vec<String>) -> Result<CheckOptions> {
         match name {
             "-o" | "--output" => {
                 let format = if arg.contains('=') { Some(value.to_owned()) } else { args.next() };
-                options.json = match format.as_deref() {
-                    Some("json") => true,
-                    Some("yaml") => false,
-                    _ => bail!("{name} takes json or yaml"),
+                options.output = match format.as_deref() {
+                    Some("json") => Some(Output::Json),
+                    Some("yaml") => Some(Output::Yaml),
+                    _ => return Err(UsageError(format!("{name} takes json or yaml")).into()),
                 };
             }
-            "-ojson" => options.json = true,
+            "-ojson" => options.output = Some(Output::Json),
+            "-oyaml" => options.output = Some(Output::Yaml),
             "-h" | "--help" => options.help = true,
             "--any-machine" => options.any_machine = true,
             _ if !arg.starts_with('-') && file.is_none() => file = Some(arg),
@@ -84,7 +102,9 @@ fn parse(args: Vec<String>) -> Result<CheckOptions> {
         flags.push(format!("--config={file}"));
     }
     options.flags = FlagSet::parse(flags).map_err(|error| match error {
-        FlagError::Positional { argument } => anyhow::anyhow!("unexpected argument {argument:?}"),
+        FlagError::Positional { argument } => {
+            anyhow::Error::from(UsageError(format!("unexpected argument {argument:?}")))
+        }
         other => other.into(),
     })?;
     Ok(options)
@@ -128,7 +148,7 @@ fn check(
                 let settings = args.missing_at_default.join(", ");
                 writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
             }
-            if options.json {
+            if options.output == Some(Output::Json) {
                 let paths =
                     marked_yaml::remarked(&args.config.to_document(), supported_settings::remark);
                 writeln!(notes, "without effect, or with a partial one: {}", paths.join(", "))?;
@@ -145,8 +165,8 @@ fn check(
             for error in &errors {
                 writeln!(notes, "error: {error}")?;
             }
-            if options.json {
-                writeln!(out, "{}", json_of_errors(&errors))?;
+            if let Some(output) = options.output {
+                out.write_all(output.text(&error_object(&errors))?.as_bytes())?;
             }
             bail!("the configuration has {} error{}", errors.len(), plural(errors.len()))
         }
@@ -176,14 +196,14 @@ fn errors(error: &ConfigError) -> Vec<FieldError> {
     }
 }
 
-fn json_of_errors(errors: &[FieldError]) -> String {
+fn error_object(errors: &[FieldError]) -> Value {
     let errors: Vec<Value> = errors
         .iter()
         .map(|FieldError { field, problem, source }| {
             json!({ "source": source, "field": field, "problem": problem })
         })
         .collect();
-    format!("{:#}", json!({ "errors": errors }))
+    json!({ "errors": errors })
 }
 
 /// The kubelet's document, followed by the agent's own, if there is one.
@@ -191,7 +211,7 @@ fn write_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Wr
     let given = options.flags.is_given("ferrolet-config");
     let own = given.then(|| args.own.to_document());
     let document = args.config.to_document();
-    if options.json {
+    if options.output == Some(Output::Json) {
         writeln!(out, "{document:#}")?;
         return own.map_or(Ok(()), |own| Ok(writeln!(out, "{own:#}")?));
     }

@@ -42,31 +42,33 @@ impl Files {
 
 #[test]
 fn own_flags_are_split_from_kubelet_flags() {
-    let rows: [(&[&str], &[&str], bool); 6] = [
-        (&["/a", "--max-pods", "3", "-o", "json"], &["--max-pods=3", "--config=/a"], true),
-        (&["-o=json", "--config=/a", "-v", "4"], &["--config=/a", "-v=4"], true),
-        (&["--output", "yaml", "--cluster-domain", "-o"], &["--cluster-domain=-o"], false),
+    let (json, yaml) = (Some(Output::Json), Some(Output::Yaml));
+    let rows: [(&[&str], &[&str], Option<Output>); 6] = [
+        (&["/a", "--max-pods", "3", "-o", "json"], &["--max-pods=3", "--config=/a"], json),
+        (&["-o=json", "--config=/a", "-v", "4"], &["--config=/a", "-v=4"], json),
+        (&["--output", "yaml", "--cluster-domain", "-o"], &["--cluster-domain=-o"], yaml),
         (
             &["-ojson", "--rotate-certificates", "/a"],
             &["--rotate-certificates", "--config=/a"],
-            true,
+            json,
         ),
-        (&["--max_pods", "/a", "/b"], &["--max-pods=3"], false),
-        (&[], &[], false),
+        (&["--max_pods", "/a", "/b"], &["--max-pods=3"], None),
+        (&[], &[], None),
     ];
-    for (args, flags, json) in rows {
+    for (args, flags, output) in rows {
         let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
         if args.contains(&"--max_pods") {
             assert!(parsed.is_err(), "/a is not a number: {parsed:?}");
             continue;
         }
         let expected = FlagSet::parse(flags.iter().copied()).unwrap();
-        let expected = CheckOptions { json, flags: expected, ..CheckOptions::default() };
+        let expected = CheckOptions { output, flags: expected, ..CheckOptions::default() };
         assert_eq!(parsed.unwrap(), expected, "{args:?}");
     }
     for args in [&["/a", "/b"][..], &["-o", "xml"], &["--nonsense"], &["-o"]] {
         let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
-        assert!(parsed.is_err(), "{args:?}: {parsed:?}");
+        let error = parsed.unwrap_err();
+        assert_eq!(crate::exit_code::of(&error), 2, "{args:?}: {error}");
     }
 }
 

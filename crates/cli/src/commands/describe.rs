@@ -1,7 +1,9 @@
 //! `ferrolet describe`.
 
 mod container;
+mod history;
 mod probes;
+mod processes;
 mod text;
 
 use std::io::{self, Write};
@@ -9,22 +11,29 @@ use std::path::Path;
 
 use anyhow::Result;
 use jiff::Timestamp;
+use journal::Entry;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ports::clock::WallClock as _;
 use podspec::view;
 use process::clock::SystemClock;
+use serde::Serialize;
 use server::wire::{EventItem, PodItem, PodItems, RefusedManifest, WaitingVolume};
 use status::decide::{human_duration, summary};
 
 use self::container::{Described, describe_container};
+use self::processes::{ProcessIds, process_ids};
 use self::text::{Text, shown_time};
 use super::Place;
 use super::agent::AgentClient;
+use super::output::Output;
 use super::pulling;
 use super::refused::note;
 use super::select::{PodSelector, select, without_kind};
 use super::table::Columns;
 use super::waiting_volumes;
+
+/// How many entries of the journal are requested: sessions and removals are among them.
+const MOST_INCIDENTS: usize = 200;
 
 /// The arguments of `describe`.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,6 +47,24 @@ pub struct Args {
     /// Namespace of the pod; any unless given.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// The format of the output.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+/// What is shown of a pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PodDescription<'a> {
+    #[serde(flatten)]
+    item: &'a PodItem<Pod>,
+    refused: &'a [&'a RefusedManifest],
+    /// The latest last.
+    events: &'a [EventItem],
+    /// Kills and restarts of containers, the newest first.
+    incidents: &'a [Entry],
+    /// By container id.
+    process_ids: &'a ProcessIds,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
@@ -54,7 +81,7 @@ pub async fn describe(
     let PodItems { items, refused } = agent.pods().await?;
     let (asked, namespace) = (without_kind(&args.pod)?, args.namespace.as_deref());
     if let Some(refused) = refused.iter().find(|refused| is_file(refused, asked)) {
-        return Ok(out.write_all(refused_description(refused).as_bytes())?);
+        return write_refused(refused, args.output, out);
     }
     let item = match select(items, asked, namespace) {
         Ok(item) => item,
@@ -65,7 +92,7 @@ pub async fn describe(
             else {
                 return Err(error.into());
             };
-            return Ok(out.write_all(refused_description(refused).as_bytes())?);
+            return write_refused(refused, args.output, out);
         }
     };
     let pod = &item.pod;
@@ -75,7 +102,49 @@ pub async fn describe(
     let mut events = agent.events(&view::pod_name(pod)).await?;
     // The events of an earlier pod with the name are left out.
     events.retain(|event| event.pod_uid == view::uid(pod).as_str());
-    Ok(out.write_all(description(&item, &refused, &events, now).as_bytes())?)
+    let incidents = incidents(agent, pod).await;
+    let process_ids = process_ids(&args.place.root_dir, pod).await;
+    let described = PodDescription {
+        item: &item,
+        refused: &refused,
+        events: &events,
+        incidents: &incidents,
+        process_ids: &process_ids,
+    };
+    let text = match args.output {
+        Some(output) => output.text(&described)?,
+        None => pod_text(&described, now),
+    };
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// Kills and restarts of the pod's containers. Without them, the rest is still described.
+async fn incidents(agent: &AgentClient, pod: &Pod) -> Vec<Entry> {
+    match agent.why(&view::pod_name(pod).to_string(), MOST_INCIDENTS).await {
+        Ok(answer) => {
+            let mut entries = answer.found.entries;
+            let uid = view::uid(pod);
+            entries.retain(|entry| entry.pod_uid.as_deref() == Some(uid.as_str()));
+            entries.retain(history::is_incident);
+            entries
+        }
+        Err(error) => {
+            eprintln!("ferrolet: kills and restarts are unknown: {error}");
+            Vec::new()
+        }
+    }
+}
+
+fn write_refused(
+    refused: &RefusedManifest,
+    output: Option<Output>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let text = match output {
+        Some(output) => output.text(&serde_json::json!({ "refused": [refused] }))?,
+        None => refused_description(refused),
+    };
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// Whether the argument is the path of a manifest, or the end of it: its file name, or a relative path.
@@ -100,20 +169,16 @@ fn refused_description(refused: &RefusedManifest) -> String {
 }
 
 /// The description of a pod.
-pub(crate) fn description(
-    item: &PodItem<Pod>,
-    refused: &[&RefusedManifest],
-    events: &[EventItem],
-    now: Timestamp,
-) -> String {
+pub(crate) fn pod_text(described: &PodDescription<'_>, now: Timestamp) -> String {
+    let PodDescription { item, refused, events, .. } = described;
     let pod = &item.pod;
     let status = pod.status.clone().unwrap_or_default();
     let mut text = Text::default();
     metadata(&mut text, pod, &status, now);
-    for refused in refused {
+    for refused in *refused {
         text.field(0, "Refused Manifest", &note(refused));
     }
-    containers(&mut text, item, &status, events, now);
+    containers(&mut text, described, &status, now);
     conditions(&mut text, &status);
     volumes(&mut text, pod, &item.waiting_volumes);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
@@ -142,13 +207,8 @@ fn metadata(text: &mut Text, pod: &Pod, status: &PodStatus, now: Timestamp) {
     text.field(0, "IPs", &if ips.is_empty() { "<none>".to_owned() } else { ips.join(", ") });
 }
 
-fn containers(
-    text: &mut Text,
-    item: &PodItem<Pod>,
-    status: &PodStatus,
-    events: &[EventItem],
-    now: Timestamp,
-) {
+fn containers(text: &mut Text, described: &PodDescription<'_>, status: &PodStatus, now: Timestamp) {
+    let PodDescription { item, events, incidents, process_ids, .. } = *described;
     let Some(spec) = view::spec(&item.pod) else { return };
     let lists = [
         ("Init Containers", spec.init_containers.as_deref(), &status.init_container_statuses),
@@ -164,7 +224,10 @@ fn containers(
             let status = statuses.iter().flatten().find(|status| status.name == container.name);
             let pull = pulling::of_container(&container.name, events, now);
             let (pull, probes) = (pull.as_deref(), &*item.probes);
-            describe_container(text, &Described { container, status, pull, probes, now });
+            describe_container(
+                text,
+                &Described { container, status, pull, probes, incidents, process_ids, now },
+            );
         }
     }
 }
@@ -217,7 +280,7 @@ fn write_events(text: &mut Text, events: &[EventItem], now: Timestamp) {
 }
 
 /// The age of an event, and its count with the age of the first one.
-fn age(event: &EventItem, now: Timestamp) -> String {
+pub(super) fn age(event: &EventItem, now: Timestamp) -> String {
     let last = human_duration(now.duration_since(event.last_time));
     if event.count == 1 {
         return last;

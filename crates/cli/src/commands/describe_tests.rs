@@ -5,6 +5,17 @@ use serde_json::json;
 use super::*;
 use crate::commands::test_pods::{crashing, now};
 
+/// The description of a pod without incidents and processes.
+fn description(
+    item: &PodItem<Pod>,
+    refused: &[&RefusedManifest],
+    events: &[EventItem],
+    now: Timestamp,
+) -> String {
+    let (incidents, process_ids) = (&[], &ProcessIds::new());
+    pod_text(&PodDescription { item, refused, events, incidents, process_ids }, now)
+}
+
 fn event(reason: &str, count: u64, first: &str, last: &str) -> EventItem {
     EventItem {
         involved: "Pod".to_owned(),
@@ -207,4 +218,47 @@ fn last_restart_of_a_running_container_is_described_with_the_exit_before_it() {
     let line = "    Last Restart:    2026-01-01T00:09:40Z (20s ago): exit code 137, Error, \
                 failed liveness probe: 3 failures in a row";
     assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+fn incident(outcome: &str, rule: &str, detail: &serde_json::Value) -> Entry {
+    serde_json::from_value(json!({
+        "time": "2026-01-01T00:09:00Z", "kind": "restart", "id": "c2", "name": "main",
+        "pod": "default/web", "podUid": "uid-of-web", "rule": rule, "detail": detail,
+        "outcome": outcome, "version": "0.1.0",
+    }))
+    .unwrap()
+}
+
+// behaviour: WHY-17
+#[test]
+fn kills_and_restarts_of_a_container_are_described_with_their_reason() {
+    let restart = incident("restarted", "exit", &json!({ "exitCode": 1, "restartCount": 4 }));
+    let kill = incident("killed", "definition-changed", &json!({ "gracePeriod": "30s" }));
+    let other = Entry { name: "other".to_owned(), ..restart.clone() };
+    let mut incidents = vec![other, restart, kill];
+    let kill = incidents[2].clone();
+    incidents.extend(std::iter::repeat_n(kill, 5));
+    let process_ids = ProcessIds::from([("containerd://id".to_owned(), 4711)]);
+    let item = full();
+    let described = PodDescription {
+        item: &item,
+        refused: &[],
+        events: &[],
+        incidents: &incidents,
+        process_ids: &process_ids,
+    };
+    let text = pod_text(&described, now());
+    let expected = "    Restart History:
+      00:09:00 container main restarted: exit code 1, restart 4
+      00:09:00 container main killed: its definition changed; grace 30s
+      00:09:00 container main killed: its definition changed; grace 30s
+    Limits:
+";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("    Process ID:      4711\n"), "{text}");
+    let yaml: serde_json::Value =
+        serde_saphyr::from_str(&Output::Yaml.text(&described).unwrap()).unwrap();
+    assert_eq!(yaml["pod"]["metadata"]["name"], "web");
+    assert_eq!(yaml["incidents"][1]["detail"]["restartCount"], 4);
+    assert_eq!(yaml["processIds"]["containerd://id"], 4711);
 }

@@ -10,7 +10,9 @@ use serde::Serialize;
 use server::decide::Change;
 use server::wire::{PodItem, RefusedManifest};
 
+use super::colours;
 use super::get_pods::table_lines;
+use super::output::Output;
 use super::pods_table::{Layout, sort};
 use super::refused::{brief, notes};
 use super::screen::{Screen, Size};
@@ -144,9 +146,10 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
 
 /// One object for each change, as a watch of the API writes it.
 #[derive(Debug)]
-pub struct JsonLines<W, E> {
+pub struct ObjectStream<W, E> {
     out: W,
     notices: Notices<E>,
+    format: Output,
 }
 
 #[derive(Debug, Serialize)]
@@ -156,14 +159,14 @@ struct WatchEvent<'a> {
     object: &'a Pod,
 }
 
-impl<W: Write, E: Write> JsonLines<W, E> {
+impl<W: Write, E: Write> ObjectStream<W, E> {
     /// Writes nothing yet.
-    pub fn new(out: W, notices: E) -> Self {
-        Self { out, notices: Notices::new(notices) }
+    pub fn new(out: W, notices: E, format: Output) -> Self {
+        Self { out, notices: Notices::new(notices), format }
     }
 }
 
-impl<W: Write, E: Write> Display for JsonLines<W, E> {
+impl<W: Write, E: Write> Display for ObjectStream<W, E> {
     fn changed(&mut self, changes: &[PodChange], known: &Known, _: Timestamp) -> io::Result<()> {
         for change in changes {
             let (kind, item) = match change {
@@ -171,8 +174,8 @@ impl<W: Write, E: Write> Display for JsonLines<W, E> {
                 Change::Modified(item) => ("MODIFIED", item),
                 Change::Deleted(item) => ("DELETED", item),
             };
-            let text = serde_json::to_string(&WatchEvent { kind, object: &item.pod })?;
-            writeln!(self.out, "{text}")?;
+            let text = self.format.item(&WatchEvent { kind, object: &item.pod });
+            self.out.write_all(text.map_err(io::Error::other)?.as_bytes())?;
         }
         self.out.flush()?;
         self.notices.refused(&known.refused)
@@ -191,6 +194,7 @@ pub struct LiveTable<W> {
     size: fn() -> Option<Size>,
     screen: Screen,
     notice: Option<String>,
+    has_colours: bool,
     /// Whether the first state has arrived: before, there is nothing to draw.
     begun: bool,
 }
@@ -198,7 +202,14 @@ pub struct LiveTable<W> {
 impl<W: Write> LiveTable<W> {
     /// Draws nothing yet. The size is read at each drawing: it may change.
     pub fn new(out: W, layout: Layout, size: fn() -> Option<Size>) -> Self {
-        Self { out, layout, size, screen: Screen::default(), notice: None, begun: false }
+        let screen = Screen::default();
+        Self { out, layout, size, screen, notice: None, has_colours: false, begun: false }
+    }
+
+    /// With or without colours.
+    #[must_use]
+    pub fn coloured(self, has_colours: bool) -> Self {
+        Self { has_colours, ..self }
     }
 
     fn draw(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
@@ -211,9 +222,18 @@ impl<W: Write> LiveTable<W> {
             None if known.pods.is_empty() => vec!["(no pods yet)".to_owned()],
             None => Vec::new(),
         };
+        let header = lines.len();
         lines.extend(table_lines(self.layout, &sorted(&known.pods), now, Some(size.columns)));
+        let end = lines.len();
         lines.extend(notes(&known.refused, size.columns));
-        self.out.write_all(self.screen.redraw(&lines, size).as_bytes())?;
+        let has_colours = self.has_colours;
+        let paint = |lines: &mut [String]| {
+            let end = end.min(lines.len());
+            if let Some(table) = lines.get_mut(header..end).filter(|_| has_colours) {
+                colours::paint(table, "STATUS", colours::of_status);
+            }
+        };
+        self.out.write_all(self.screen.redraw_painted(&lines, size, paint).as_bytes())?;
         self.out.flush()
     }
 }

@@ -16,7 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Place;
 use super::agent::AgentClient;
-use super::display::{Display, JsonLines, LiveTable, TableLines};
+use super::colours;
+use super::display::{Display, LiveTable, ObjectStream, TableLines};
+use super::output;
 use super::pods_table::{Layout, sort};
 use super::refused::brief;
 use super::screen::Size;
@@ -55,6 +57,17 @@ pub enum Output {
     Json,
     /// A list object in YAML.
     Yaml,
+}
+
+impl Output {
+    /// The format of objects; `None` for a table.
+    fn object(self) -> Option<output::Output> {
+        match self {
+            Self::Wide => None,
+            Self::Json => Some(output::Output::Json),
+            Self::Yaml => Some(output::Output::Yaml),
+        }
+    }
 }
 
 impl Args {
@@ -99,10 +112,13 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         }
     };
     let size = terminal_size();
-    let mut display: Box<dyn Display> = match args.output {
-        Some(Output::Yaml) => bail!("--watch works with a table or with -o json"),
-        Some(Output::Json) => Box::new(JsonLines::new(stdout, io::stderr())),
-        _ if size.is_some() => Box::new(LiveTable::new(stdout, args.layout(), terminal_size)),
+    let format = args.output.and_then(Output::object);
+    let mut display: Box<dyn Display> = match format {
+        Some(format) => Box::new(ObjectStream::new(stdout, io::stderr(), format)),
+        _ if size.is_some() => {
+            let table = LiveTable::new(stdout, args.layout(), terminal_size);
+            Box::new(table.coloured(colours::are_on()))
+        }
         _ => Box::new(TableLines::new(stdout, io::stderr(), args.layout())),
     };
     watch_pods(&agent, args, &SystemClock, &mut *display, stop).await
@@ -143,16 +159,10 @@ pub async fn get_pods(
             report_refused(&refused);
             Ok(())
         }
-        Some(Output::Json) => {
+        Some(output) => {
             let list = listed(pods, refused).context("write the pods")?;
-            let text = serde_json::to_string_pretty(&list).context("write the pods")?;
-            Ok(writeln!(out, "{text}")?)
-        }
-        Some(Output::Yaml) => {
-            // Through JSON, so that both formats have the same content.
-            let list = listed(pods, refused).context("write the pods")?;
-            let text = serde_saphyr::to_string(&list).context("write the pods")?;
-            Ok(out.write_all(text.as_bytes())?)
+            let format = output.object().unwrap_or(output::Output::Json);
+            Ok(out.write_all(format.text(&list)?.as_bytes())?)
         }
     }
 }
@@ -193,7 +203,11 @@ fn write_table(
     now: Timestamp,
     terminal: Option<usize>,
 ) -> Result<()> {
-    for line in table_lines(layout, pods, now, terminal) {
+    let mut lines = table_lines(layout, pods, now, terminal);
+    if terminal.is_some() && colours::are_on() {
+        colours::paint(&mut lines, "STATUS", colours::of_status);
+    }
+    for line in lines {
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use ferrolet::run::JOURNAL;
 use jiff::Timestamp;
 use journal::Entry;
@@ -11,10 +11,10 @@ use process::clock::SystemClock;
 
 use super::Place;
 use super::agent::{AgentClient, AgentError};
-use super::gc::Output;
 use super::gc::why::{
     Answer, Existing, existing_items, existing_text, named_in, report_damage, unknown,
 };
+use super::output::Output;
 use super::why::facts::{is_more, lines};
 use super::why::from_files;
 
@@ -62,12 +62,11 @@ pub async fn why(
     let mut facts = lines(&answer.found.entries, now, true);
     let more = is_more(&mut facts, limit) || answer.found.more;
     let is_known = !facts.is_empty() || there.items().next().is_some();
-    let text = if args.output == Some(Output::Json) {
+    let text = if let Some(output) = args.output {
         answer.found.entries.truncate(limit);
         answer.found.more = more;
         answer.found.problems.extend(there.missing.clone());
-        let answer = Answer::new(&answer, &there);
-        serde_json::to_string_pretty(&answer).context("write the answer")? + "\n"
+        output.text(&Answer::new(&answer, &there))?
     } else {
         if let Some(missing) = there.missing.as_ref().filter(|_| is_known) {
             eprintln!("ferrolet: {missing}");

@@ -7,9 +7,9 @@ use config::GoDuration;
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
-use super::Place;
 use super::agent::AgentClient;
 use super::select::select;
+use super::{Place, UsageError};
 
 /// The annotation that names the default container.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
@@ -50,11 +50,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 
 /// Writes the log of a container.
 pub async fn logs(agent: &AgentClient, args: &Args, out: &mut dyn Write) -> Result<()> {
+    let query = query(args)?;
     let pods = agent.pods().await?.items;
     let pod = select(pods, &args.pod, args.namespace.as_deref())?.pod;
     let container = container(&pod, args.container.as_deref())?;
     let name = view::pod_name(&pod);
-    let path = format!("/logs/{}/{}/{container}?{}", name.namespace, name.name, query(args)?);
+    let path = format!("/logs/{}/{}/{container}?{query}", name.namespace, name.name);
     let mut text = agent.get(&path).await?;
     while let Some(piece) = text.next().await? {
         out.write_all(&piece)?;
@@ -75,7 +76,7 @@ fn query(args: &Args) -> Result<String> {
     if let Some(since) = args.since {
         let since = since.to_std();
         if since.is_zero() {
-            bail!("--since must be more than nothing");
+            return Err(UsageError("--since must be more than nothing".to_owned()).into());
         }
         // Rounded up to whole seconds: rather some lines too many than too few.
         let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
@@ -98,16 +99,24 @@ pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a 
     if let Some(default) = default.filter(|default| all.contains(&default.as_str())) {
         return Ok(default);
     }
-    match view::containers(pod) {
-        [] => bail!("pod {name} has no container"),
-        [only] => Ok(&only.name),
-        [first, ..] => {
-            // On standard error, so that standard output has the log alone.
-            let all = all.join(", ");
-            eprintln!("Defaulted container {:?} out of: {all} (-c chooses another)", first.name);
-            Ok(&first.name)
-        }
+    let Some(first) = view::containers(pod).first() else { bail!("pod {name} has no container") };
+    if let Some(note) = defaulted(pod, &first.name) {
+        // On standard error, so that standard output has the log alone.
+        eprintln!("{note}");
     }
+    Ok(&first.name)
+}
+
+/// The note that a container was chosen of several, as kubectl prints it.
+fn defaulted(pod: &Pod, chosen: &str) -> Option<String> {
+    let spec = view::spec(pod)?;
+    let init = spec.init_containers.iter().flatten().map(|one| format!("{} (init)", one.name));
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let ephemeral = ephemeral.map(|one| format!("{} (ephem)", one.name));
+    let plain = view::containers(pod).iter().map(|one| one.name.clone());
+    let all: Vec<String> = plain.chain(ephemeral).chain(init).collect();
+    let all = (all.len() > 1).then(|| all.join(", "))?;
+    Some(format!("Defaulted container {chosen:?} out of: {all}"))
 }
 
 /// The names of all containers of a pod, of every kind.
@@ -164,6 +173,14 @@ mod tests {
         let error = container(&two, Some("other")).unwrap_err().to_string();
         assert_eq!(error, "pod default/two has no container \"other\"; it has main, side");
         assert_eq!(container(&two, None).unwrap(), "main");
+        assert_eq!(defaulted(&one, "main"), None);
+        let note = "Defaulted container \"main\" out of: main, side";
+        assert_eq!(defaulted(&two, "main").as_deref(), Some(note));
+        let init = serde_json::json!([{ "name": "setup" }]);
+        let mut three = one.clone();
+        three.spec.as_mut().unwrap().init_containers = serde_json::from_value(init).unwrap();
+        let note = "Defaulted container \"main\" out of: main, setup (init)";
+        assert_eq!(defaulted(&three, "main").as_deref(), Some(note));
         let annotation = (DEFAULT_CONTAINER.to_owned(), "side".to_owned());
         two.metadata.annotations = Some([annotation].into());
         assert_eq!(container(&two, None).unwrap(), "side");

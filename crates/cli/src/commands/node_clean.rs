@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The container runtime, instead of the one that the agent used.
-    #[arg(long, value_name = "ENDPOINT")]
-    pub runtime_endpoint: Option<String>,
+    #[arg(long, value_name = "SOCKET", alias = "runtime-endpoint")]
+    pub container_runtime_endpoint: Option<String>,
     /// If an agent runs, stop it first.
     #[arg(long)]
     pub force: bool,
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let config = args.config.as_deref().map(config::load).transpose();
     let config = config.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     // A malformed note is an error only if there is no other source.
-    let note = match (&args.runtime_endpoint, &config, note) {
+    let note = match (&args.container_runtime_endpoint, &config, note) {
         (_, _, Ok(note)) => note,
         (None, None, Err(error)) => return Err(error.into()),
         (_, _, Err(_)) => None,
@@ -155,9 +155,9 @@ fn target(
 ) -> Result<Target> {
     let configured = config.map(|config| config.container_runtime_endpoint.clone());
     let noted = note.as_ref().map(|note| note.runtime_endpoint.clone());
-    let Some(endpoint) = args.runtime_endpoint.clone().or(configured).or(noted) else {
+    let Some(endpoint) = args.container_runtime_endpoint.clone().or(configured).or(noted) else {
         bail!(
-            "no agent has left a runtime note in {}: pass --runtime-endpoint or --config",
+            "no agent has left a runtime note in {}: pass --container-runtime-endpoint or --config",
             args.place.root_dir.display()
         );
     };
@@ -180,11 +180,11 @@ fn target(
 mod tests {
     use super::*;
 
-    fn args(runtime_endpoint: Option<&str>) -> Args {
+    fn args(endpoint: Option<&str>) -> Args {
         Args {
             place: Place { root_dir: "/var/lib/kubelet".into() },
             config: None,
-            runtime_endpoint: runtime_endpoint.map(str::to_owned),
+            container_runtime_endpoint: endpoint.map(str::to_owned),
             force: false,
         }
     }

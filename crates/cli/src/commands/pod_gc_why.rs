@@ -10,12 +10,12 @@ use podgc_main::journal_dir;
 use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 
-use super::gc::Output;
 use super::gc::why::{answer_text, journal_range, read, report_damage};
+use super::output::Output;
 
 /// Print why a pod was deleted: rule, time and numbers.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(name = "ferrolet pod-gc why")]
+#[command(name = "why", bin_name = "ferrolet pod-gc why")]
 pub(crate) struct Args {
     /// The pod: NAMESPACE/NAME, NAME, or its uid or the beginning of it.
     #[arg(value_name = "NAMESPACE/NAME")]
@@ -51,9 +51,8 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         WhyAnswer { what: args.what.clone(), found: Found::default() }
     };
     report_damage(&answer);
-    if args.output == Some(Output::Json) {
-        let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
-        writeln!(out, "{text}")?;
+    if let Some(output) = args.output {
+        out.write_all(output.text(&answer)?.as_bytes())?;
     } else {
         out.write_all(answer_text(&answer, now).as_bytes())?;
     }

@@ -24,6 +24,16 @@ impl Screen {
     /// The output that makes the terminal show these lines instead of the previous ones. Long lines
     /// are cut; if there are too many lines, the last one says how many are missing.
     pub fn redraw(&mut self, lines: &[String], size: Size) -> String {
+        self.redraw_painted(lines, size, |_| {})
+    }
+
+    /// The same; the lines are coloured after they were cut.
+    pub(crate) fn redraw_painted(
+        &mut self,
+        lines: &[String],
+        size: Size,
+        paint: impl FnOnce(&mut [String]),
+    ) -> String {
         let columns = size.columns.max(1);
         // A terminal that became narrower has wrapped the lines: one row is now several.
         let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
@@ -35,10 +45,13 @@ impl Screen {
         }
         // To the start of the row; clear everything after it.
         text.push_str("\r\x1b[J");
-        self.drawn.clear();
-        for line in fitting(lines, size) {
-            let line = cut(&line, columns);
-            self.drawn.push(width(&line));
+        let mut lines = fitting(lines, size);
+        for line in &mut lines {
+            *line = cut(line, columns);
+        }
+        self.drawn = lines.iter().map(|line| width(line)).collect();
+        paint(&mut lines);
+        for line in lines {
             text.push_str(&line);
             text.push_str("\r\n");
         }

@@ -55,6 +55,21 @@ impl<'a> PodSelector<'a> {
         }
     }
 
+    /// Whether no namespace is named.
+    pub(crate) fn is_everywhere(self) -> bool {
+        self.namespace.is_none()
+    }
+
+    /// Whether the namespace matches.
+    pub(crate) fn is_in(self, namespace: &str) -> bool {
+        self.namespace.is_none_or(|wanted| wanted == namespace)
+    }
+
+    /// Whether the name matches.
+    pub(crate) fn is_named(self, name: &str) -> bool {
+        self.name == name
+    }
+
     /// Whether a pod matches; `Some(true)` if by its full name.
     pub(crate) fn matches(self, pod: &Pod) -> Option<bool> {
         let found = view::pod_name(pod);

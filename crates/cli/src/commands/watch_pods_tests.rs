@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::commands::display::{JsonLines, LiveTable, TableLines};
+use crate::commands::display::{LiveTable, ObjectStream, TableLines};
+use crate::commands::output::Output;
 use crate::commands::pods_table::Layout;
 use crate::commands::screen::Size;
 use crate::commands::test_pods::{crashing, now, running};
@@ -75,7 +76,7 @@ fn watch_prints_a_table_then_one_line_per_change_without_a_terminal() {
 #[test]
 fn watch_prints_only_differences_after_an_agent_restart() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
-    let mut display = JsonLines::new(&mut out, &mut notices);
+    let mut display = ObjectStream::new(&mut out, &mut notices, Output::Json);
     let mut reported = WatchedPods::default();
     apply(&mut display, &mut reported, beginning(), now());
     reported.coming = Some(Known::default());
@@ -120,6 +121,19 @@ fn watch_redraws_the_table_in_place_on_a_terminal() {
         db     1/1     Running   0          10m   <none>\r\n\
         web    1/1     Running   0          10m   <none>\r\n";
     assert_eq!(drawn, expected);
+}
+
+#[test]
+fn coloured_table_is_cut_and_redrawn_like_a_plain_one() {
+    let mut out = Vec::new();
+    let size = || Some(Size { columns: 30, rows: 10 });
+    let mut display = LiveTable::new(&mut out, Layout::default(), size).coloured(true);
+    let mut reported = WatchedPods::default();
+    apply(&mut display, &mut reported, beginning(), now());
+    display.notice(Some("gone"), &reported.known, now()).unwrap();
+    let drawn = String::from_utf8(out).unwrap();
+    assert!(drawn.contains("db     1/1     \x1b[32mRunning\x1b[0m"), "{drawn:?}");
+    assert!(drawn.contains("\x1b[3A\r\x1b[J(gone)\r\n\x1b[1mNAME "), "{drawn:?}");
 }
 
 fn refused(manifest: &str) -> server::wire::RefusedManifest {

@@ -1,6 +1,6 @@
 //! `ferrolet why`: what happened to a pod or container, and why.
 
-pub(super) mod facts;
+pub(in crate::commands) mod facts;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ use super::Place;
 use super::agent::{AgentClient, AgentError};
 use super::gc::why::{Answer, Existing, existing_items, named_in, read, report_damage, unknown};
 
+pub use super::output::Output;
+
 /// The arguments of `why`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
@@ -34,15 +36,6 @@ pub struct Args {
     /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
-}
-
-/// Formats of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
-    /// An object in JSON.
-    Json,
-    /// The same object in YAML.
-    Yaml,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
@@ -74,16 +67,7 @@ pub async fn why(
     answer.found.problems.extend(there.missing.clone().filter(|_| runs && args.output.is_some()));
     let text = match args.output {
         None => text(&answer, limit, now),
-        Some(Output::Json) => {
-            let answer = Answer::new(&answer, &there);
-            serde_json::to_string_pretty(&answer).context("write the answer")? + "\n"
-        }
-        Some(Output::Yaml) => {
-            // Through JSON, so that both formats are the same.
-            let answer = serde_json::to_value(Answer::new(&answer, &there));
-            let answer = answer.context("write the answer")?;
-            serde_saphyr::to_string(&answer).context("write the answer")?
-        }
+        Some(output) => output.text(&Answer::new(&answer, &there))?,
     };
     out.write_all(text.as_bytes())?;
     if found {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use cli::commands::display::TableLines;
 use cli::commands::pods_table::Layout;
-use cli::commands::{describe, gc, get_pods, logs, watch_pods};
+use cli::commands::{describe, events, gc, get_node, get_pods, logs, watch_pods};
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
@@ -58,6 +58,18 @@ struct Logs {
 struct Describe {
     #[command(flatten)]
     args: describe::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct Events {
+    #[command(flatten)]
+    args: events::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct GetNode {
+    #[command(flatten)]
+    args: get_node::Args,
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -376,6 +388,49 @@ async fn why_shows_incidents_among_removals_and_gc_why_shows_removals_alone() {
     assert!(removals.contains("was removed") && !removals.contains("restart"), "{removals}");
     let error = history(&node, "frog").await.unwrap_err();
     assert!(error.starts_with("nothing is recorded about \"frog\", as far as"), "{error}");
+}
+
+#[tokio::test]
+async fn events_are_listed_for_all_pods_or_one() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web");
+    node.record_event("default", "web", "Started");
+    node.record_event("default", "web-node", "Killing");
+    node.record_event("shop", "web-2", "Pulled");
+    let events = async |line: &str| {
+        let (mut out, args) = (Vec::new(), Events::parse_from(words(line)).args);
+        let listed = events::events(&node.client(), &args, node.clock.now(), &mut out).await;
+        listed.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
+    };
+    let text = events("").await.unwrap();
+    let header = text.lines().next().unwrap().split("   ").collect::<Vec<_>>();
+    assert_eq!(header[0], "LAST SEEN", "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.contains("pod/default/web ") && text.contains("about Started"), "{text}");
+    for (line, expected) in [("web", 2), ("default/web-node", 1), ("-n shop", 1), ("web-2", 1)] {
+        let text = events(line).await.unwrap();
+        assert_eq!(text.lines().count(), expected + 1, "{line}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&events("-o json").await.unwrap()).unwrap();
+    assert_eq!(json["items"][2]["reason"], "Pulled");
+    assert_eq!(events("frog").await, Err("no events of pod \"frog\"".to_owned()));
+}
+
+#[tokio::test]
+async fn node_is_shown_with_health_pods_and_version() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web");
+    let get = async |line: &str| {
+        let (mut out, args) = (Vec::new(), GetNode::parse_from(words(line)).args);
+        get_node::get_node(&node.client(), &args, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = get("").await;
+    assert!(text.contains("healthy") && text.contains("1 Running"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&get("-o json").await).unwrap();
+    assert_eq!((&json["healthy"], &json["pods"]["Running"]), (&true.into(), &1.into()));
 }
 
 #[tokio::test]

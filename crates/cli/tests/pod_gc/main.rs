@@ -50,7 +50,7 @@ fn terminate(child: &Child) {
 #[tokio::test]
 async fn unknown_flag_is_an_error_that_names_it() {
     let (code, error) = ended(program(&["--nonsense=1"]).spawn().unwrap()).await;
-    assert_eq!((code, error.trim()), (Some(1), "ferrolet: unknown flag --nonsense"));
+    assert_eq!((code, error.trim()), (Some(2), "ferrolet: unknown flag --nonsense"));
 }
 
 // behaviour: PGC-140
@@ -125,7 +125,7 @@ async fn invalid_selector_is_refused_before_any_request() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let (code, error) = ended(start(&server, state.path(), &["--exclude-labels=a b"])).await;
-    assert_eq!(code, Some(1), "{error}");
+    assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("--exclude-labels: \"a b\" is no requirement"), "{error}");
     assert_eq!(server.seen().holder, None);
 }

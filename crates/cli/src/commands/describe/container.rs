@@ -1,12 +1,15 @@
 //! A container in a description.
 
 use jiff::Timestamp;
+use journal::Entry;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStatus, EnvVar, EnvVarSource,
 };
 use model::probe::ProbeReport;
 
+use super::history::describe_history;
 use super::probes::describe_probes;
+use super::processes::ProcessIds;
 use super::text::{Text, shown_time};
 
 /// A container with its status.
@@ -18,14 +21,21 @@ pub(super) struct Described<'a> {
     pub(super) pull: Option<&'a str>,
     /// The state of the pod's probes.
     pub(super) probes: &'a [ProbeReport],
+    /// Kills and restarts of the pod's containers, the newest first.
+    pub(super) incidents: &'a [Entry],
+    pub(super) process_ids: &'a ProcessIds,
     pub(super) now: Timestamp,
 }
 
 pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
-    let Described { container, status, pull, probes, now } = described;
+    let Described { container, status, pull, probes, incidents, process_ids, now } = described;
     text.label(2, &container.name);
     if let Some(status) = status {
         text.field(4, "Container ID", status.container_id.as_deref().unwrap_or("<none>"));
+        let process = status.container_id.as_ref().and_then(|id| process_ids.get(id));
+        if let Some(process) = process {
+            text.field(4, "Process ID", &process.to_string());
+        }
     }
     text.field(4, "Image", container.image.as_deref().unwrap_or_default());
     if let Some(status) = status {
@@ -55,6 +65,7 @@ pub(super) fn describe_container(text: &mut Text, described: &Described<'_>) {
             text.field(4, "Last Restart", &restart);
         }
     }
+    describe_history(text, &container.name, incidents, *now);
     resources(text, container);
     describe_probes(text, container, probes, *now);
     environment(text, container);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
@@ -15,6 +15,7 @@ use super::rule_texts::{bytes_text, counted, reason, short_id};
 use super::runtime_plan::{self, DeadContainerLimits};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
+use crate::commands::colours;
 use crate::commands::get_pods::terminal_size;
 use crate::commands::table::{Columns, GAP, clean, cut, width, wrapped};
 
@@ -38,15 +39,13 @@ pub struct Args {
     pub place: Place,
     /// Query this container runtime directly instead of an agent. Its pods are unknown then, so only
     /// items beyond a limit are removed.
-    #[arg(
-        long,
-        value_name = "SOCKET",
-        visible_alias = "runtime-endpoint",
-        conflicts_with = "root_dir"
-    )]
+    #[arg(long, value_name = "SOCKET", alias = "runtime-endpoint", conflicts_with = "root_dir")]
     pub container_runtime_endpoint: Option<String>,
     #[command(flatten)]
     pub limits: DeadContainerLimits,
+    /// Only what would be removed.
+    #[arg(long)]
+    pub remove_only: bool,
     /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
@@ -58,7 +57,26 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         None => from_agent(&args.place.agent()).await?,
     };
     let terminal = terminal_size().map(|size| size.columns);
-    write_plan(&plan, args.output, SystemClock.now(), &mut io::stdout(), terminal)
+    let format = PlanFormat {
+        output: args.output,
+        remove_only: args.remove_only,
+        now: SystemClock.now(),
+        terminal,
+    };
+    write_plan(&plan, format, &mut io::stdout())
+}
+
+/// How a plan is written.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanFormat {
+    /// The format of objects; `None` for a table.
+    pub output: Option<Output>,
+    /// Whether kept items are left out.
+    pub remove_only: bool,
+    /// The time, for ages.
+    pub now: Timestamp,
+    /// The width of the terminal, if there is one.
+    pub terminal: Option<usize>,
 }
 
 /// The agent's plan.
@@ -74,20 +92,20 @@ pub async fn from_agent(agent: &AgentClient) -> Result<GcPlan> {
 }
 
 /// Writes a plan; an error if a part of it is missing.
-pub fn write_plan(
-    plan: &GcPlan,
-    output: Option<Output>,
-    now: Timestamp,
-    out: &mut dyn Write,
-    terminal: Option<usize>,
-) -> Result<()> {
-    match output {
-        Some(Output::Json) => {
-            let text = serde_json::to_string_pretty(plan).context("write the plan")?;
-            writeln!(out, "{text}")?;
+pub fn write_plan(plan: &GcPlan, format: PlanFormat, out: &mut dyn Write) -> Result<()> {
+    match format.output {
+        Some(output) if format.remove_only => {
+            let items = plan.items.iter().filter(|item| item.verdict == GcVerdict::Remove);
+            let plan = GcPlan { items: items.cloned().collect(), ..plan.clone() };
+            out.write_all(output.text(&plan)?.as_bytes())?;
         }
+        Some(output) => out.write_all(output.text(plan)?.as_bytes())?,
         None => {
-            for line in lines(plan, now, terminal) {
+            let mut lines = lines(plan, format);
+            if format.terminal.is_some() && colours::are_on() {
+                colours::paint(&mut lines, "VERDICT", colours::of_verdict);
+            }
+            for line in lines {
                 writeln!(out, "{line}")?;
             }
         }
@@ -98,19 +116,23 @@ pub fn write_plan(
     bail!("some items could not be listed: {}", clean(&plan.problems.join("; ")))
 }
 
-/// A table with totals.
-fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> {
+/// A table with totals: kept items first, so that what would be removed is at the end.
+fn lines(plan: &GcPlan, format: PlanFormat) -> Vec<String> {
+    let PlanFormat { now, terminal, .. } = format;
+    let of = |verdict: GcVerdict| plan.items.iter().filter(move |item| item.verdict == verdict);
+    let kept = of(GcVerdict::Keep).filter(|_| !format.remove_only);
+    let items: Vec<&GcItem> = kept.chain(of(GcVerdict::Remove)).collect();
     let header = ["VERDICT", "KIND", "NAME", "POD", "AGE/SIZE", "ID", "WHY"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    rows.extend(plan.items.iter().map(|item| row(item, now)));
+    rows.extend(items.iter().map(|item| row(item, now)));
     if let Some(cells) = terminal {
         fit(&mut rows, cells);
     }
     let columns = Columns::of(&rows);
     let mut lines = Vec::new();
-    if !plan.items.is_empty() {
+    if !items.is_empty() {
         lines.push(columns.line(&rows[0], terminal));
-        for (row, item) in rows[1..].iter().zip(&plan.items) {
+        for (row, item) in rows[1..].iter().zip(items) {
             let why = reason(&item.rule, &item.detail);
             lines.extend(explained(&columns, row, &why, terminal));
         }

@@ -27,10 +27,14 @@ fn plan(items: Vec<GcItem>) -> GcPlan {
     }
 }
 
+fn format(terminal: Option<usize>) -> PlanFormat {
+    let now = Timestamp::from_second(7200).unwrap();
+    PlanFormat { output: None, remove_only: false, now, terminal }
+}
+
 fn written(plan: &GcPlan, terminal: Option<usize>) -> (String, Result<(), String>) {
     let mut out = Vec::new();
-    let now = Timestamp::from_second(7200).unwrap();
-    let done = write_plan(plan, None, now, &mut out, terminal);
+    let done = write_plan(plan, format(terminal), &mut out);
     (String::from_utf8(out).unwrap(), done.map_err(|error| error.to_string()))
 }
 
@@ -56,10 +60,10 @@ fn plan_is_a_table_of_removals_with_reasons_and_totals() {
         text,
         "\
 VERDICT   KIND        NAME                           POD           AGE/SIZE   ID              WHY
-remove    container   main                           default/web   120m       4f6c0e1d2a3b4   per-container-cap: dead instance 2 of 2 of its container, counted from the newest; 1 is kept
-remove    log         /var/log/pods/default_web_u1   default/web   -          -               pod-is-gone: its pod is gone
 keep      sandbox     -                              default/web   -          0123            sandbox-ready: it is ready for its pod
 keep      image       pause:1                        -             2.0 MiB    abc             image-pinned: the runtime has pinned it
+remove    container   main                           default/web   120m       4f6c0e1d2a3b4   per-container-cap: dead instance 2 of 2 of its container, counted from the newest; 1 is kept
+remove    log         /var/log/pods/default_web_u1   default/web   -          -               pod-is-gone: its pod is gone
 
 would remove 1 container, 1 log; would keep 2
 "
@@ -106,7 +110,9 @@ fn plan_is_readable_on_narrow_terminals_with_long_names() {
         let (text, _) = written(&plan, Some(cells));
         assert!(text.lines().all(|line| line.chars().count() <= cells), "{text}");
         let rows = text.lines().filter(|line| line.starts_with(['r', 'k']));
-        for (line, item) in rows.zip(&plan.items) {
+        // The kept item is the last of the plan and the first of the table.
+        let items = plan.items[3..].iter().chain(&plan.items);
+        for (line, item) in rows.zip(items) {
             let verdict = if item.verdict == GcVerdict::Remove { "remove " } else { "keep " };
             assert!(line.starts_with(verdict) && line.contains(&item.rule), "{text}");
         }
@@ -119,6 +125,8 @@ fn plan_is_readable_on_narrow_terminals_with_long_names() {
         written(&plan, Some(80)).0,
         "\
 VERDICT   KIND        NAME           POD            AGE/SIZE   WHY
+keep      image       coredns:v1.…   -              66.8 MiB   image-in-use
+          it is used by 2 containers, such as c
 remove    container   coredns        coredns-7d4…   120m       per-container-cap
           dead instance 2 of 2 of its container, counted from the newest; 1 is
           kept
@@ -126,8 +134,6 @@ remove    log         kube-system…   coredns-7d4…   -          pod-is-gone
           its pod is gone
 remove    log         coredns-7d4…   -              -          dangling-link
           the log that the link points to is gone (container: not-found)
-keep      image       coredns:v1.…   -              66.8 MiB   image-in-use
-          it is used by 2 containers, such as c
 
 would remove 1 container, 2 logs; would keep 1
 "
@@ -141,12 +147,12 @@ fn reason_is_on_the_line_of_its_rule_when_it_fits() {
         text,
         "\
 VERDICT   KIND        NAME             POD           AGE/SIZE   WHY
-remove    container   main             default/web   120m       per-container-cap
-          dead instance 2 of 2 of its container, counted from the newest; 1 is kept
-remove    log         default_web_u1   default/web   -          pod-is-gone: its pod is gone
 keep      sandbox     -                default/web   -          sandbox-ready: it is ready for its pod
 keep      image       pause:1          -             2.0 MiB    image-pinned
           the runtime has pinned it
+remove    container   main             default/web   120m       per-container-cap
+          dead instance 2 of 2 of its container, counted from the newest; 1 is kept
+remove    log         default_web_u1   default/web   -          pod-is-gone: its pod is gone
 
 would remove 1 container, 1 log; would keep 2
 "
@@ -192,6 +198,24 @@ by the sizes that the runtime reports, the next pass cannot free enough: FreeDis
 fn json_output_is_the_unchanged_response() {
     let mut out = Vec::new();
     let plan = some();
-    write_plan(&plan, Some(Output::Json), Timestamp::UNIX_EPOCH, &mut out, Some(10)).unwrap();
+    let json = PlanFormat { output: Some(Output::Json), ..format(Some(10)) };
+    write_plan(&plan, json, &mut out).unwrap();
     assert_eq!(serde_json::from_slice::<GcPlan>(&out).unwrap(), plan);
+    let mut out = Vec::new();
+    let removals = PlanFormat { output: Some(Output::Yaml), remove_only: true, ..json };
+    write_plan(&plan, removals, &mut out).unwrap();
+    let removed: GcPlan = serde_saphyr::from_slice(&out).unwrap();
+    let ids: Vec<&str> = removed.items.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!(ids, ["4f6c0e1d2a3b4c5d", "/var/log/pods/default_web_u1"]);
+}
+
+#[test]
+fn kept_items_can_be_left_out_of_the_table_and_are_counted() {
+    let mut out = Vec::new();
+    let removals = PlanFormat { remove_only: true, ..format(None) };
+    write_plan(&some(), removals, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let verdicts = text.lines().filter_map(|line| line.split_whitespace().next());
+    assert_eq!(verdicts.collect::<Vec<_>>(), ["VERDICT", "remove", "remove", "would"]);
+    assert!(text.ends_with("\nwould remove 1 container, 1 log; would keep 2\n"), "{text}");
 }

@@ -36,7 +36,7 @@ pub async fn run_pass(
     let mut lines = agent.gc_run().await?;
     while let Some(line) = lines.next().await? {
         match output {
-            Some(Output::Json) => writeln!(out, "{}", serde_json::to_string(&line)?)?,
+            Some(output) => out.write_all(output.item(&line)?.as_bytes())?,
             None => writeln!(out, "{}", clean(&reported(&line)))?,
         }
         out.flush()?;

@@ -14,13 +14,14 @@ use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
 use status::decide::human_duration;
 
 use super::Output;
+use super::removal_groups::{PodNames, group_text, grouped};
 use super::rule_texts::{inputs, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::table::clean;
 
 /// The format of times in texts.
-const MOMENT: &str = "%Y-%m-%d %H:%M:%S UTC";
+pub(super) const MOMENT: &str = "%Y-%m-%d %H:%M:%S UTC";
 
 /// The arguments of `gc why`.
 #[derive(Debug, Clone, clap::Args)]
@@ -65,18 +66,16 @@ pub async fn why(
         Err(error) => return Err(error.into()),
     };
     report_damage(&answer);
-    let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
+    let found = !answer.found.entries.is_empty();
     let there = match runs {
         false => Existing::unavailable("no agent runs here"),
         // A removal answers the question.
-        true if found && !is_json => Existing::default(),
+        true if found && args.output.is_none() => Existing::default(),
         true => existing_items(agent, what).await,
     };
-    if is_json {
+    if let Some(output) = args.output {
         answer.found.problems.extend(there.missing.clone().filter(|_| runs));
-        let answer = Answer::new(&answer, &there);
-        let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
-        writeln!(out, "{text}")?;
+        out.write_all(output.text(&Answer::new(&answer, &there))?.as_bytes())?;
     } else {
         out.write_all(answer_text(&answer, now).as_bytes())?;
     }
@@ -87,7 +86,7 @@ pub async fn why(
     bail!("{}", unknown(&head, &answer, &there))
 }
 
-/// The answer in JSON.
+/// The answer as an object.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
@@ -237,8 +236,12 @@ pub(crate) fn named(kind: &str, name: &str, id: &str) -> String {
 /// The answer as text.
 pub(crate) fn answer_text(answer: &WhyAnswer, now: Timestamp) -> String {
     let mut text = String::new();
-    for removal in together(&answer.found.entries) {
-        text.push_str(&sentence(&removal, now));
+    let names = PodNames::of(&answer.found.entries);
+    for group in grouped(together(&answer.found.entries)) {
+        match &*group {
+            [one] => text.push_str(&sentence(one, &names, now)),
+            group => text.push_str(&group_text(group, &names, now)),
+        }
     }
     if answer.found.more {
         text.push_str("There are older ones; --limit shows more.\n");
@@ -251,6 +254,13 @@ pub(crate) struct Removal<'a> {
     pub(crate) entry: &'a Entry,
     /// Logs and links of a container, which are removed before it by the same rule.
     logs: Vec<&'a Entry>,
+}
+
+impl<'a> Removal<'a> {
+    /// The logs and links that are gone, the oldest first.
+    pub(super) fn removed_logs(&self) -> impl Iterator<Item = &'a Entry> {
+        self.logs.iter().rev().copied().filter(|log| log.outcome == EntryOutcome::Removed)
+    }
 }
 
 /// Groups logs with the container for which they were removed.
@@ -267,19 +277,15 @@ pub(crate) fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
 }
 
 /// What happened, when and why; then the rule with its numbers.
-fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
+fn sentence(removal: &Removal<'_>, names: &PodNames<'_>, now: Timestamp) -> String {
     let entry = removal.entry;
     let is_pod = entry.kind == "pod";
     let thing = match &entry.pod {
         Some(pod) if is_pod => format!("pod {pod}"),
         _ => named(&entry.kind, &entry.name, &entry.id),
     };
-    let of = match (&entry.pod, &entry.pod_uid) {
-        _ if is_pod => String::new(),
-        (Some(pod), _) => format!(" of pod {pod}"),
-        (None, Some(uid)) => format!(" of pod {uid}"),
-        (None, None) => String::new(),
-    };
+    let pod = names.pod_of(entry).filter(|_| !is_pod);
+    let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
     let went = match entry.outcome {
         EntryOutcome::Removed => "was removed",
         EntryOutcome::Gone => "was to be removed, but was gone already,",
@@ -313,7 +319,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let gap = if numbers.is_empty() { "" } else { ": " };
     lines.push(format!("  rule:  {}{gap}{numbers}", entry.rule));
     lines.push(format!("  id:    {}", entry.id));
-    for log in removal.logs.iter().rev().filter(|log| log.outcome == EntryOutcome::Removed) {
+    for log in removal.removed_logs() {
         lines.push(format!("  with:  {}", log.id));
     }
     lines.iter().map(|line| clean(line) + "\n").collect()

@@ -215,3 +215,35 @@ async fn missing_journal_is_an_error() {
     );
     assert!(out.is_empty());
 }
+
+// behaviour: GC-115
+#[test]
+fn what_was_removed_together_is_one_group_with_the_name_of_the_pod() {
+    let gone = |subject: Subject, name: &str, second: i64| {
+        let detail = Detail::default().with("pod", Input::Text("gone".to_owned()));
+        let verdict =
+            Verdict { rule: "pod-is-gone", name: name.into(), detail, ..verdict(subject) };
+        let time = Timestamp::from_second(second).unwrap();
+        Entry::new(&verdict, Outcome::Removed, time, "0.1.0")
+    };
+    let only_uid = |entry: Entry| Entry { pod: None, ..entry };
+    let entries = vec![
+        only_uid(gone(Subject::PodLogs("/var/log/pods/default_web-node_u1".into()), "", 1002)),
+        gone(Subject::Sandbox("5aba".into()), "", 1001),
+        gone(Subject::Container(ID.into()), "main", 1000),
+        only_uid(gone(Subject::Container("c0ffee".into()), "side", 100)),
+    ];
+    let text = answer_text(&answer(entries), Timestamp::from_second(1182).unwrap());
+    assert_eq!(
+        text,
+        "1 container, 1 log, 1 sandbox of pod default/web-node were removed 3m ago, at 1970-01-01 00:16:42 UTC: its pod is gone.
+  rule:  pod-is-gone: pod gone
+  log /var/log/pods/default_web-node_u1
+  sandbox 5aba
+  container main (4f6c0e1d2a3b4)
+container side (c0ffee) of pod default/web-node was removed 18m ago, at 1970-01-01 00:01:40 UTC: its pod is gone.
+  rule:  pod-is-gone: pod gone
+  id:    c0ffee
+"
+    );
+}
