@@ -21,6 +21,7 @@ pub mod pod_api;
 pub mod probes;
 pub mod runtime;
 pub mod segments;
+pub mod signing;
 pub mod streaming;
 pub mod termination_message;
 pub mod volumes;
