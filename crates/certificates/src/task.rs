@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::decide::{
-    CertificateFacts, CertificateManager, IssuedPair, Next, Notice, PendingRequest,
-    RequestOutcome, Role, Template, is_reusable,
+    CertificateFacts, CertificateManager, IssuedPair, Next, Notice, PendingRequest, RequestOutcome,
+    Role, Template, is_reusable,
 };
 use crate::keys::{KeyError, RequestKey};
 use crate::metrics::CertificateMetrics;
@@ -242,7 +242,11 @@ impl CertificateTask {
         let now = self.parts.clock.now();
         match created {
             Ok(Created { id, key, server }) => {
-                info!(certificate = self.name(), request = id.name, "Certificate signing request created");
+                info!(
+                    certificate = self.name(),
+                    request = id.name,
+                    "Certificate signing request created"
+                );
                 let key = key.pem().into();
                 run.watch = Some(RequestWatch::new(server, id.clone()));
                 run.manager.requested(PendingRequest { id, template, key, since: now }, now);
@@ -250,7 +254,9 @@ impl CertificateTask {
             Err(error) => {
                 let api = match &error {
                     RequestError::Api(error) => Some(error),
-                    RequestError::Key(_) | RequestError::Store(_) | RequestError::Unusable(_) => None,
+                    RequestError::Key(_) | RequestError::Store(_) | RequestError::Unusable(_) => {
+                        None
+                    }
                 };
                 let is_refused = matches!(api, Some(ApiError::Refused { code: 401, .. }));
                 // Next time with the other credentials, if there are any.
@@ -320,7 +326,12 @@ impl CertificateTask {
             RequestOutcome::Failed(why) => {
                 run.watch = None;
                 self.failed();
-                warn!(certificate = self.name(), request = name, why, "Certificate request was not signed, retrying");
+                warn!(
+                    certificate = self.name(),
+                    request = name,
+                    why,
+                    "Certificate request was not signed, retrying"
+                );
                 if matches!(state, SigningState::Refused { .. } | SigningState::Issued(_)) {
                     self.drop_pending_key().await;
                 }
@@ -387,10 +398,9 @@ impl CertificateTask {
                 "CertificateExpiresSoon",
                 format!("{whose} certificate of the node expires at {end}, and was not renewed"),
             ),
-            Notice::Expired(end) => (
-                "CertificateExpired",
-                format!("{whose} certificate of the node expired at {end}"),
-            ),
+            Notice::Expired(end) => {
+                ("CertificateExpired", format!("{whose} certificate of the node expired at {end}"))
+            }
         };
         warn!(reason, "{message}");
         self.parts.events.record(NodeEvent { kind: EventType::Warning, reason, message });

@@ -81,8 +81,7 @@ fn pair(user: AuthInfo) -> Option<ClientPair> {
 pub fn node_kubeconfig(bootstrap: &Path, identity: &Path) -> Result<String, ConnectError> {
     let cluster = current(read(bootstrap)?).1;
     let cluster = cluster.filter(|cluster| cluster.server.is_some());
-    let cluster =
-        cluster.ok_or_else(|| unusable(bootstrap, KubeconfigError::MissingClusterUrl))?;
+    let cluster = cluster.ok_or_else(|| unusable(bootstrap, KubeconfigError::MissingClusterUrl))?;
     Ok(text(&cluster, identity))
 }
 

@@ -32,6 +32,10 @@ pub struct RunArgs {
     pub(crate) root_dir: PathBuf,
     /// The kubeconfig; without one, the node runs without an API server.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig of a node that joins the cluster.
+    pub(crate) bootstrap_kubeconfig: Option<PathBuf>,
+    /// Directory of the node's certificates.
+    pub(crate) cert_dir: PathBuf,
     /// Name of this node instead of the machine's host name.
     pub hostname_override: Option<String>,
     /// The node's addresses; empty to detect them.
@@ -149,6 +153,8 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         skipped: loaded.skipped,
         root_dir: PathBuf::from(flags.text("root-dir")),
         kubeconfig: path("kubeconfig").map(Path::to_owned),
+        bootstrap_kubeconfig: path("bootstrap-kubeconfig").map(Path::to_owned),
+        cert_dir: PathBuf::from(flags.text("cert-dir")),
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),

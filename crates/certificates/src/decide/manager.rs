@@ -241,9 +241,11 @@ impl CertificateManager {
                         self.retry_at = None;
                         return RequestOutcome::Issued;
                     }
-                    Ok((false, _)) => {
-                        self.refuse(now, fraction, "the issued certificate is not the requested one")
-                    }
+                    Ok((false, _)) => self.refuse(
+                        now,
+                        fraction,
+                        "the issued certificate is not the requested one",
+                    ),
                     Err(error) => self.refuse(now, fraction, &error.to_string()),
                 }
             }

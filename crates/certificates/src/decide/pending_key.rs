@@ -14,7 +14,8 @@ pub fn is_reusable(
     key: &str,
     now: Timestamp,
 ) -> bool {
-    let is_same = existing.signer == wanted.signer && wanted.name.as_ref() == Some(&existing.id.name);
+    let is_same =
+        existing.signer == wanted.signer && wanted.name.as_ref() == Some(&existing.id.name);
     is_same
         && match &existing.state {
             SigningState::Pending | SigningState::Approved => true,

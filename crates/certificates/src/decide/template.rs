@@ -73,7 +73,8 @@ mod tests {
             (&[("InternalIP", "no address"), ("ExternalIP", "::1")], &[], &["::1"]),
         ];
         for (addresses, names, ips) in rows {
-            let addresses: Vec<_> = addresses.iter().map(|(kind, one)| address(kind, one)).collect();
+            let addresses: Vec<_> =
+                addresses.iter().map(|(kind, one)| address(kind, one)).collect();
             let template = Template::serving("n1", &addresses, false).unwrap();
             assert_eq!(template.common_name, "system:node:n1");
             assert!(template.dns_names.iter().eq(names.iter()), "{template:?}");
