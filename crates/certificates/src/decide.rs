@@ -14,6 +14,6 @@ pub use manager::{
     CertificateManager, IssuedPair, Next, PendingRequest, RequestOutcome, Role, rotation_at,
 };
 pub use notices::Notice;
-pub use pair::{CertificateFacts, CertificatePair, PairError};
+pub use pair::{CertificateFacts, CertificatePair};
 pub use pending_key::is_reusable;
 pub use template::Template;

@@ -19,6 +19,7 @@
 pub mod decide;
 mod keys;
 mod metrics;
+mod pair;
 mod store;
 mod task;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod watch_request;
 
 pub use keys::{KeyError, RequestKey};
 pub use metrics::CertificateMetrics;
+pub use pair::{PairError, parse_pair};
 pub use store::{CertificateStore, StoreError};
 pub use task::{
     CertificateTask, CertificateTaskParts, ClientServers, IdentityLost, IssueError, NodeCertificate,

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use jiff::{Timestamp, tz::TimeZone};
 use model::ports::files::{FileError, HostFiles};
 
-use crate::decide::{CertificatePair, PairError, Role};
+use crate::decide::{CertificatePair, Role};
 use crate::keys::{KeyError, RequestKey};
+use crate::pair::{PairError, parse_pair};
 
 /// The largest file.
 const LONGEST: u64 = 1 << 20;
@@ -83,7 +84,7 @@ impl CertificateStore {
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(StoreError::File(error)),
         };
-        let pair = CertificatePair::parse(String::from_utf8_lossy(&content).into_owned());
+        let pair = parse_pair(String::from_utf8_lossy(&content).into_owned());
         pair.map(Some).map_err(|source| StoreError::Pair { path: path.to_owned(), source })
     }
 

@@ -22,6 +22,7 @@ use crate::decide::{
 };
 use crate::keys::{KeyError, RequestKey};
 use crate::metrics::CertificateMetrics;
+use crate::pair::join;
 use crate::store::{CertificateStore, StoreError};
 use crate::watch_request::RequestWatch;
 
@@ -303,8 +304,9 @@ impl CertificateTask {
         let name = request.name.clone().unwrap_or_default();
         let existing = server.signing_request(&name).await?;
         let now = self.parts.clock.now();
+        let is_usable = |chain: &str| join(chain, &key.pem()).is_ok_and(|pair| pair.is_valid(now));
         match existing {
-            Some(existing) if is_reusable(&existing, request, &key.pem(), now) => {
+            Some(existing) if is_reusable(&existing, request, is_usable) => {
                 info!(request = name, "Using the certificate signing request of an earlier start");
                 Ok(existing.id)
             }
@@ -320,7 +322,13 @@ impl CertificateTask {
     async fn answered(&self, run: &mut Run, state: &SigningState) {
         let now = self.parts.clock.now();
         let name = run.watch.as_ref().map(|watch| watch.id.name.clone()).unwrap_or_default();
-        match run.manager.answered(state, now, fraction()) {
+        let issued = match (state, run.manager.pending()) {
+            (SigningState::Issued(chain), Some(request)) => {
+                Some(join(chain, &request.key).map_err(|error| Chain(&error).to_string()))
+            }
+            _ => None,
+        };
+        match run.manager.answered(state, issued, now, fraction()) {
             RequestOutcome::Waiting => {}
             RequestOutcome::Issued => run.watch = None,
             RequestOutcome::Failed(why) => {

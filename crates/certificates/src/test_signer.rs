@@ -11,6 +11,7 @@ use rcgen::{
 
 use crate::decide::{CertificatePair, Role, Template};
 use crate::keys::RequestKey;
+use crate::pair::join;
 
 /// An authority.
 pub(crate) struct Authority(Issuer<'static, KeyPair>);
@@ -57,5 +58,5 @@ pub(crate) fn pair(template: &Template, from: Timestamp, life: Duration) -> Cert
     else {
         unreachable!("it signs every request")
     };
-    CertificatePair::join(&chain, &key.pem()).unwrap()
+    join(&chain, &key.pem()).unwrap()
 }

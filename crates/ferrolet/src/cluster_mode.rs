@@ -43,8 +43,10 @@ use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::start_event_writer;
 pub(crate) use host_ips::{follow_host_ips, host_ips};
-pub use node_certificates::{CertificateSettings, OwnCertificates};
-pub(crate) use node_certificates::{check_flags, prepare_identity, start_node_certificates};
+pub use node_certificates::OwnCertificates;
+pub(crate) use node_certificates::{
+    CertificateSettings, check_flags, prepare_identity, start_node_certificates,
+};
 pub(crate) use objects::start_object_store;
 pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
 pub(crate) use setup_failed::report_setup_failed;

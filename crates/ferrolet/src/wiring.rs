@@ -54,7 +54,7 @@ use self::servers::{ServerInputs, start_servers};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::register_cgroup_version;
-pub use crate::cluster_mode::ClusterPorts;
+pub use crate::cluster_mode::{ClusterPorts, OwnCertificates};
 use crate::cluster_mode::{
     WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_node_certificates,
     start_object_store, start_status_writer,

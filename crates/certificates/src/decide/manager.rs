@@ -217,10 +217,11 @@ impl CertificateManager {
         self.retry_at = Some(now + back_off(self.failures, longest, fraction));
     }
 
-    /// The request has a state.
+    /// The request has a state; an issued certificate was joined with its key, or cannot be used.
     pub fn answered(
         &mut self,
         state: &SigningState,
+        issued: Option<Result<CertificatePair, String>>,
         now: Timestamp,
         fraction: f64,
     ) -> RequestOutcome {
@@ -233,22 +234,17 @@ impl CertificateManager {
                 *is_approved = true;
                 RequestOutcome::Waiting
             }
-            SigningState::Issued(chain) => {
-                let joined = CertificatePair::join(chain, &request.key);
-                match joined.map(|pair| (request.template.is_satisfied_by(&pair.facts), pair)) {
-                    Ok((true, pair)) => {
-                        self.step = Step::Issued(IssuedPair(pair));
-                        self.retry_at = None;
-                        return RequestOutcome::Issued;
-                    }
-                    Ok((false, _)) => self.refuse(
-                        now,
-                        fraction,
-                        "the issued certificate is not the requested one",
-                    ),
-                    Err(error) => self.refuse(now, fraction, &error.to_string()),
+            SigningState::Issued(_) => match issued {
+                Some(Ok(pair)) if request.template.is_satisfied_by(&pair.facts) => {
+                    self.step = Step::Issued(IssuedPair(pair));
+                    self.retry_at = None;
+                    RequestOutcome::Issued
                 }
-            }
+                Some(Err(error)) => self.refuse(now, fraction, &error),
+                Some(Ok(_)) | None => {
+                    self.refuse(now, fraction, "the issued certificate is not the requested one")
+                }
+            },
             SigningState::Refused { has_failed, reason, message } => {
                 let why = format!("reason: {reason}, message: {message}");
                 let (name, has_failed) = (request.id.name.clone(), *has_failed);

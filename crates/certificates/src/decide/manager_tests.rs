@@ -85,7 +85,7 @@ fn failures_back_off_to_half_a_minute_and_refusals_to_five_minutes() {
         failing.not_requested(None, start(), 0.0);
         after_failure.push(step(&failing, start(), &template).1);
         refused.requested(request("csr-1", start()), start());
-        let outcome = refused.answered(&denied(), start(), 0.0);
+        let outcome = refused.answered(&denied(), None, start(), 0.0);
         assert!(matches!(outcome, RequestOutcome::Failed(_)));
         after_refusal.push(step(&refused, start(), &template).1);
     }
@@ -106,11 +106,11 @@ fn undecided_request_is_kept_however_late_its_approval() {
         let now = start() + SignedDuration::from_hours(hours);
         manager.notices(now);
         assert_eq!(step(&manager, now, &template).0, "wait", "after {hours} hours");
-        manager.answered(&SigningState::Pending, now, 0.0);
+        manager.answered(&SigningState::Pending, None, now, 0.0);
     }
     let other = Template { ips: ["10.0.0.1".parse().unwrap()].into(), ..template };
     assert_eq!(step(&manager, start(), &other).0, "request", "the node has other addresses");
-    manager.answered(&SigningState::Deleted, start(), 0.0);
+    manager.answered(&SigningState::Deleted, None, start(), 0.0);
     assert!(manager.pending().is_none());
 }
 
@@ -125,7 +125,7 @@ fn waiting_request_is_reported_with_its_name_until_it_is_approved() {
     assert_eq!(manager.notices(at(30)), std::slice::from_ref(&waits));
     assert_eq!(manager.notices(at(31)), []);
     assert_eq!(manager.notices(at(3100)), [waits], "events are stored for an hour");
-    manager.answered(&SigningState::Approved, at(3101), 0.0);
+    manager.answered(&SigningState::Approved, None, at(3101), 0.0);
     assert_eq!(manager.notices(at(9000)), []);
 }
 
@@ -203,19 +203,20 @@ proptest! {
             match event {
                 0 => manager.requested(request("csr-1", now), now),
                 1 => manager.not_requested(None, now, 0.5),
-                2 => _ = manager.answered(&denied(), now, 0.5),
-                3 => _ = manager.answered(&SigningState::Pending, now, 0.5),
-                4 => _ = manager.answered(&SigningState::Issued("garbage".into()), now, 0.5),
+                2 => _ = manager.answered(&denied(), None, now, 0.5),
+                3 => _ = manager.answered(&SigningState::Pending, None, now, 0.5),
+                4 => _ = manager.answered(&SigningState::Issued("garbage".into()), None, now, 0.5),
                 _ => manager.not_stored(now, 0.5),
             }
             manager.notices(now);
-            if let Next::Wait(until) = manager.next(now, Some(&template)) {
+            let next = manager.next(now, Some(&template));
+            if let Next::Wait(until) = next {
                 prop_assert!(until > now);
-            }
-            // Without a request in progress, a node without certificate tries again within minutes.
-            if manager.valid(now).is_none() && manager.pending().is_none() {
-                let later = now + SignedDuration::from_mins(6);
-                prop_assert!(matches!(manager.next(later, Some(&template)), Next::Request(_)));
+                // Without a request in progress, a node without certificate tries again within minutes.
+                if manager.valid(now).is_none() && manager.pending().is_none() {
+                    prop_assert!(until <= now + SignedDuration::from_mins(6));
+                    prop_assert!(matches!(manager.next(until, Some(&template)), Next::Request(_)));
+                }
             }
         }
     }

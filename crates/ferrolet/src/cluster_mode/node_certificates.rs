@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use certificates::decide::{AddressKind, CertificatePair, NodeAddress, Role, Template};
 use certificates::{
     CertificateMetrics, CertificateStore, CertificateTask, CertificateTaskParts, ClientServers,
-    NodeCertificate,
+    NodeCertificate, parse_pair,
 };
 use cluster::{
     ClientPair, Cluster, Connection, Exclusion, ProxyVariables, Rate, Source, client_pair,
@@ -38,17 +38,17 @@ const BOOTSTRAP_PATIENCE: Duration = Duration::from_hours(1);
 
 /// The settings of the node's certificates.
 #[derive(Debug, Clone)]
-pub struct CertificateSettings {
+pub(crate) struct CertificateSettings {
     /// `--bootstrap-kubeconfig`.
-    pub bootstrap: Option<PathBuf>,
+    pub(crate) bootstrap: Option<PathBuf>,
     /// `--cert-dir`.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// `rotateCertificates`.
-    pub rotates: bool,
+    pub(crate) rotates: bool,
     /// `serverTLSBootstrap`, if the node's API is served.
-    pub serves: bool,
+    pub(crate) serves: bool,
     /// The feature gate `AllowDNSOnlyNodeCSR`.
-    pub allows_dns_only: bool,
+    pub(crate) allows_dns_only: bool,
 }
 
 impl CertificateSettings {
@@ -190,7 +190,7 @@ async fn pair_of(kubeconfig: &Path) -> Option<Found> {
             (format!("{}\n{}", read(&certificate).await?, read(&key).await?), false)
         }
     };
-    Some(Found { pair: CertificatePair::parse(text).ok()?, is_inline })
+    Some(Found { pair: parse_pair(text).ok()?, is_inline })
 }
 
 /// Stores the certificate of the kubeconfig, unless a valid one is stored: calls use the stored one from now on. One
