@@ -102,14 +102,14 @@ impl RequestKey {
         }
         let ips = template.ips.iter().copied();
         params.subject_alt_names.extend(ips.map(|ip: IpAddr| SanType::IpAddress(ip)));
-        let signed = params.serialize_request(&self.0).map_err(KeyError::Sign)?;
+        let csr = params.serialize_request(&self.0).map_err(KeyError::Sign)?;
         let usages = self.usages(role);
         let signer = match role {
             Role::Client => CLIENT_SIGNER,
             Role::Serving => SERVING_SIGNER,
         };
         let name = is_named.then(|| self.digested_name(template, &usages));
-        let request = signed.pem().map_err(KeyError::Sign)?;
+        let request = csr.pem().map_err(KeyError::Sign)?;
         Ok(SigningRequest { name, signer, request, usages })
     }
 

@@ -85,11 +85,6 @@ impl ClientIdentity {
         (found != self.lock().versions).then_some(found)
     }
 
-    /// Whether none of the files existed when they were last used.
-    pub(crate) fn is_missing(&self) -> bool {
-        self.lock().versions.iter().all(Option::is_none)
-    }
-
     /// Has the next call check the files.
     pub(crate) fn check_again(&self) {
         self.lock().checked = None;

@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Finds the server by a kubeconfig, and uses the client certificate and key of this file in place of the
-    /// credentials of the kubeconfig. Calls are anonymous while the file does not exist.
+    /// credentials of the kubeconfig. Calls are anonymous while the file cannot be used.
     pub async fn find_as_node(
         kubeconfig: PathBuf,
         user_agent: &'static str,
@@ -204,10 +204,16 @@ impl Connection {
     ) -> Result<Self, kube::Error> {
         // Before the files are read, so that later changes are found.
         let files = ClientIdentity::of(&config.auth_info);
-        let lacks_identity =
-            may_lack_identity && files.as_ref().is_some_and(ClientIdentity::is_missing);
-        let usable = if lacks_identity { anonymous(&config) } else { config.clone() };
-        let ways = ConnectionPool::new(connector(&usable, proxy.clone(), names.clone())?);
+        let usable = connector(&config, proxy.clone(), names.clone());
+        let usable = match usable {
+            Err(error) if may_lack_identity => {
+                let error = Chain(&error);
+                info!(%error, "Client certificate cannot be used yet, calls are anonymous");
+                connector(&anonymous(&config), proxy.clone(), names.clone())
+            }
+            usable => usable,
+        };
+        let ways = ConnectionPool::new(usable?);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)

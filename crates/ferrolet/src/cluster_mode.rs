@@ -45,7 +45,7 @@ pub(crate) use event_writer::start_event_writer;
 pub(crate) use host_ips::{follow_host_ips, host_ips};
 pub use node_certificates::OwnCertificates;
 pub(crate) use node_certificates::{
-    CertificateSettings, check_flags, prepare_identity, start_node_certificates,
+    CertificateSettings, prepare_identity, start_node_certificates,
 };
 pub(crate) use objects::start_object_store;
 pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
@@ -99,7 +99,7 @@ pub(crate) async fn connect(
     certificates: CertificateSettings,
     node: &str,
 ) -> Result<Option<ClusterPorts>> {
-    let Some(kubeconfig) = kubeconfig else { return Ok(None) };
+    let Some(kubeconfig) = kubeconfig else { return certificates.none_needed().map(|()| None) };
     let proxies = ProxyVariables::from_environment();
     let identity = prepare_identity(&kubeconfig, &certificates, node).await?;
     let connection = match &identity.file {

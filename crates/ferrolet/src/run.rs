@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
 use crate::cluster_mode::{
-    CertificateSettings, NodeInputs, check_flags, connect, own_node, report_setup_failed,
+    CertificateSettings, NodeInputs, connect, own_node, report_setup_failed,
 };
 use crate::decide::former_devices::former_devices;
 use crate::decide::node::{admission_node, go_arch};
@@ -88,15 +88,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     node.asked_ips.clone_from(&asked_ips);
     let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
     let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
-    check_flags(args.kubeconfig.as_deref(), args.bootstrap_kubeconfig.as_deref())?;
     check_sources(&config, args.kubeconfig.as_deref())?;
-    let certificates = CertificateSettings {
-        bootstrap: args.bootstrap_kubeconfig,
-        directory: args.cert_dir,
-        rotates: config.rotate_certificates,
-        serves: config.server_tls_bootstrap && config.enable_server,
-        allows_dns_only: config.features().enabled("AllowDNSOnlyNodeCSR"),
-    };
     let inputs = StartInputs {
         config: &config,
         own: &args.own,
@@ -124,7 +116,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let start_context = StartContext {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
-        certificates,
+        certificates: args.certificates,
         socket: &socket,
         verbosity,
         traces,

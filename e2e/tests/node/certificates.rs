@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, User};
 
 /// How long certificates live: long enough for the node to register with the first one.
-const LIFE: &str = "40s";
+const LIFE: &str = "30s";
 
 const APPROVALS: &str = "system:certificates.k8s.io:certificatesigningrequests";
 

@@ -19,6 +19,9 @@ const LONGEST_AFTER_REFUSAL: Duration = Duration::from_mins(5);
 /// How long a client may lack a valid certificate while the API server answers.
 const LOST_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
+/// How long a new certificate is used, unless half of its life is shorter.
+const SHORTEST_USE: SignedDuration = SignedDuration::from_mins(1);
+
 /// What a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -275,7 +278,13 @@ impl CertificateManager {
         };
         (self.failures, self.retry_at, self.is_forced) = (0, None, false);
         (self.server_answers, self.valid_at) = (true, now);
-        self.current.replace(Current::new(pair.facts, fraction)).map(|old| old.facts)
+        let mut current = Current::new(pair.facts, fraction);
+        // A signer may date a short life back by minutes, so that its rotation is due when it is issued.
+        let left = current.facts.not_after.duration_since(now).max(SignedDuration::ZERO);
+        current.rotate_at = current.rotate_at.max(now + (left / 2).min(SHORTEST_USE));
+        let late = current.facts.not_after.duration_since(current.rotate_at) / 2;
+        current.report_end_at = current.report_end_at.max(current.rotate_at + late);
+        self.current.replace(current).map(|old| old.facts)
     }
 
     /// For how long a client has had no valid certificate, if that is too long and the API server answers: a new

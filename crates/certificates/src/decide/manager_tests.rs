@@ -114,6 +114,21 @@ fn undecided_request_is_kept_however_late_its_approval() {
     assert!(manager.pending().is_none());
 }
 
+// behaviour: CERT-9
+#[test]
+fn certificate_that_was_dated_back_is_used_before_it_is_rotated() {
+    let template = Template::client("n1");
+    let pair = crate::test_signer::pair(&template, start(), Duration::from_mins(6));
+    let now = start() + SignedDuration::from_mins(5) + SignedDuration::from_secs(30);
+    let mut manager = manager(None);
+    manager.requested(request("csr-1", now), now);
+    let issued = SigningState::Issued("".into());
+    assert_eq!(manager.answered(&issued, Some(Ok(pair)), now, 0.0), RequestOutcome::Issued);
+    assert_eq!(step(&manager, now, &template).0, "store");
+    manager.stored(now, 0.0);
+    assert_eq!(step(&manager, now, &template), ("wait".to_owned(), 15));
+}
+
 // behaviour: CERT-16
 #[test]
 fn waiting_request_is_reported_with_its_name_until_it_is_approved() {
@@ -121,9 +136,9 @@ fn waiting_request_is_reported_with_its_name_until_it_is_approved() {
     manager.requested(request("csr-1", start()), start());
     let at = |seconds| start() + SignedDuration::from_secs(seconds);
     let waits = Notice::WaitsForApproval { name: "csr-1".to_owned() };
-    assert_eq!(manager.notices(at(29)), []);
-    assert_eq!(manager.notices(at(30)), std::slice::from_ref(&waits));
-    assert_eq!(manager.notices(at(31)), []);
+    assert_eq!(manager.notices(at(9)), []);
+    assert_eq!(manager.notices(at(10)), std::slice::from_ref(&waits));
+    assert_eq!(manager.notices(at(11)), []);
     assert_eq!(manager.notices(at(3100)), [waits], "events are stored for an hour");
     manager.answered(&SigningState::Approved, None, at(3101), 0.0);
     assert_eq!(manager.notices(at(9000)), []);
@@ -136,7 +151,7 @@ fn end_is_reported_a_week_before_or_in_the_last_tenth_of_a_short_life() {
     for (life, from) in cases {
         let facts = facts(life);
         let mut manager = manager(Some(&facts));
-        assert_eq!(manager.notices(start() + from - Duration::from_secs(60)), [], "{life:?}");
+        assert_eq!(manager.notices(start() + from - Duration::from_mins(1)), [], "{life:?}");
         let soon = [Notice::ExpiresSoon(facts.not_after)];
         assert_eq!(manager.notices(start() + from), soon, "{life:?}");
         assert_eq!(manager.notices(start() + from), [], "{life:?}");

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 /// A certificate that ends sooner than this is reported, if it lives long enough.
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// How long a request may wait before it is reported. Automatic approvers are faster.
-pub(super) const UNAPPROVED: Duration = Duration::from_secs(30);
+pub(super) const UNAPPROVED: Duration = Duration::from_secs(10);
 /// How often a request that waits is reported again: events are stored for an hour.
 pub(super) const UNAPPROVED_AGAIN: Duration = Duration::from_mins(50);
 /// How often an end is reported again.

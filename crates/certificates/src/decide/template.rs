@@ -62,7 +62,12 @@ mod tests {
     // behaviour: CERT-14
     #[test]
     fn serving_certificate_names_the_addresses_of_the_node() {
-        let rows: &[(&[(&str, &str)], &[&str], &[&str])] = &[
+        type Row = (
+            &'static [(&'static str, &'static str)],
+            &'static [&'static str],
+            &'static [&'static str],
+        );
+        let rows: &[Row] = &[
             (
                 &[("Hostname", "n1"), ("InternalIP", "10.0.0.1"), ("ExternalIP", "192.0.2.1")],
                 &["n1"],

@@ -57,6 +57,14 @@ impl CertificateSettings {
         self.serves.then(|| self.store(Role::Serving).current_path())
     }
 
+    /// Without a kubeconfig, a node cannot join.
+    pub(crate) fn none_needed(&self) -> Result<()> {
+        if self.bootstrap.is_some() {
+            bail!("--bootstrap-kubeconfig needs --kubeconfig: the path of the kubeconfig to write");
+        }
+        Ok(())
+    }
+
     fn store(&self, role: Role) -> CertificateStore {
         CertificateStore::new(Arc::new(Host::default()), self.directory.clone(), role)
     }
@@ -221,14 +229,6 @@ async fn client(kubeconfig: &Path) -> Result<Arc<dyn SigningRequests>> {
     let connection = Connection::find_through(path, None, USER_AGENT, &proxies).await?;
     let (exclusion, source) = (Exclusion::default(), Source::default());
     Ok(Arc::new(Cluster::new(connection, Rate::UNLIMITED, exclusion, source)))
-}
-
-/// Requires the flags that belong together.
-pub(crate) fn check_flags(kubeconfig: Option<&Path>, bootstrap: Option<&Path>) -> Result<()> {
-    if bootstrap.is_some() && kubeconfig.is_none() {
-        bail!("--bootstrap-kubeconfig needs --kubeconfig: the path of the kubeconfig to write");
-    }
-    Ok(())
 }
 
 /// A template that stays.
