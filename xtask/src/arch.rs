@@ -57,6 +57,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "podgc",
             "events",
             "objects",
+            "certificates",
         ],
     ),
     (Layer::Agent, &["ferrolet", "podgc-main"]),

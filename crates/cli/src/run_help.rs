@@ -10,6 +10,11 @@ const WIDTH: usize = 96;
 
 /// Flags without a field: value and meaning.
 const OWN: &[(&str, &str, &str)] = &[
+    (
+        "bootstrap-kubeconfig",
+        "FILE",
+        "kubeconfig of a node that joins the cluster; writes --kubeconfig",
+    ),
     ("cloud-provider", "external", "an external cloud provider manages the node too"),
     ("config", "FILE", "a KubeletConfiguration"),
     ("config-dir", "DIR", "drop-ins for the configuration, in lexical order"),

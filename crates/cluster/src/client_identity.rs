@@ -85,6 +85,11 @@ impl ClientIdentity {
         (found != self.lock().versions).then_some(found)
     }
 
+    /// Has the next call check the files.
+    pub(crate) fn check_again(&self) {
+        self.lock().checked = None;
+    }
+
     /// Records that the files are used in these versions.
     pub(crate) fn use_versions(&self, versions: Vec<Option<Version>>) {
         self.lock().versions = versions;

@@ -1,6 +1,6 @@
 //! Finds the API server and connects to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{AuthError, Body, ConfigExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use model::chain::Chain;
 use tokio::time::Instant;
@@ -123,6 +123,27 @@ impl Connection {
         user_agent: &'static str,
         proxies: &ProxyVariables,
     ) -> Result<Self, ConnectError> {
+        Self::find_with(kubeconfig, master, user_agent, proxies, None).await
+    }
+
+    /// Finds the server by a kubeconfig, and uses the client certificate and key of this file in place of the
+    /// credentials of the kubeconfig. Calls are anonymous while the file cannot be used.
+    pub async fn find_as_node(
+        kubeconfig: PathBuf,
+        user_agent: &'static str,
+        proxies: &ProxyVariables,
+        identity: &Path,
+    ) -> Result<Self, ConnectError> {
+        Self::find_with(Some(kubeconfig), None, user_agent, proxies, Some(identity)).await
+    }
+
+    async fn find_with(
+        kubeconfig: Option<PathBuf>,
+        master: Option<&str>,
+        user_agent: &'static str,
+        proxies: &ProxyVariables,
+        identity: Option<&Path>,
+    ) -> Result<Self, ConnectError> {
         let mut own_proxy = None;
         let mut config = match (kubeconfig, master) {
             (Some(path), _) => {
@@ -140,6 +161,9 @@ impl Connection {
         };
         if let Some(address) = master {
             config.cluster_url = address_of(address)?;
+        }
+        if let Some(identity) = identity {
+            config.auth_info = in_file(identity);
         }
         config.headers.push((USER_AGENT, HeaderValue::from_static(user_agent)));
         let proxy = proxy(own_proxy.as_deref(), proxies, &config.cluster_url);
@@ -160,7 +184,7 @@ impl Connection {
             config.auth_info.exec = None;
         }
         let plugin = by_plugin(&mut config).await.map_err(ConnectError::Plugin)?.map(Arc::new);
-        let connection = Self::with(config, proxy, Names::default());
+        let connection = Self::with(config, proxy, Names::default(), identity.is_some());
         let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
         Ok(Self { token, plugin, ..connection })
     }
@@ -168,14 +192,28 @@ impl Connection {
     /// The server at an address without credentials, with another resolver.
     pub fn resolved_by(resolver: Resolver, address: &str) -> Result<Self, ConnectError> {
         let config = Config::new(address_of(address)?);
-        let connection = Self::with(config, None, Names(resolver));
+        let connection = Self::with(config, None, Names(resolver), false);
         connection.map_err(|error| ConnectError::Credentials(Box::new(error)))
     }
 
-    fn with(config: Config, proxy: Option<Uri>, names: Names) -> Result<Self, kube::Error> {
+    fn with(
+        config: Config,
+        proxy: Option<Uri>,
+        names: Names,
+        may_lack_identity: bool,
+    ) -> Result<Self, kube::Error> {
         // Before the files are read, so that later changes are found.
         let files = ClientIdentity::of(&config.auth_info);
-        let ways = ConnectionPool::new(connector(&config, proxy.clone(), names.clone())?);
+        let usable = connector(&config, proxy.clone(), names.clone());
+        let usable = match usable {
+            Err(error) if may_lack_identity => {
+                let error = Chain(&error);
+                info!(%error, "Client certificate cannot be used yet, calls are anonymous");
+                connector(&anonymous(&config), proxy.clone(), names.clone())
+            }
+            usable => usable,
+        };
+        let ways = ConnectionPool::new(usable?);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
@@ -193,6 +231,13 @@ impl Connection {
     /// The address of the server.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The file of the client certificate changed: the next call reads it.
+    pub(crate) fn reload_identity(&self) {
+        if let Some(certificate) = &self.certificate {
+            certificate.files.check_again();
+        }
     }
 
     pub(crate) async fn send(
@@ -254,6 +299,19 @@ impl Certificate {
             }
         }
     }
+}
+
+/// The credentials of a client certificate and key in one file.
+fn in_file(path: &Path) -> AuthInfo {
+    let path = Some(path.display().to_string());
+    AuthInfo { client_certificate: path.clone(), client_key: path, ..AuthInfo::default() }
+}
+
+/// The same without credentials.
+fn anonymous(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.auth_info = AuthInfo::default();
+    config
 }
 
 /// Creates connections to a server with its credentials. Reads credential files.

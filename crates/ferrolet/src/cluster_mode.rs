@@ -2,6 +2,7 @@
 
 mod event_writer;
 mod host_ips;
+mod node_certificates;
 mod objects;
 mod own_node;
 mod setup_failed;
@@ -42,6 +43,10 @@ use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::start_event_writer;
 pub(crate) use host_ips::{follow_host_ips, host_ips};
+pub use node_certificates::OwnCertificates;
+pub(crate) use node_certificates::{
+    CertificateSettings, prepare_identity, start_node_certificates,
+};
 pub(crate) use objects::start_object_store;
 pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
 pub(crate) use setup_failed::report_setup_failed;
@@ -85,18 +90,25 @@ pub struct ClusterPorts {
     pub events: Arc<dyn ClusterEvents>,
     /// Authentication and authorisation of clients of the node's API.
     pub reviews: Arc<dyn Reviews>,
+    /// The certificates of the node, if the agent maintains them.
+    pub own_certificates: Option<OwnCertificates>,
 }
 
-/// Builds the connection to the API server, if one is configured. Sends no request yet.
+/// Builds the connection to the API server, if one is configured. Only a node that joins sends requests yet.
 pub(crate) async fn connect(
     kubeconfig: Option<PathBuf>,
     config: &KubeletConfiguration,
+    certificates: CertificateSettings,
     node: &str,
 ) -> Result<Option<ClusterPorts>> {
-    let Some(kubeconfig) = kubeconfig else { return Ok(None) };
+    let Some(kubeconfig) = kubeconfig else { return certificates.none_needed().map(|()| None) };
     let proxies = ProxyVariables::from_environment();
-    let connection = Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies);
-    let connection = connection.await.context("find the API server")?;
+    let identity = prepare_identity(&kubeconfig, &certificates, node).await?;
+    let connection = match &identity.file {
+        Some(file) => Connection::find_as_node(kubeconfig, USER_AGENT, &proxies, file).await,
+        None => Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies).await,
+    };
+    let connection = connection.context("find the API server")?;
     info!(server = connection.address(), node, "Node uses an API server");
     let calls = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
     let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
@@ -119,6 +131,7 @@ pub(crate) async fn connect(
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,
         events: Arc::clone(&cluster) as _,
+        own_certificates: Some(OwnCertificates::new(certificates, &cluster, identity)),
         reviews: cluster,
     }))
 }

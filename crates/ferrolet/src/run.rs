@@ -32,7 +32,9 @@ use tracing::{info, warn};
 
 use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
-use crate::cluster_mode::{NodeInputs, connect, own_node, report_setup_failed};
+use crate::cluster_mode::{
+    CertificateSettings, NodeInputs, connect, own_node, report_setup_failed,
+};
 use crate::decide::former_devices::former_devices;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
@@ -115,6 +117,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let start_context = StartContext {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
+        certificates: args.certificates,
         socket: &socket,
         verbosity,
         traces,
@@ -178,6 +181,7 @@ pub fn node_name(wanted: Option<&str>) -> Result<String> {
 struct StartContext<'a> {
     root_dir: &'a Path,
     kubeconfig: Option<PathBuf>,
+    certificates: CertificateSettings,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
     traces: Option<Traces>,
@@ -191,6 +195,11 @@ struct StartContext<'a> {
 }
 
 impl<'a> StartContext<'a> {
+    async fn connect(&self, inputs: &StartInputs<'_>) -> Result<Option<ClusterPorts>> {
+        let (kubeconfig, certificates) = (self.kubeconfig.clone(), self.certificates.clone());
+        connect(kubeconfig, inputs.config, certificates, &inputs.node_name).await
+    }
+
     fn node_api(&self, inputs: &'a StartInputs<'_>) -> NodeApiOptions<'a> {
         NodeApiOptions {
             config: inputs.config,
@@ -198,6 +207,7 @@ impl<'a> StartContext<'a> {
             node: &inputs.node_name,
             in_cluster: self.kubeconfig.is_some(),
             generates_certificate: self.generates_certificate,
+            issued_certificate: self.certificates.serving_file(),
             root_dir: self.root_dir,
             flags: self.flags,
         }
@@ -214,7 +224,7 @@ async fn serve(inputs: &StartInputs<'_>, mut start_context: StartContext<'_>) ->
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        cluster = connect(start_context.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
+        cluster = start_context.connect(inputs) => cluster?,
     };
     let early = EarlyEvents::default();
     let prepared = tokio::select! {

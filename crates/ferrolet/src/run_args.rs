@@ -9,6 +9,7 @@ use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfigura
 use model::chain::Chain;
 use tracing::warn;
 
+use crate::cluster_mode::CertificateSettings;
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
 use crate::supported_settings::{missing_at_default, without_effect};
@@ -32,6 +33,8 @@ pub struct RunArgs {
     pub(crate) root_dir: PathBuf,
     /// The kubeconfig; without one, the node runs without an API server.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The settings of the node's certificates.
+    pub(crate) certificates: CertificateSettings,
     /// Name of this node instead of the machine's host name.
     pub hostname_override: Option<String>,
     /// The node's addresses; empty to detect them.
@@ -150,6 +153,13 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         !config.tls_cert_file.is_empty() || !config.tls_private_key_file.is_empty();
     let generates_certificate = !has_certificate && !config.server_tls_bootstrap;
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
+    let certificates = CertificateSettings {
+        bootstrap: path("bootstrap-kubeconfig").map(Path::to_owned),
+        directory: PathBuf::from(flags.text("cert-dir")),
+        rotates: config.rotate_certificates,
+        serves: config.server_tls_bootstrap && config.enable_server,
+        allows_dns_only: config.features().enabled("AllowDNSOnlyNodeCSR"),
+    };
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
         missing_at_default: missing_at_default(&config, &without_effect),
@@ -160,6 +170,7 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         skipped: loaded.skipped,
         root_dir: PathBuf::from(flags.text("root-dir")),
         kubeconfig: path("kubeconfig").map(Path::to_owned),
+        certificates,
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),

@@ -39,6 +39,7 @@ const FIELDS: &[&str] = &[
     "evictionHard.nodefs.available",
     "failCgroupV1",
     "failSwapOn",
+    "featureGates.AllowDNSOnlyNodeCSR",
     "featureGates.ChangeContainerStatusOnKubeletRestart",
     "featureGates.ClusterTrustBundle",
     "featureGates.ClusterTrustBundleProjection",
@@ -106,9 +107,11 @@ const FIELDS: &[&str] = &[
     "registryPullQPS",
     "reservedSystemCPUs",
     "resolvConf",
+    "rotateCertificates",
     "runtimeRequestTimeout",
     "seccompDefault",
     "serializeImagePulls",
+    "serverTLSBootstrap",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -176,6 +179,7 @@ const BUILT_IN: &[&str] = &[
     "RecursiveReadOnlyMounts",
     "RelaxedDNSSearchValidation",
     "RelaxedEnvironmentVariableValidation",
+    "RotateKubeletServerCertificate",
     "SidecarContainers",
     "SupplementalGroupsPolicy",
     "SystemdWatchdog",
@@ -185,6 +189,7 @@ const BUILT_IN: &[&str] = &[
 
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] = &[
+    "bootstrap-kubeconfig",
     "cert-dir",
     "cloud-provider",
     "config",

@@ -137,9 +137,7 @@ fn flags_and_fields_without_effect_are_reported() {
 /// Fields without effect, with the reason.
 const IDLE: &[(&str, &[&str])] = &[
     ("there are no profiles", &["enableContentionProfiling", "enableProfilingHandler"]),
-    ("the certificate of the node's API is not requested", &["serverTLSBootstrap"]),
     ("there are no hidden metrics", &["showHiddenMetricsForVersion"]),
-    ("the agent's own certificate is not renewed", &["rotateCertificates"]),
     ("the API server is spoken to in JSON", &["contentType"]),
     ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
     (
@@ -194,9 +192,6 @@ const IDLE: &[(&str, &[&str])] = &[
 
 /// Fields that affect the configuration itself, or its validation.
 const WHILE_READING: &[&str] = &["failCgroupV1", "mergeDefaultEvictionSettings"];
-
-/// Read, but without their main effect: with it set, the agent generates no certificate, and requests none.
-const ONLY_REPORTED: &[&str] = &["serverTLSBootstrap"];
 
 fn idle() -> impl Iterator<Item = &'static str> {
     IDLE.iter().flat_map(|(_, fields)| fields.iter().copied())
@@ -282,7 +277,7 @@ fn effective_fields_are_read_by_the_code() {
     let members = KubeletConfiguration::FIELDS.iter().zip(KubeletConfiguration::MEMBERS);
     for (field, member) in members {
         let (readers, listed) = (readers(&sources, member), acted_on.contains(field));
-        let exceptions = if listed { WHILE_READING } else { ONLY_REPORTED };
+        let exceptions = if listed { WHILE_READING } else { &[] };
         let expected = listed != exceptions.contains(field);
         assert_eq!(!readers.is_empty(), expected, "{field}: read by {readers:?}");
     }

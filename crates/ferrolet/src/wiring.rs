@@ -56,10 +56,10 @@ use self::servers::{ServerInputs, start_servers};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::register_cgroup_version;
-pub use crate::cluster_mode::ClusterPorts;
+pub use crate::cluster_mode::{ClusterPorts, OwnCertificates};
 use crate::cluster_mode::{
-    WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_object_store,
-    start_status_writer,
+    WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_node_certificates,
+    start_object_store, start_status_writer,
 };
 use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
@@ -123,6 +123,7 @@ impl Agent {
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &seq, &panics);
         let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
+        start_node_certificates(settings, &ports, node.as_ref(), &mut tasks);
         let (status, changes) = status_manager(settings, &ports, node.as_ref(), &mut tasks);
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
         let images =

@@ -60,7 +60,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed, draft_of,
 };
 use model::verdict::{Subject, Verdict};
 
@@ -195,8 +195,15 @@ impl HostFiles for Host {
                     if !std::fs::symlink_metadata(link)?.is_symlink() {
                         return Err(error);
                     }
-                    std::fs::remove_file(link)?;
-                    std::os::unix::fs::symlink(&target, link)
+                    // Renamed over it, so that there is a link at all times.
+                    let name = link.file_name().unwrap_or_default().to_string_lossy();
+                    let draft = link.with_file_name(draft_of(&name));
+                    match std::fs::remove_file(&draft) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                    std::os::unix::fs::symlink(&target, &draft)?;
+                    std::fs::rename(&draft, link)
                 }
                 result => result,
             }

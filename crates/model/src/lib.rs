@@ -54,6 +54,7 @@ mod quantity_tests;
 pub mod rotated_log;
 pub mod selector;
 pub mod seq;
+pub mod signing;
 pub mod storage;
 pub mod sysctl;
 pub mod tokens;

@@ -22,6 +22,7 @@ pub mod probes;
 pub mod programs;
 pub mod runtime;
 pub mod segments;
+pub mod signing;
 pub mod streaming;
 pub mod termination_message;
 pub mod volumes;

@@ -58,6 +58,7 @@ pub fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity
 const OURS: &[&str] = &[
     "allocation",
     "blocking",
+    "certificates",
     "cgroups",
     "cli",
     "cluster",

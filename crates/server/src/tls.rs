@@ -19,14 +19,15 @@ use rcgen::{
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::tls_choice;
@@ -51,6 +52,8 @@ pub struct TlsSettings {
     pub cert_file: Option<PathBuf>,
     /// Its key.
     pub key_file: Option<PathBuf>,
+    /// Whether the certificate may not exist yet: handshakes fail until it does.
+    pub is_issued_later: bool,
     /// The authorities whose client certificates are accepted.
     pub client_ca_file: Option<PathBuf>,
     /// Whether clients must use TLS 1.3.
@@ -169,7 +172,8 @@ impl Certificates {
     pub(crate) async fn current(&self) -> Arc<ServerConfig> {
         let loaded = {
             let mut loaded = self.loaded();
-            if loaded.checked.elapsed() < CHECK_PERIOD {
+            let is_missing = self.settings.is_issued_later && loaded.versions[0].is_none();
+            if loaded.checked.elapsed() < CHECK_PERIOD && !is_missing {
                 return Arc::clone(&loaded.config);
             }
             // Concurrent connections use the last configuration.
@@ -248,11 +252,12 @@ async fn config(
     clients: Option<&Arc<dyn ClientCertVerifier>>,
 ) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(tls_choice::provider(&settings.cipher_suites, &settings.curves)?);
-    let (chain, key) = match (&settings.cert_file, &settings.key_file) {
+    let pair = match (&settings.cert_file, &settings.key_file) {
+        (Some(cert), Some(_)) if settings.is_issued_later && is_missing(files, cert).await => None,
         (Some(cert), Some(key)) => {
-            (certificates(files, cert).await?, private_key(files, key).await?)
+            Some((certificates(files, cert).await?, private_key(files, key).await?))
         }
-        _ => self_signed(host, now)?,
+        _ => Some(self_signed(host, now)?),
     };
     let versions = if settings.newest_tls_only {
         vec![&rustls::version::TLS13]
@@ -271,10 +276,30 @@ async fn config(
             builder.with_client_cert_verifier(Arc::new(AnyClient(Arc::clone(clients))))
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::UseCertificate)?;
+    let mut config = match pair {
+        Some((chain, key)) => {
+            builder.with_single_cert(chain, key).map_err(TlsError::UseCertificate)?
+        }
+        None => builder.with_cert_resolver(Arc::new(NotIssued)),
+    };
     let protocols = if settings.http2 { &["h2", "http/1.1"][..] } else { &["http/1.1"] };
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(config)
+}
+
+/// Fails handshakes while there is no certificate.
+#[derive(Debug)]
+struct NotIssued;
+
+impl ResolvesServerCert for NotIssued {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        debug!("No serving certificate available for the kubelet");
+        None
+    }
+}
+
+async fn is_missing(files: &dyn HostFiles, path: &Path) -> bool {
+    files.look(path).await.is_err_and(|error| error.is_not_found())
 }
 
 /// Verifies client certificates, if any are accepted. A client may have none.
@@ -511,6 +536,27 @@ mod tests {
         files.write("/tls/cert", "nonsense");
         tokio::time::sleep(CHECK_PERIOD).await;
         assert!(Arc::ptr_eq(&second, &certificates.current().await), "the last valid one");
+    }
+
+    // behaviour: CERT-15
+    #[tokio::test(start_paused = true)]
+    async fn certificate_that_is_issued_later_is_used_at_once() {
+        let files = Arc::new(MemoryFiles::new());
+        let settings = TlsSettings {
+            cert_file: Some("/tls/both".into()),
+            key_file: Some("/tls/both".into()),
+            is_issued_later: true,
+            ..TlsSettings::default()
+        };
+        let (files_port, clock) = (Arc::clone(&files) as _, Arc::new(VirtualClock::new()));
+        let certificates = Certificates::read(settings, "host", files_port, clock).await.unwrap();
+        let none = certificates.current().await;
+        put(&files, "issued");
+        let both = ["/tls/cert", "/tls/key"].map(|path| files.content(path).unwrap());
+        files.write("/tls/both", both.concat());
+        let issued = certificates.current().await;
+        assert!(!Arc::ptr_eq(&none, &issued));
+        assert!(Arc::ptr_eq(&issued, &certificates.current().await));
     }
 
     // behaviour: SRV-13

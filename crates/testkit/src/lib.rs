@@ -45,6 +45,7 @@ pub mod random;
 pub mod reviews;
 pub mod runtime;
 pub mod segments;
+pub mod signing;
 #[cfg(feature = "hollow")]
 pub mod socket;
 pub mod volumes;

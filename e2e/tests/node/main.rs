@@ -5,6 +5,7 @@
     reason = "tests on the real thing: real files, processes and time"
 )]
 
+mod certificates;
 mod emptied_store;
 mod expired;
 mod https_api;

@@ -57,7 +57,7 @@ const END: Duration = Duration::from_secs(1);
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// The inputs of the API from the configuration and the command line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct NodeApiOptions<'a> {
     /// The configuration.
     pub config: &'a KubeletConfiguration,
@@ -69,6 +69,8 @@ pub struct NodeApiOptions<'a> {
     pub in_cluster: bool,
     /// Whether no certificate is configured, so that one is generated.
     pub generates_certificate: bool,
+    /// The file of a certificate that the cluster issues, which may not exist yet.
+    pub issued_certificate: Option<PathBuf>,
     /// The root directory of the agent, where checkpoints are written.
     pub root_dir: &'a Path,
     /// The flags of the command line, for `/flagz`.
@@ -95,14 +97,14 @@ pub struct NodeApiPorts {
 impl NodeApiPorts {
     /// Opens the ports that are configured.
     pub async fn open(options: NodeApiOptions<'_>) -> Result<Option<Self>> {
-        let NodeApiOptions { config, own, node, .. } = options;
+        let NodeApiOptions { config, own, node, .. } = options.clone();
         let access = NodeAccessSettings {
             node: node.to_owned(),
             tokens: config.authentication.webhook.enabled,
             anonymous: config.authentication.anonymous.enabled,
             webhook: config.authorization.mode == AuthorizationMode::Webhook,
         };
-        let secure = open_secure(options, &access).await?;
+        let secure = open_secure(&options, &access).await?;
         let read_only = match config.read_only_port {
             0 => None,
             port => Some(bind(config, port, "readOnlyPort").await?),
@@ -138,7 +140,7 @@ impl NodeApiPorts {
 }
 
 async fn open_secure(
-    options: NodeApiOptions<'_>,
+    options: &NodeApiOptions<'_>,
     access: &NodeAccessSettings,
 ) -> Result<Option<(TcpListener, Certificates)>> {
     let config = options.config;
@@ -163,7 +165,7 @@ async fn open_secure(
         keep_certificate(config, options.node).await?;
     }
     let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
-    let certificates = Certificates::read(tls_settings(config), options.node, files, clock).await;
+    let certificates = Certificates::read(tls_settings(options), options.node, files, clock).await;
     let certificates = certificates.context("certificates of the node's API")?;
     let listener = bind(config, config.port, "port").await?;
     info!(address = %config.address, port = config.port, "Starting to listen");
@@ -181,12 +183,14 @@ async fn bind(
     listener.into_std().with_context(failed)
 }
 
-fn tls_settings(config: &KubeletConfiguration) -> TlsSettings {
+fn tls_settings(options: &NodeApiOptions<'_>) -> TlsSettings {
+    let (config, issued) = (options.config, &options.issued_certificate);
     let path =
         |text: &String| Some(PathBuf::from(text)).filter(|path| !path.as_os_str().is_empty());
     TlsSettings {
-        cert_file: path(&config.tls_cert_file),
-        key_file: path(&config.tls_private_key_file),
+        cert_file: issued.clone().or_else(|| path(&config.tls_cert_file)),
+        key_file: issued.clone().or_else(|| path(&config.tls_private_key_file)),
+        is_issued_later: issued.is_some(),
         client_ca_file: path(&config.authentication.x509.client_ca_file),
         newest_tls_only: config.tls_min_version == Some(TlsVersion::Tls13),
         cipher_suites: config.tls_cipher_suites.clone(),

@@ -31,6 +31,7 @@ async fn open(config: &KubeletConfiguration, in_cluster: bool) -> Result<Option<
         node: "node-1",
         in_cluster,
         generates_certificate: true,
+        issued_certificate: None,
         root_dir: Path::new("/"),
         flags: &[],
     };

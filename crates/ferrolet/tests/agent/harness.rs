@@ -229,6 +229,7 @@ impl Harness {
             classes: Arc::new(self.rest.clone()),
             events: Arc::new(self.rest.clone()),
             reviews: Arc::new(NoReviews),
+            own_certificates: None,
         })
     }
 
