@@ -74,9 +74,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         .with_context(|| format!("set up the root directory {}", args.root_dir.display()))?;
     let _lock = hostfs::claim_within(&args.root_dir.join("ferrolet"), LAST_AGENT)
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
-    if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {
-        warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
-    }
+    set_oom_score_adj(config.oom_score_adj);
     allow_open_files(config.max_open_files);
     let machine = hostfs::machine().context("read facts of the machine")?;
     check_swap(&config, &machine)?;
@@ -127,6 +125,13 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         provider_paths: &args.provider_paths,
     };
     run_async(serve(&inputs, start_context)).context("start the async runtime")?
+}
+
+/// A failure is only logged: the agent then is a likelier victim when memory is short.
+fn set_oom_score_adj(wanted: i32) {
+    if let Err(error) = hostfs::set_oom_score_adj(wanted) {
+        warn!(%error, wanted, "Cannot set OOM score of the agent");
+    }
 }
 
 /// The resources that device plugins registered with an upstream kubelet on this node, if there was one.

@@ -34,7 +34,10 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
         blamed(&said).with_context(|| format!("upstream's error names no field:\n{said}"))?;
     let output = place.check(&case, &["-o", "json"])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(matches!(output.status.code(), Some(1 | 2)), "not refused by us, but with {theirs:?}: {stderr}");
+    ensure!(
+        matches!(output.status.code(), Some(1 | 2)),
+        "not refused by us, but with {theirs:?}: {stderr}"
+    );
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let ours: Vec<Blamed> = match answer["errors"].as_array() {
         Some(errors) => errors.iter().map(Blamed::of).collect(),
