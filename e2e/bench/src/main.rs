@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
+use bench::cluster::status::{self, StatusPlan};
+use bench::cluster::volumes::{self, VolumesPlan};
 use bench::cluster::{self, ClusterPlan, ClusterResults};
 use bench::collect::{Collect, collect};
 use bench::garbage::GarbagePlan;
 use bench::judge::{Judgement, every};
+use bench::logs::{self, LogsPlan};
 use bench::machine::PATIENCE;
 use bench::node_api::{self, NodeApiPlan};
 use bench::plan::Plan;
@@ -20,9 +23,10 @@ use bench::pod_gc::{self, PodGcPlan};
 use bench::probes::{self, ProbesPlan};
 use bench::results::Results;
 use bench::rounds::Session;
+use bench::verdict::Verdict;
 use bench::{
-    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, probes_report,
-    report, rounds, targets,
+    cluster_report, garbage, garbage_report, logs_report, node_api_report, plot, pod_gc_report,
+    probes_report, report, rounds, status_report, targets, volumes_report,
 };
 use lexopt::prelude::*;
 use serde::Serialize;
@@ -35,7 +39,11 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --node-api [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --probes [--rounds N] [--commit ID] [--binary ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api | --probes]
+       bench --out DIR [--name NAME] --volumes [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --status [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --logs [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api | --probes
+                                               | --volumes | --status | --logs]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Each round waits some minutes for a
   load below 1. Ends with code 3 when all is written and a target was missed, unless it was --tiny.
@@ -45,6 +53,9 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --cluster          as nodes of a cluster (NAME: cluster)
   --node-api         as servers of the node's API (NAME: node-api; no picture)
   --probes           with 1,000 probed containers (NAME: probes; no picture)
+  --volumes          with pods that have a token volume (NAME: volumes; no picture)
+  --status           with pods whose statuses change (NAME: status; no picture)
+  --logs             with 200 containers that write logs (NAME: logs; no picture)
 
   --rounds N         how often (3)
   --scenario PART    only scenarios with PART in their names
@@ -73,6 +84,12 @@ enum What {
     NodeApi,
     /// Agents that probe many containers.
     Probes,
+    /// Agents that start default pods.
+    Volumes,
+    /// Agents that report statuses.
+    Status,
+    /// Agents that rotate logs.
+    Logs,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +134,9 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("cluster") => asked.what = What::Cluster,
             Long("node-api") => asked.what = What::NodeApi,
             Long("probes") => asked.what = What::Probes,
+            Long("volumes") => asked.what = What::Volumes,
+            Long("status") => asked.what = What::Status,
+            Long("logs") => asked.what = What::Logs,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -138,6 +158,9 @@ fn run(asked: Asked) -> Result<bool> {
         What::Cluster => cluster(asked),
         What::NodeApi => node_api(asked),
         What::Probes => probes(asked),
+        What::Volumes => volumes(asked),
+        What::Status => status(asked),
+        What::Logs => logs(asked),
     }?;
     Ok(met || tiny)
 }
@@ -268,6 +291,66 @@ fn probes(asked: Asked) -> Result<bool> {
         let (all, limit) = (every(&verdict.measured), report::short(verdict.target.limit));
         let what = format!("{}: {all} of upstream's, at most {limit}", verdict.target.name);
         met &= was_not_missed(&verdict.judgement(), &what);
+    }
+    Ok(met)
+}
+
+fn volumes(asked: Asked) -> Result<bool> {
+    let mut plan = if asked.tiny { VolumesPlan::tiny() } else { VolumesPlan::full(3) };
+    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+    let page = Page {
+        name: "volumes",
+        markdown: volumes_report::markdown,
+        verdicts: volumes_report::verdicts,
+    };
+    paged(asked, &page, |session| volumes::play(&plan, &programs()?, session))
+}
+
+fn status(asked: Asked) -> Result<bool> {
+    let mut plan = if asked.tiny { StatusPlan::tiny() } else { StatusPlan::full(3) };
+    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+    let page = Page {
+        name: "status",
+        markdown: status_report::markdown,
+        verdicts: status_report::verdicts,
+    };
+    paged(asked, &page, |session| status::play(&plan, &programs()?, session))
+}
+
+fn logs(asked: Asked) -> Result<bool> {
+    let mut plan = if asked.tiny { LogsPlan::tiny() } else { LogsPlan::full(3) };
+    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+    let page =
+        Page { name: "logs", markdown: logs_report::markdown, verdicts: logs_report::verdicts };
+    paged(asked, &page, |session| logs::play(&plan, &programs()?, session))
+}
+
+/// The page of a part.
+struct Page<R> {
+    name: &'static str,
+    markdown: fn(&R, &str) -> String,
+    verdicts: fn(&R) -> Vec<Verdict>,
+}
+
+/// Measures a part, writes its page and prints its targets.
+fn paged<R: Collect + Serialize + DeserializeOwned>(
+    asked: Asked,
+    page: &Page<R>,
+    play: impl FnOnce(&Session) -> Result<R>,
+) -> Result<bool> {
+    let session = asked.session();
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| page.name.to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        measured(&out, &data, asked.binary, |_| play(&session))?
+    };
+    write(&out.join(format!("{name}.md")), &(page.markdown)(&results, &name))?;
+    let mut met = true;
+    for verdict in (page.verdicts)(&results) {
+        met &= was_not_missed(&verdict.judgement(), &verdict.described());
     }
     Ok(met)
 }

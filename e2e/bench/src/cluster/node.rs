@@ -1,5 +1,6 @@
 //! One agent as a node, from its start to its end.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,16 +72,26 @@ pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> R
 }
 
 /// Plays a part with an agent, from when its node is ready, and leaves nothing of it.
-fn play<T>(
+pub(super) fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
     part: impl FnOnce(&Actor<'_>) -> Result<T>,
 ) -> Result<T> {
+    play_on(place, plan, (agent, &place.place.instance().containerd_socket()), part)
+}
+
+/// The same with an agent that connects to another socket of the runtime.
+pub(super) fn play_on<T>(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    (agent, socket): (Agent, &Path),
+    part: impl FnOnce(&Actor<'_>) -> Result<T>,
+) -> Result<T> {
     place.clear().context("clear the place")?;
     let directories = place.directories();
     let instance = place.place.instance();
-    agent::prepare(&directories, &instance.containerd_socket(), On::Containerd, 0)?;
+    agent::prepare(&directories, socket, On::Containerd, 0)?;
     let running = Running::start(instance, place.place.programs(), agent, &directories)?;
     // One for the whole turn: each watch takes a connection of its own, whose making would be part of what is timed.
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods");
@@ -98,15 +109,15 @@ fn play<T>(
 }
 
 /// An agent that plays.
-struct Actor<'a> {
-    place: &'a ClusterPlace,
+pub(super) struct Actor<'a> {
+    pub(super) place: &'a ClusterPlace,
     plan: &'a ClusterPlan,
-    watch: PodWatch,
+    pub(super) watch: PodWatch,
     pid: i32,
 }
 
 impl Actor<'_> {
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
@@ -170,21 +181,20 @@ impl Actor<'_> {
 
     /// Makes pods and waits until all are ready; how many seconds that took.
     fn make(&self, names: &[String]) -> Result<f64> {
-        let bodies = names
-            .iter()
-            .map(|name| ("POST", format!("/api/v1/namespaces/{NAMESPACE}/pods"), pod(name)));
+        let bodies =
+            names.iter().map(|name| ("POST", pods_path(), pod(name, self.plan.token_volume)));
         self.timed(bodies, |watch| watch.all_ready(names, patience(names)))
     }
 
     /// Deletes pods and waits until all are gone; how many seconds that took.
-    fn delete(&self, names: &[String]) -> Result<f64> {
-        let path = |name: &String| format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+    pub(super) fn delete(&self, names: &[String]) -> Result<f64> {
+        let path = |name: &String| format!("{}/{name}", pods_path());
         let paths = names.iter().map(|name| ("DELETE", path(name), Value::Null));
         self.timed(paths, |watch| watch.all_gone(names, patience(names)))
     }
 
     /// Makes calls and waits for what a watch sees; how long that was after the first call.
-    fn timed(
+    pub(super) fn timed(
         &self,
         all: impl Iterator<Item = (&'static str, String, Value)>,
         seen: impl FnOnce(&PodWatch) -> Result<Instant>,
@@ -210,11 +220,16 @@ impl Actor<'_> {
     }
 }
 
-fn patience(names: &[String]) -> Duration {
+/// The path of all pods.
+pub(super) fn pods_path() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/pods")
+}
+
+pub(super) fn patience(names: &[String]) -> Duration {
     AT_LEAST + EACH * u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
 
-fn names(prefix: &str, count: usize) -> Vec<String> {
+pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}-{number}")).collect()
 }
 
@@ -223,15 +238,15 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// A pod of one container that ends as soon as it is asked to.
-fn pod(name: &str) -> Value {
+/// A pod of one container that ends as soon as it is asked to, with or without the token of its service account.
+pub(super) fn pod(name: &str, token_volume: bool) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": { "name": name, "labels": { "app": "bench" } },
         "spec": {
             "nodeName": NODE_NAME,
-            "automountServiceAccountToken": false,
+            "automountServiceAccountToken": token_volume,
             "containers": [{
                 "name": "main",
                 "image": "ferrolet.test/workload:1",
