@@ -5,8 +5,6 @@
 use std::path::Path;
 
 use bench::agent::Programs;
-use bench::cluster::status::{self, StatusPlan};
-use bench::cluster::volumes::{self, VolumesPlan};
 use bench::cluster::{self, ClusterPlan, of_pods};
 use bench::garbage::GarbagePlan;
 use bench::logs::{self, LogsPlan, Setting};
@@ -20,7 +18,7 @@ use bench::rounds::Session;
 use bench::targets::{Measure, judge};
 use bench::{
     cluster_report, garbage, garbage_report, logs_report, node_api_report, plot, pod_gc_report,
-    probes_report, report, rounds, status_report, volumes_report,
+    probes_report, report, rounds,
 };
 
 #[test]
@@ -188,43 +186,6 @@ fn tiny_run_of_probes_measures_both_agents() {
     let [bare] = &results.bare[..] else { panic!("{results:?}") };
     assert!(bare.http.attempts > 0 && bare.http.cpu_seconds > 0.0, "{bare:?}");
     assert!(probes_report::markdown(&results, "tiny").contains("| sockets in TIME_WAIT |"));
-}
-
-#[test]
-fn tiny_run_of_volumes_measures_both_agents_and_bare_calls() {
-    let program = std::env::current_exe().unwrap();
-    let built = program.parent().and_then(Path::parent).unwrap();
-    let plan = VolumesPlan::tiny();
-    let results =
-        volumes::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
-    let [round] = &results.rounds[..] else { panic!("{results:?}") };
-    for times in [&round.pods.floor, &round.pods.ferrolet, &round.pods.upstream] {
-        assert!(times.start_one.len() == 1 && times.start_one[0] > 0.0, "{times:?}");
-    }
-    let [start] = &round.starts[..] else { panic!("{round:?}") };
-    // The API server has served a token meanwhile.
-    assert!(start.api_seconds > 0.0 && start.seconds > start.api_seconds, "{start:?}");
-    assert!(volumes_report::markdown(&results, "tiny").contains("| create to Ready, ms |"));
-}
-
-#[test]
-fn tiny_run_of_statuses_measures_both_agents() {
-    let program = std::env::current_exe().unwrap();
-    let built = program.parent().and_then(Path::parent).unwrap();
-    let plan = StatusPlan::tiny();
-    let results =
-        status::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
-    let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
-    for run in [ours, theirs] {
-        assert_eq!((run.flips.len(), run.exits.len()), (2 * plan.flips, plan.exits));
-        for flip in &run.flips {
-            let patches = flip.requests["patch pods/status"];
-            assert!(flip.seconds > 0.0 && patches >= plan.pods as u64, "{run:?}");
-        }
-        assert!(run.exits.iter().all(|exit| exit.api_seconds > 0.0), "{run:?}");
-    }
-    assert!(results.bare[0].seconds.iter().all(|seconds| *seconds > 0.0), "{results:?}");
-    assert!(status_report::markdown(&results, "tiny").contains("| all pods change, s |"));
 }
 
 #[test]
